@@ -23,7 +23,7 @@ pub struct HitRatioCurve {
 pub struct CurvePoint {
     /// Blocks of the cache.
     pub blocks: u64,
-    /// The part of the accesses that it hits.
+    /// The part of the accesses that the cache hits.
     pub hit_ratio: f64,
     /// In 95 of 100 cases the exact ratio differs by at most this much.
     pub error: f64,
@@ -47,7 +47,7 @@ impl HitRatioCurve {
         if self.rate >= 1.0 {
             return CurvePoint { blocks, hit_ratio, error: 0.0 };
         }
-        // The depth itself is estimated, by as many samples as are less deep.
+        // The depth itself is an estimate, by the number of samples that are less deep.
         let depth = float(blocks) * self.rate;
         let off = (depth * (1.0 - self.rate)).sqrt() / self.rate;
         let (low, high) = (self.estimate(float(blocks) - off), self.estimate(float(blocks) + off));

@@ -1,6 +1,6 @@
-//! How many accesses found their block how deep in the LRU stack.
+//! The number of accesses by the depth in the LRU stack at which they found their block.
 //!
-//! Depths up to 64 have a bin each, deeper ones 32 bins for each doubling. Each access is counted in one of
+//! Depths below 64 have a bin each, greater depths 32 bins for each doubling. Each access is counted in one of
 //! 32 groups, which its block decides: the spread of the groups gives the precision of the sample.
 
 use crate::number::{float, floor};
@@ -57,12 +57,12 @@ impl Histogram {
         self.bins[bin_of(floor(depth.ceil()))][group] += weight;
     }
 
-    /// Of each group, the accesses.
+    /// The accesses of each group.
     pub(crate) fn total(&self) -> &Weights {
         &self.total
     }
 
-    /// Of each group, the accesses that a cache of this many blocks misses.
+    /// The accesses of each group that a cache of this many blocks misses.
     pub(crate) fn misses(&self, blocks: f64) -> Weights {
         let whole = floor(blocks);
         let last = bin_of(whole);

@@ -6,7 +6,7 @@ pub(crate) fn float(count: u64) -> f64 {
     count as f64
 }
 
-/// The whole number below a fraction; 0 below 0, the largest above all.
+/// The integer part of a fraction, limited to 0 and `u64::MAX`.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates")]
 pub(crate) fn floor(number: f64) -> u64 {
     number as u64

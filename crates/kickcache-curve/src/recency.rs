@@ -18,7 +18,7 @@ pub(crate) struct Recency {
 }
 
 impl Recency {
-    /// Room for this many things.
+    /// An order with room for this many things.
     pub(crate) fn new(things: u32) -> Recency {
         let words = (things * SLOTS_PER_THING).div_ceil(WORD) as usize;
         Recency { taken: vec![0; words], tree: vec![0; words], next: 0, count: 0 }
@@ -28,7 +28,7 @@ impl Recency {
         self.taken.capacity() * size_of::<u64>() + self.tree.capacity() * size_of::<u32>()
     }
 
-    /// Whether no slot is left: all things need their rank as a slot ([`Recency::renumber`]).
+    /// Whether no slot is left: then each thing needs its rank as its new slot ([`Recency::renumber`]).
     pub(crate) fn is_full(&self) -> bool {
         self.next as usize == self.taken.len() * WORD as usize
     }
@@ -61,7 +61,7 @@ impl Recency {
         }
     }
 
-    /// Taken slots below this one.
+    /// The number of occupied slots below this slot.
     pub(crate) fn rank(&self, slot: u32) -> u32 {
         let mut end = (slot / WORD) as usize;
         let mut rank = (self.taken[end] & ((1 << (slot % WORD)) - 1)).count_ones();
@@ -77,7 +77,7 @@ impl Recency {
         self.count - 1 - self.rank(slot)
     }
 
-    /// Makes each rank the slot of its thing.
+    /// Renumbers the slots: the new slot of each thing is its rank.
     pub(crate) fn renumber(&mut self) {
         let whole = (self.count / WORD) as usize;
         self.taken.fill(0);

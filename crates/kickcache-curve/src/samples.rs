@@ -15,7 +15,7 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// Room for this many.
+    /// A table with room for this many samples.
     pub(crate) fn new(most: u32) -> Samples {
         let room = (most as usize * 4 / 3 + 1).next_power_of_two().max(8);
         Samples { hashes: vec![EMPTY; room], slots: vec![0; room], count: 0, mask: room - 1 }
@@ -29,7 +29,7 @@ impl Samples {
         self.count
     }
 
-    /// Where a hash's low bits want it. The high ones are alike in all samples.
+    /// The preferred place of a hash, by its low bits: the high bits are alike in all samples.
     #[expect(clippy::cast_possible_truncation, reason = "the mask is smaller")]
     fn home(&self, hash: u64) -> usize {
         hash as usize & self.mask
@@ -50,7 +50,7 @@ impl Samples {
         (self.hashes[place] == hash).then(|| &mut self.slots[place])
     }
 
-    /// Adds a sample that is not there; there is room.
+    /// Adds a new sample; the table must have room.
     pub(crate) fn insert(&mut self, hash: u64, slot: u32) {
         let place = self.place(hash);
         debug_assert!(self.hashes[place] == EMPTY && hash != EMPTY, "a new sample");
@@ -63,7 +63,7 @@ impl Samples {
     pub(crate) fn remove_from(&mut self, threshold: u64, mut removed: impl FnMut(u32)) {
         for place in 0..self.hashes.len() {
             // Another sample may move up to this place.
-            // As one comparison, which is hardly ever true: half of the places are empty, in no order.
+            // This comparison, seldom true, also excludes empty places: a check for them alone would be hard to predict.
             while self.hashes[place].wrapping_add(1) > threshold {
                 removed(self.slots[place]);
                 self.free(place);

@@ -18,7 +18,7 @@ pub fn error_sentence(error: &(dyn Error + 'static)) -> String {
     with_user(text, &own_user())
 }
 
-/// Many errors are texts already at this point; the system's text is the same in all.
+/// Finds the refusal by the system's text, as many errors are only texts at this point.
 fn with_user(text: String, user: &str) -> String {
     let denied = Errno::ACCESS.to_string();
     if !text.contains(&denied) || text.contains(user) {

@@ -16,9 +16,9 @@ use crate::units::{BlockKey, Location};
 /// The share of the log that a block may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// While the rest of the log is reserved for reclaim, a client's write waits, and a clean block is left out.
+    /// If only the space that is reserved for reclaim is left, a client's write waits, and a clean block is not cached.
     Spare,
-    /// A block that is in the log already and not clean: it may use any space.
+    /// A block of a failed batch, or a block that reclaim moves and that is not clean: it may use any space.
     Any,
 }
 
@@ -95,7 +95,8 @@ impl State {
         }
     }
 
-    /// Appends a block to the log; `None` if no segment is ready, and reclaim is scheduled.
+    /// Appends a block to the log. Returns `None` and schedules reclaim if no segment is ready, or if a
+    /// [`Claim::Spare`] finds only reserved space.
     pub(crate) fn append(&mut self, key: BlockKey, block: NewBlock) -> Option<Location> {
         let append = Append {
             queue: block.queue,
@@ -106,7 +107,8 @@ impl State {
         let old = self.cache.find(key);
         let absorbed = old.and_then(|location| {
             let slots = self.cache.slots();
-            // Data in flight to the origin from this location would be treated as the new data of the location.
+            // If the old data of this location is in flight to the origin, its arrival would count as that of the new
+            // data.
             let may_be_replaced = slots.state(location) == block.state
                 && (!slots.is_in_sweep(location) || mutant!(SweptAbsorbed));
             if may_be_replaced { self.device.log.absorb(location, &append) } else { None }

@@ -8,9 +8,9 @@ use crate::device::{Checksums, Completion, Data, DeviceOperation};
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, Checksum};
 
-/// As many as a request of 32 MiB has blocks.
+/// A checksum for each block of the longest request, 32 MiB.
 static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
-/// As long as the longest read of metadata, a segment.
+/// The data of the longest read of metadata, a segment.
 static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
 
 /// The checksums of this many blocks, at most 8192.

@@ -19,7 +19,7 @@ use crate::request::Durability;
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::units::Sequence;
 
-/// The cache device as it is written.
+/// The cache device: its log, its journal, and the order in which both become durable.
 #[derive(Debug)]
 pub(crate) struct CacheDevice {
     pub(crate) uuid: [u8; 16],
@@ -136,7 +136,7 @@ impl CacheDevice {
         self.newest_gone
     }
 
-    /// A batch failed. A checkpoint with earlier chunks takes these again.
+    /// A batch failed. Chunks that a checkpoint has snapped and not written are snapped again.
     pub(crate) fn note_failed_batch(&mut self) {
         self.counters.errors += 1;
         self.failed_batches += 1;

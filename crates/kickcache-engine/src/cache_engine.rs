@@ -16,8 +16,8 @@ use crate::stats::{CacheHealth, GrowthPhase, Record, Status, Wear, WearHistory};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockIndex, BlockKey, Location, VolumeId};
 
-/// The interface of [`Engine`]; each method corresponds to the engine's method of the same name. The defaults are those
-/// of an engine without a cache.
+/// The interface of [`Engine`]; each method except [`CacheEngine::give_way`] corresponds to the engine's method of the
+/// same name. The defaults are those of an engine without a cache.
 pub trait CacheEngine {
     /// See [`Engine::phase`].
     fn phase(&self) -> Phase;
@@ -89,7 +89,7 @@ pub trait CacheEngine {
     /// See [`Engine::grow`].
     ///
     /// # Errors
-    /// [`Error::Growth`] if it cannot.
+    /// [`Error::Growth`] if the cache device cannot grow.
     fn grow(&mut self, _now: Instant, _superblock: &Superblock) -> Result<(), Error> {
         Err(Error::Growth { what: "no cache device is in use at present".to_string() })
     }

@@ -1,4 +1,4 @@
-//! Every limit and every setting, with its default.
+//! Limits of the engine that several modules or its users need, and all settings with their defaults.
 
 use core::num::NonZeroU64;
 
@@ -17,7 +17,7 @@ pub const VOLUME_NAME_MAX: usize = 63;
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Largest batch, in data blocks: as many as one header block can describe.
 pub const BATCH_BLOCKS_MAX: u32 = 256;
-/// Batches of one write head that may be in flight.
+/// Batches of one write head that may be in flight, unless a waiter needs all batches to be durable.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
 /// Largest fill window in bytes.
 pub const FILL_WINDOW_MAX: u64 = 1 << 20;
@@ -25,15 +25,16 @@ pub const FILL_WINDOW_MAX: u64 = 1 << 20;
 pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
 /// Origin reads and writes of one volume in flight.
 pub const ORIGIN_DEPTH_MAX: usize = 128;
-/// Writebacks of one volume in flight.
+/// Writebacks of one volume in flight; more of them, and shorter ones, if the cache device is slow.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
-/// Pause of a writeback after an error of the origin, or of a read from the cache device.
+/// Pause of writeback after an error of the origin, after a failed flush of the cache device, or if the list of
+/// unreadable blocks is full.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
 /// Time over which a volume's unused writeback cap accumulates; the sum may be used at once.
 pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
 /// *Clean* records wait this long for more of them, after the last flush of an origin that caused such records.
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
-/// Blocks that one writeback sweep sorts by LBA.
+/// About the most blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
 /// Blocks written to an origin and waiting for its flush before the flush is forced.
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
@@ -58,14 +59,15 @@ const _: () = assert!(FILL_WINDOW_MAX.is_multiple_of(FILL_WINDOW_MIN));
 /// The time at which a volume's write is acknowledged, and the blocks that are cached.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// Writes go to the log and to the origin before they are acknowledged.
+    /// Writes are acknowledged when the origin has completed them; most writes enter the log before that.
     #[default]
     WriteThrough,
-    /// Writes are acknowledged from the log and copied to the origin later.
+    /// Most writes are acknowledged from the log and copied to the origin later.
     WriteBack,
-    /// Writes go to the origin only; reads are cached.
+    /// Writes go to the origin; a write enters the log before that only if it is not aligned to sectors, or if
+    /// the log must keep blocks of its extent. Reads are cached.
     WriteAround,
-    /// No new blocks are cached; cached blocks are still served.
+    /// Writes as in write-around; misses are not cached, and cached blocks are still served.
     Bypass,
 }
 
@@ -75,9 +77,9 @@ pub enum Admission {
     /// All misses; but under pressure, and where new blocks earn next to no hits, only blocks that were requested before.
     #[default]
     Pressure,
-    /// All misses, always.
+    /// All misses, also under pressure; the write budget and the bypass of streams still apply.
     Always,
-    /// Only blocks that were requested before: halves the writes to the cache device.
+    /// Only blocks that were requested before, which saves writes to the cache device.
     SecondTouch,
 }
 
@@ -89,7 +91,7 @@ pub const STREAM_BYTES: u64 = 4 << 20;
 pub enum SequentialCutoff {
     /// None: streams are cached too.
     Off,
-    /// Those longer than this, in bytes.
+    /// Streams longer than this, in bytes.
     Above(u64),
     /// Streams longer than this, in bytes, if they earn fewer hits than the blocks that they displace.
     Auto(u64),
@@ -104,7 +106,7 @@ impl Default for SequentialCutoff {
 /// The fate of writes that an origin acknowledged and has not flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OriginKind {
-    /// They are lost only with this machine.
+    /// Such writes are lost only if this machine fails.
     #[default]
     Local,
     /// A remote server, which may lose them and restart while this machine continues;
@@ -116,7 +118,7 @@ pub enum OriginKind {
 /// A part of the cache device, for a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Room {
-    /// In 1/1024 of its capacity.
+    /// In 1/1024 of the capacity of the cache device.
     Share(u16),
     /// In blocks.
     Blocks(u64),
@@ -145,7 +147,7 @@ pub struct VolumeSettings {
     pub volume: VolumeId,
     /// Write mode.
     pub mode: Mode,
-    /// The kind of its origin.
+    /// The kind of the volume's origin.
     pub origin: OriginKind,
     /// Which misses are promoted.
     pub admission: Admission,
@@ -161,9 +163,10 @@ pub struct VolumeSettings {
     pub dirty_limit: u16,
     /// Without foreground requests for this long, dirty data is drained.
     pub idle_after: Duration,
-    /// The most that writeback may send to the origin in a second, unless it is urgent.
+    /// The most that writeback may send to the origin in a second, unless it is urgent or the high dirty mark is
+    /// reached.
     pub writeback_cap: RateCap,
-    /// Cache space that other volumes do not use; at most its maximum.
+    /// Cache space that other volumes do not use; at most this volume's maximum.
     pub room_min: Option<Room>,
     /// Cache space limit; blocks that are not clean do not count.
     pub room_max: Option<Room>,
@@ -193,21 +196,22 @@ impl VolumeSettings {
 /// The reaction of recovery if a part of the log that lists blocks has rotted, or is unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum RottedLog {
-    /// It fails: blocks could return to an earlier state.
+    /// Recovery fails: blocks could return to an earlier state.
     #[default]
     Refused,
-    /// It continues with the rest of the log. For tools.
+    /// Recovery continues with the rest of the log. For tools.
     Accepted,
 }
 
 /// Whether a cache device is in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Service {
-    /// It is in service.
+    /// The cache device is in service.
     #[default]
     In,
     /// It is out of service, and the opener has the record of that already: no record is made. Only the dirty blocks of
-    /// its log are served, and written back, each alone: adjacent blocks may be older than the origin's.
+    /// its log are served and written back, without the clean blocks between them, which may be older than the
+    /// origin's.
     Out,
 }
 
@@ -226,10 +230,10 @@ pub enum OriginOffload {
 /// The treatment of an emptied segment of the cache device before it is written again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum FreedSegments {
-    /// None.
+    /// No treatment: the device preserves the segment's old data.
     #[default]
     Kept,
-    /// It is discarded, so that the device has less data to preserve.
+    /// The segment is discarded, so that the device has less data to preserve.
     Discarded,
 }
 
@@ -242,7 +246,7 @@ pub struct EngineSettings {
     pub fill_linger: Duration,
     /// How long blocks may wait for the origin's flush that makes them clean.
     pub origin_flush_after: Duration,
-    /// Whether a log with a rotten part is accepted.
+    /// Whether recovery accepts a log with a rotten or unreadable part.
     pub rotted_log: RottedLog,
     /// Whether the cache device is in service.
     pub service: Service,
@@ -250,9 +254,10 @@ pub struct EngineSettings {
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,
-    /// Bytes that may be written to the cache device in a day; client writes do not count.
+    /// Bytes that may be written to the cache device in a day. All writes count, but client writes in write-back mode
+    /// may exceed the limit.
     pub write_budget: Option<NonZeroU64>,
-    /// Steps that searches for the cached blocks of long extents take in a turn: 4,096 are some 20 microseconds.
+    /// Steps of a slice of the searches for the cached blocks of long extents: 4,096 steps take some 20 microseconds.
     pub search_steps: u32,
 }
 

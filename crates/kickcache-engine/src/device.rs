@@ -29,7 +29,8 @@ pub enum Device {
     Cache,
     /// The origin of a volume.
     Origin(VolumeId),
-    /// The device that is to take over from the cache device, while there is one; the engine does not know it ([`crate::mirror`]).
+    /// The device that is to take over from the cache device, while there is one. The engine itself submits no
+    /// operation to it ([`crate::mirror`]).
     Successor,
 }
 
@@ -40,7 +41,7 @@ pub enum Memory {
     Request {
         /// The request.
         id: RequestId,
-        /// Byte offset in its payload.
+        /// Byte offset in the request's payload.
         offset: u32,
     },
     /// A page of the engine's pool, from its byte `offset` on. Longer pieces run on into the pages that follow.
@@ -55,9 +56,9 @@ pub enum Memory {
 /// One stretch of memory of a submission.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Piece {
-    /// Where it starts.
+    /// Where the stretch starts.
     pub memory: Memory,
-    /// Its length in bytes.
+    /// The length of the stretch in bytes.
     pub length: u32,
 }
 
@@ -103,18 +104,18 @@ pub enum DeviceOperation {
     Read {
         /// From which device.
         device: Device,
-        /// Byte offset on it.
+        /// Byte offset on the device.
         offset: u64,
         /// Into which memory.
         pieces: Pieces,
-        /// Checksums wanted?
+        /// Whether the engine needs checksums of the bytes.
         checksums: Checksums,
     },
     /// Writes the pieces.
     Write {
         /// To which device.
         device: Device,
-        /// Byte offset on it.
+        /// Byte offset on the device.
         offset: u64,
         /// From which memory.
         pieces: Pieces,
@@ -155,7 +156,7 @@ pub enum DeviceOperation {
         device: Device,
         /// Where.
         extent: ByteExtent,
-        /// May it punch a hole?
+        /// Whether the device may punch a hole.
         unmap: Unmap,
         /// Durable: as if followed by a flush.
         durability: Durability,
@@ -190,7 +191,8 @@ pub enum DeviceOperation {
 }
 
 impl DeviceOperation {
-    /// The device of the operation, if there is one. The host's record counts for the cache device.
+    /// The device of the operation, if there is one. A [`DeviceOperation::NoteOutOfService`] counts as an operation of
+    /// the cache device.
     pub fn device(&self) -> Option<Device> {
         match self {
             DeviceOperation::Read { device, .. }
@@ -242,6 +244,6 @@ pub struct Data<'a> {
 pub struct Completion<'a> {
     /// Which submission.
     pub id: SubmissionId,
-    /// How it ended.
+    /// How the operation ended.
     pub result: Result<Data<'a>, DeviceError>,
 }

@@ -42,7 +42,7 @@ impl State {
         }
     }
 
-    /// The same for all volumes.
+    /// Ends the drains of all volumes with durable blocks and records; see [`State::end_drain_when_durable`].
     pub(crate) fn end_drains_when_durable(&mut self) {
         for volume in self.volumes.ids() {
             self.end_drain_when_durable(volume);

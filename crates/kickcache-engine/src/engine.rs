@@ -39,7 +39,7 @@ pub enum Phase {
     Running,
     /// Completes the requests in flight and accepts no new ones.
     Stopping,
-    /// All acknowledged data is durable; no operation is in flight.
+    /// No operation is in flight; all acknowledged data is durable, as far as the devices did not fail.
     Stopped,
     /// Recovery failed; the devices were not changed.
     Failed(Error),
@@ -65,7 +65,7 @@ impl Engine {
     /// `volumes` must name volumes of the superblock; other volumes stay unchanged on the device.
     ///
     /// # Errors
-    /// [`Error::Volume`] for impossible settings.
+    /// [`Error::Volume`] for impossible settings, or a volume that the superblock lacks.
     pub fn open(
         now: Instant,
         superblock: &Superblock,
@@ -297,8 +297,8 @@ impl Engine {
         }
     }
 
-    /// The records of a request that bypasses the cache are durable, so that the cache device cannot undo its write to
-    /// the origin; or they failed.
+    /// Continues a request that bypasses the cache. With success, its records or the out-of-service record are durable,
+    /// so that the cache device cannot undo its write to the origin; with an error, no record could be made.
     fn go_past_cache(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let state = &mut self.state;
         match state.requests.get(slot).operation {
@@ -315,7 +315,8 @@ impl Engine {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.end_pending_with(slot, Err(Errno::Io)),
-            // Without a record, a restart could undo the origin's part (D-1).
+            // A write around the log waits for the record that the cache device is out of service: otherwise a restart
+            // could undo the write (D-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
                 reclaim::open::on_not_opened(state, &segments);
@@ -411,7 +412,7 @@ impl Engine {
         earlier(self.state.search_timeout(), self.poll_other_timeout())
     }
 
-    /// The same without searches.
+    /// The earliest deadline, searches not counted.
     fn poll_other_timeout(&self) -> Option<Instant> {
         let state = &self.state;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
@@ -425,7 +426,7 @@ impl Engine {
         first
     }
 
-    /// Changes a volume's mode; leaving write-back drains first, and the new mode applies to new writes at once.
+    /// Changes a volume's mode for new writes at once; leaving write-back also begins a drain.
     pub fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
         self.state.now = now;
         self.is_stirred = true;
@@ -455,7 +456,7 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Changes how many bytes may be written to the cache device in a day; client writes do not count.
+    /// Changes the limit of [`EngineSettings::write_budget`].
     pub fn set_write_budget(&mut self, now: Instant, budget: Option<NonZeroU64>) {
         self.state.now = now;
         self.state.wear.set_budget(now, budget);

@@ -10,7 +10,7 @@ pub enum Error {
     /// The device does not start with a superblock of ours.
     #[error("this is not a kickcache cache device: no valid superblock at offset 0 or 512 KiB ({found})")]
     NoSuperblock {
-        /// The content found instead.
+        /// The content that the device has instead.
         found: String,
     },
     /// A superblock of another format version.
@@ -19,9 +19,9 @@ pub enum Error {
          use the newer kickcache that it was served with"
     )]
     Version {
-        /// On the device.
+        /// The version on the device.
         found: u32,
-        /// The newest that is ours.
+        /// The newest version that this program reads.
         expected: u32,
     },
     /// The superblock is ours but contradicts itself or the device.
@@ -33,17 +33,17 @@ pub enum Error {
     /// The device is too small or too large for a cache.
     #[error("a cache device needs {minimum} to {maximum} bytes, this one has {found}")]
     DeviceSize {
-        /// Bytes there.
+        /// The size of the device in bytes.
         found: u64,
-        /// Smallest.
+        /// The smallest size in bytes.
         minimum: u64,
-        /// Largest.
+        /// The largest size in bytes.
         maximum: u64,
     },
     /// The cache device cannot grow in this way.
     #[error("the cache device cannot grow: {what}")]
     Growth {
-        /// Why.
+        /// The reason.
         what: String,
     },
     /// Another device has taken over.

@@ -25,7 +25,7 @@ pub(crate) struct JournalWrite {
 /// A block of records for the journal.
 pub(crate) struct RecordsWrite {
     pub(crate) write: JournalWrite,
-    /// The numbers of its records.
+    /// The sequence numbers of the block's records.
     pub(crate) sequences: Vec<Sequence>,
 }
 
@@ -39,9 +39,9 @@ pub(crate) struct Journal {
     next: u64,
     /// Number of the oldest block that recovery would need.
     tail: u64,
-    /// Later lives write no blocks with a lower number than this.
+    /// Later lives of the engine write no blocks with a lower number than this.
     kept_end: u64,
-    /// Ends of later blocks of records, which were not known to be durable.
+    /// Ends of later blocks of records, which were not known to be durable when they were written.
     records_ends: Vec<u64>,
 }
 
@@ -135,7 +135,7 @@ impl Journal {
         JournalWrite { number, offset, bytes: block.encode() }
     }
 
-    /// Skips numbers of blocks until it is full.
+    /// Skips numbers of blocks until the journal has no space.
     #[cfg(test)]
     pub(crate) fn fill(&mut self) {
         while self.has_room() {
@@ -204,7 +204,7 @@ mod tests {
         let grown = geometry.with_size(size_max(&geometry));
         let mut journal = Journal::new([1; 16], geometry, 0, 0);
         journal.fill();
-        // Crashes in a row may each leave a checkpoint that was not finished.
+        // There is still space for two checkpoints, because crashes in a row may each leave an unfinished one.
         assert!(journal.used() + 2 * u64::from(chunk_count(&geometry)) <= geometry.journal_blocks());
         assert!(journal.used() + u64::from(chunk_count(&grown)) > geometry.journal_blocks(), "J-1");
     }

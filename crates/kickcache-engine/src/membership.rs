@@ -20,8 +20,8 @@ const SLOTS_MAX: u32 = 1 << 16;
 const BLOCKS_MAX: u32 = 1 << 9;
 
 impl Engine {
-    /// From here on a volume of `size` bytes is served. Its blocks on the cache device count: the caller has verified
-    /// the origin.
+    /// From here on a volume of `size` bytes is served. Its blocks on the cache device are used: the caller has
+    /// verified the origin.
     ///
     /// # Panics
     /// If it is served already, or the settings are impossible.
@@ -43,7 +43,7 @@ impl Engine {
     pub fn has_ended(&self, volume: VolumeId) -> bool {
         let state = &self.state;
         let found = state.volumes.get(volume);
-        // A writeback has a place in the queue of the origin.
+        // While a writeback is in flight, the origin's queue is not empty.
         state.requests.count_for(volume) == 0 && found.queue.is_empty() && !found.flush.is_in_flight()
     }
 
@@ -111,10 +111,10 @@ impl Engine {
         self.state.volumes.get(volume).is_forgotten
     }
 
-    /// From here on a volume is neither served nor known.
+    /// From here on the engine has no such volume.
     ///
     /// # Panics
-    /// If it has blocks left.
+    /// If the volume has an operation in flight or blocks left, or it is not durable that it has none.
     pub fn remove_volume(&mut self, volume: VolumeId) {
         assert!(self.has_ended(volume) && self.is_forgotten(volume), "the volume has no blocks left");
         assert_eq!(self.cached_blocks(volume), 0, "the volume has no blocks left");

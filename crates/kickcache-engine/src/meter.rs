@@ -10,7 +10,7 @@ use crate::stats::VolumeCounters;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Shorter writes share batches in the log, which no device completes sooner.
+/// Shorter writes share batches in the log, so that the origin does not complete them sooner.
 const LONG_WRITE: u64 = 64 << 10;
 
 impl State {
@@ -41,7 +41,8 @@ impl State {
         clock.device
     }
 
-    /// The read has ended.
+    /// A read of blocks from the cache device has ended; `begun` is the time that [`State::begin_metered_hit`]
+    /// returned.
     #[inline]
     pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
         let clock = self.clock();
@@ -57,7 +58,7 @@ impl State {
         self.volumes.get_mut(volume).offload.begin_origin_read(now, extent);
     }
 
-    /// The read has ended.
+    /// The origin has read an extent.
     pub(crate) fn end_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
@@ -69,7 +70,7 @@ impl State {
         self.volumes.get_mut(volume).offload.begin_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// The read has ended.
+    /// The cache device has read blocks for writeback.
     pub(crate) fn end_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.end_writeback_read(clock, count as u64 * BLOCK_SIZE);

@@ -48,7 +48,7 @@ mod planted {
         DurableWritebackVolatile,
         /// A flush of the origin covers writes that ended after its submission.
         WrittenDuringFlushIsClean,
-        /// A failed flush of the origin counts as one that went well.
+        /// A failed flush of the origin counts as a successful one.
         OriginFlushErrorIgnored,
         /// A segment is opened again while a read of it is in flight.
         ReuseUnderReader,
@@ -146,7 +146,7 @@ mod planted {
         FlushSkipsOrigin,
         /// A block that waits for the origin's flush is clean once reclaim has moved it.
         CarriedUnflushedIsClean,
-        /// Writes bypass a cache device out of service before that is recorded.
+        /// Writes bypass a cache device before the record that it is out of service exists.
         OutOfServiceUnmarked,
         /// An unreadable block is tried again at once, and without a limit.
         UnreadableTriedAtOnce,
@@ -264,7 +264,7 @@ mod planted {
         DiscardJoinsFill,
         /// Merged writes that the origin refused are not repeated one by one.
         RefusedTogether,
-        /// Writes past the log do not wait for the newest removal record.
+        /// Writes that bypass the log do not wait for the newest *gone* record.
         GoneNotCounted,
         /// A write replaces a block in memory while writeback reads it.
         SweptAbsorbed,

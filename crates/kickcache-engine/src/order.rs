@@ -51,7 +51,7 @@ pub(crate) enum DurableWaiter {
 pub(crate) enum Need {
     /// Any flush submitted from now on: the data that the waiter needs has landed.
     NextFlush,
-    /// A flush submitted when all numbers up to this one have landed.
+    /// A flush that is submitted when all batches and records up to this number have landed.
     Through(Sequence),
 }
 
@@ -74,7 +74,7 @@ pub(crate) struct Order {
     waiting: Vec<(Need, DurableWaiter)>,
     /// The newest number that the flush in flight covers, and its waiters.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
-    /// Flushes that were submitted.
+    /// The count of the flushes that were submitted.
     submitted: FlushCount,
     /// The newest flush without an error.
     flushed: FlushCount,
@@ -145,7 +145,7 @@ impl Order {
         DurableRange { first: self.first, last }
     }
 
-    /// The same for journal blocks.
+    /// The durable journal blocks of this life, for later recoveries (O-2).
     pub(crate) fn durable_blocks(&self) -> DurableBlocks {
         DurableBlocks { first: self.first_block, end: self.journal_blocks.durable_end() }
     }
@@ -181,7 +181,7 @@ impl Order {
         self.submitted
     }
 
-    /// Whether a flush succeeded that was submitted later.
+    /// Whether a flush that was submitted after this count succeeded.
     pub(crate) fn has_flushed_since(&self, count: FlushCount) -> bool {
         self.flushed > count
     }

@@ -1,5 +1,5 @@
-//! A replacement for an engine, without a cache: every request is one submission to the origin of its volume, and is
-//! answered when that ends. For tests of drivers of engines.
+//! A replacement for an engine, without a cache: every request except a promote is one submission to the origin of its
+//! volume, and is answered when the submission ends. For tests of drivers of engines.
 
 use alloc::collections::{BTreeMap, VecDeque};
 

@@ -1,5 +1,5 @@
 //! Pins segments while an operation refers to their blocks (I-4): reads, writebacks, and superseded copies while the
-//! superseding one has not landed. If that one is lost, the older copy becomes the current one again.
+//! superseding copy has not landed. If the superseding copy is lost, the older copy becomes the current one again.
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
@@ -9,13 +9,13 @@ use crate::task::Task;
 use crate::units::{BlockKey, Location};
 
 impl State {
-    /// A read from a segment begins; the segment stays until it ends.
+    /// An operation on a segment begins, such as a read; the segment stays until the operation ends.
     pub(crate) fn pin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         self.cache.segment_mut(segment).pins += 1;
     }
 
-    /// A read from a segment ended.
+    /// An operation on a segment ended.
     #[inline]
     pub(crate) fn unpin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
@@ -65,7 +65,7 @@ impl State {
         self.cache.revive(key, older);
         self.cache.enter_sweep(older);
         if self.requests.written_through(&self.cache, self.cache.copy_at(key, older)).is_none() {
-            // The write that stored it has ended, and would not remove it from the sweep.
+            // The write that stored the copy has ended, so that it would not remove the copy from the sweep later.
             self.cache.leave_sweep(older);
         }
         let segment = self.cache.segment_of(older);

@@ -11,7 +11,7 @@ use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 /// Pages that a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BufferQuota {
-    /// Fills: not the last quarter of all pages, nor the pages that the missing request may need for its own ends.
+    /// Fills: not the last quarter of all pages, nor the pages that the request may need for its own partial blocks.
     Fill,
     /// Merges, reclaim and writeback, which must continue so that fills can end.
     All,
@@ -21,10 +21,11 @@ pub(crate) enum BufferQuota {
 const RECLAIM_PART: u64 = 8;
 /// Pages that a request with partial blocks may need.
 pub(crate) const PARTIAL_PAGES: usize = 2;
-/// The owner of a page that is free, or belongs to the log or reclaim: its release does not depend on an origin.
+/// The owner of a page that is free, or belongs to the log or reclaim: the release of such a page does not depend on an
+/// origin.
 const NOBODY: u8 = u8::MAX;
 
-/// The free pages, and the volumes of the others.
+/// The free pages, and the volume of each page in use.
 #[derive(Debug)]
 pub(crate) struct Pool {
     free: Vec<PageIndex>,
@@ -50,7 +51,7 @@ impl Pool {
         }
     }
 
-    /// Other volumes share it from here on.
+    /// Divides the pool among these volumes from here on.
     pub(crate) fn set_volumes(&mut self, volumes: VolumeSet) {
         self.quota = quota(self.count, volumes);
     }

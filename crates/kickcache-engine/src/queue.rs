@@ -3,9 +3,9 @@
 /// The two queues of the retention policy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Queue {
-    /// What came in lately.
+    /// Recently admitted blocks.
     Probation,
-    /// What proved useful.
+    /// Blocks that proved useful.
     Main,
 }
 

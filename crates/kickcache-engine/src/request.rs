@@ -52,7 +52,7 @@ pub enum Operation {
     WriteZeroes {
         /// May the origin punch a hole?
         unmap: Unmap,
-        /// As for a write.
+        /// Whether the zeroes must survive a power cut before the request is acknowledged.
         durability: Durability,
     },
     /// Fill the extent into the cache; no payload (NBD's CACHE).
@@ -100,7 +100,7 @@ pub enum Errno {
 pub struct Reply {
     /// Which request.
     pub id: RequestId,
-    /// How it ended; for a read, success means that the request's memory holds the data.
+    /// How the request ended; for a read, success means that the request's memory holds the data.
     pub result: Result<(), Errno>,
     /// For a read, the device that had the data.
     pub read_from: ReadFrom,

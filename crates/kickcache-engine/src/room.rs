@@ -19,7 +19,7 @@ use crate::units::VolumeId;
 const THROUGH_PART: u64 = 16;
 /// The least number of ready segments: four for clients, and the reserve of reclaim.
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
-/// A volume may have this many segments more than its maximum before nothing that it reads is promoted.
+/// If a volume exceeds its maximum by more than this many segments of blocks, its reads promote no blocks.
 const OVERDRAWN_SEGMENTS: u64 = 4;
 
 impl State {
@@ -33,8 +33,8 @@ impl State {
         self.device.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
     }
 
-    /// Whether the log takes another block that reclaim need not carry: the last segments, and the head that it carries
-    /// blocks to when these are all that is left, are reclaim's.
+    /// Whether the log has space for a block that reclaim does not have to move. The last ready segments are reserved
+    /// for reclaim, and so is the head of main if only these are left.
     pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
         let has_more = self.device.log.ready_count() > RESERVED_SEGMENTS || mutant!(ReclaimsRoomTaken);
         has_more || queue == Queue::Probation && self.device.log.room(queue) > 0
@@ -45,9 +45,9 @@ impl State {
         if self.device.log.ready_count() <= RESERVED_SEGMENTS { Pressure::High } else { Pressure::None }
     }
 
-    /// Blocks of the log that a volume may fill with dirty or unflushed data: the rest of the largest limit of all
-    /// after each of the others has its reserve, but at most its own limit, which is a part of its space. `used` is the
-    /// present number for each volume.
+    /// Blocks of the log that a volume may fill with dirty or unflushed data: the largest dirty limit of all volumes,
+    /// less the reserve or the larger use of each other volume, but at most the volume's own limit. `used` is the
+    /// present number of blocks for each volume.
     fn log_allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let capacity = self.cache.geometry().capacity_blocks();
         let share = |blocks: u64, limit: u16| blocks * u64::from(limit) / 1024;
@@ -63,16 +63,16 @@ impl State {
         quota.allowance(volume, used).min(share(room, limit)).max(1)
     }
 
-    /// The part of the log that a volume has filled in this way, headers included, in 1/1024 of the cache as if it were
-    /// alone: at its dirty limit it has its maximum.
+    /// The part of the log that a volume has filled with dirty or unflushed data, headers included, in 1/1024 of the
+    /// cache as if it were alone: at its dirty limit it has used its whole allowance.
     pub(crate) fn dirty_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         let used = self.cache.log_use();
         used(volume) * limit / self.log_allowance(volume, &used)
     }
 
-    /// The same without headers, which are freed when reclaim moves the few blocks that are left between them: the
-    /// amount that is to be written back.
+    /// [`State::dirty_share`] without headers: the amount that is to be written back. The headers are freed when
+    /// reclaim moves the few blocks that are left between them.
     pub(crate) fn dirty_data_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         self.cache.volume(volume).not_clean() * limit / self.log_allowance(volume, self.cache.log_use())
@@ -85,14 +85,15 @@ impl State {
         Some(max.blocks(capacity).min(capacity))
     }
 
-    /// Clean blocks of a volume above that limit.
+    /// Clean blocks of a volume above its [`State::room_max`].
     pub(crate) fn room_excess(&self, volume: VolumeId) -> u64 {
         let Some(max) = self.room_max(volume) else { return 0 };
         let blocks = self.cache.volume(volume);
         blocks.cached.saturating_sub(max).min(blocks.cached - blocks.not_clean())
     }
 
-    /// Whether it is so far above the limit that it must give some back first, which may take a while.
+    /// Whether a volume is so far above its [`State::room_max`] that it must give blocks back before its reads promote
+    /// others.
     pub(crate) fn is_room_overdrawn(&self, volume: VolumeId) -> bool {
         let spare = u64::from(self.cache.geometry().batch_blocks()) * OVERDRAWN_SEGMENTS;
         self.room_max(volume).is_some_and(|max| self.cache.volume(volume).cached > max + spare)
@@ -120,7 +121,7 @@ impl State {
         has_asked && self.reserves().is_some_and(|reserves| self.is_reserved(&reserves, volume))
     }
 
-    /// Whether writes through the log that wait for the origin have used up the small excess that they may have.
+    /// Whether a volume has used up its allowance in the log and the small excess for writes through the log.
     pub(crate) fn is_log_overdrawn(&self, volume: VolumeId) -> bool {
         let capacity = self.cache.geometry().capacity_blocks();
         let count = u64::from(self.volumes.known().bits().count_ones()).max(1);

@@ -26,7 +26,8 @@ impl Engine {
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {
-            // Writes bypass it then, and outdated clean copies remain.
+            // A cache device out of service gives no samples: writes bypass it, so that its clean copies may be
+            // outdated.
             return Vec::new();
         }
         let mut samples = self.last_given(volume, count / 2);

@@ -20,7 +20,7 @@ pub(crate) struct Scene {
     /// The volume of the requests.
     pub(crate) volume: VolumeId,
     failing: Option<Failing>,
-    /// The beginning of the lines of operations that do not end for now.
+    /// Operations with a line that begins like this are held: they do not end until the test releases them.
     holding: Option<&'static str>,
     held: Vec<Submission>,
 }
@@ -163,7 +163,7 @@ impl Scene {
         self.end_all_held()
     }
 
-    /// The same, and holds operations whose line begins like this.
+    /// Ends the held operations with success, and holds new operations with a line that begins like this.
     pub(crate) fn end_held_and_hold(&mut self, begin: &'static str) -> Vec<String> {
         self.holding = Some(begin);
         self.end_all_held()

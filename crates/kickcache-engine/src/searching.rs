@@ -17,7 +17,7 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, VolumeId};
 
-/// Locations of the cache devices on which tests examine every slot when a search ends.
+/// When a search ends, tests examine every slot if the cache device has at most this many locations.
 const CHECKED_MAX: u32 = 1 << 15;
 /// Steps that dropping a block counts as.
 const FORGET_STEPS: u32 = 32;

@@ -1,7 +1,8 @@
 //! Delays of client writes: while room for dirty blocks is short, and at the end of a drain.
 //!
 //! Invariants:
-//! * T-3: the delay of a write is fixed at its arrival, and bounded. A failed or silent origin delays no write.
+//! * T-3: the delay of a write is chosen at its arrival, and bounded; the end of a drain or of the engine ends it
+//!   early. A failed or silent origin delays no write.
 
 use crate::cache::slots::SlotState;
 use crate::config::{Mode, RESERVED_SEGMENTS};
@@ -18,13 +19,13 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, VolumeId};
 
 /// An origin is silent if no request has completed for this long.
 const SILENT_MIN: Duration = Duration::from_millis(500);
-/// The longest delay of a write, and during a drain.
+/// The longest delay of a write: without a drain, and during one.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 const WAIT_MAX_DRAINING: Duration = Duration::from_millis(100);
 /// The least shortage during a drain: client writes are slower than writeback.
 const DRAINING: u64 = SHORTAGE_MAX * 5 / 8;
 
-/// Missing segments delay clients from the last one of this many parts on.
+/// Missing segments delay clients only if all but one part in this many of the segments for clients are missing.
 const LAST_PART: u64 = 8;
 
 /// Shortages in parts of [`SHORTAGE_MAX`].
@@ -62,8 +63,9 @@ impl State {
         Shortage { of_marks, of_segments }
     }
 
-    /// The shortage that delays a write. A write that only replaces dirty blocks adds none. Missing segments count last: before
-    /// that writeback becomes faster, and reclaim copies dirty blocks.
+    /// The shortage that delays a write. A write that only replaces dirty or unflushed blocks uses no more room, and
+    /// only missing segments delay it. Missing segments count last: before that writeback becomes faster, and reclaim
+    /// copies dirty blocks.
     fn shortage_for(&self, volume: VolumeId, extent: ByteExtent) -> u64 {
         let Shortage { of_marks, of_segments } = self.shortages(volume);
         let of_segments = (of_segments * LAST_PART).saturating_sub((LAST_PART - 1) * SHORTAGE_MAX);

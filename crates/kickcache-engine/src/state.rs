@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
-    /// When records that have gathered are written although they are few.
+    /// When gathered records are written even if they are few.
     pub(crate) records_due: Option<Instant>,
     /// The engine is being stopped: it begins no new work.
     pub(crate) is_ending: bool,
@@ -140,7 +140,8 @@ impl State {
         self.agenda.push_back(Task::Writeback(volume));
     }
 
-    /// Whether a change of an extent must wait: a write holds it, or the journal has no room for its records.
+    /// Whether a change of an extent must wait: another request has locked a part of it, or the journal has no room for
+    /// records.
     pub(crate) fn must_stall(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.waiters.is_locked(volume, extent) || self.device.is_journal_full()
     }
@@ -175,7 +176,8 @@ impl State {
         for waiter in self.device.order.give_up() {
             self.agenda.push_back(Task::NotDurable(waiter));
         }
-        // They must not prevent landed data from becoming durable: writeback waits for that.
+        // Records that are not written must not prevent landed data from becoming durable, because writeback waits for
+        // durable data.
         self.device.journal.give_up().into_iter().for_each(|record| self.device.order.land(record.sequence));
         self.agenda.push_back(Task::Append);
         self.wake_stalled();

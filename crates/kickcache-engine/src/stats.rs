@@ -48,17 +48,18 @@ pub struct VolumeCounters {
     pub drains: u64,
     /// Origin reads (submissions).
     pub origin_reads: u64,
-    /// Bytes of these reads.
+    /// Bytes of the reads from the origin.
     pub origin_read_bytes: u64,
     /// Origin writes (submissions).
     pub origin_writes: u64,
-    /// Bytes of these writes.
+    /// Bytes of the writes to the origin.
     pub origin_write_bytes: u64,
     /// Origin flushes.
     pub origin_flushes: u64,
     /// Errors that origin submissions returned.
     pub origin_errors: u64,
-    /// Clean blocks with a wrong checksum, read from the origin instead.
+    /// Clean or unflushed blocks that the cache device returned with a wrong checksum or could not read, and that were
+    /// read from the origin instead.
     pub healed_blocks: u64,
     /// Dirty blocks that were found damaged.
     pub damaged_blocks: u64,
@@ -71,11 +72,11 @@ pub struct VolumeCounters {
 pub struct CacheCounters {
     /// Read submissions.
     pub reads: u64,
-    /// Bytes of these reads.
+    /// Bytes of the reads from the cache device.
     pub read_bytes: u64,
-    /// Write submissions: batches, journal blocks and summaries.
+    /// Write submissions: batches, journal blocks, summaries and service marks.
     pub writes: u64,
-    /// Bytes of these writes.
+    /// Bytes of the writes to the cache device.
     pub write_bytes: u64,
     /// Batches among the writes.
     pub batches: u64,
@@ -83,7 +84,7 @@ pub struct CacheCounters {
     pub flushes: u64,
     /// Blocks that reclaim copied to a head of the log.
     pub reinserted_blocks: u64,
-    /// Bytes that the cache device was requested to discard.
+    /// Bytes that the cache device has discarded.
     pub discarded_bytes: u64,
     /// Clean blocks that reclaim dropped.
     pub demoted_blocks: u64,
@@ -95,7 +96,7 @@ pub struct CacheCounters {
     pub kept_segments: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
-    /// Journal records written.
+    /// Records that were added to the journal.
     pub journal_records: u64,
     /// Errors that cache device submissions returned.
     pub errors: u64,
@@ -106,9 +107,9 @@ pub struct CacheCounters {
 pub struct VolumeStatus {
     /// Which volume.
     pub volume: VolumeId,
-    /// Its mode.
+    /// The mode of the volume.
     pub mode: Mode,
-    /// Its settings, the mode among them.
+    /// The settings of the volume, the mode among them.
     pub settings: VolumeSettings,
     /// Bytes of the origin.
     pub size: u64,
@@ -122,7 +123,7 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
-    /// It is being drained: blocks are left to write back, or the records that they are clean are not durable yet.
+    /// The volume is being drained: blocks are left to write back, or *clean* records are not durable yet.
     pub is_draining: bool,
     /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,
@@ -139,7 +140,7 @@ pub struct VolumeStatus {
 /// The progress of the growth of a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GrowthPhase {
-    /// It does not grow, or has grown.
+    /// The cache device does not grow, or has grown.
     None,
     /// The journal makes room for larger checkpoints, and the tables grow.
     Preparing,
@@ -155,7 +156,7 @@ pub enum CacheHealth {
     /// In service.
     #[default]
     Good,
-    /// Put out of service after errors: every request uses the origin.
+    /// Put out of service after errors or by order: only its dirty and unflushed blocks are still served.
     OutOfService,
 }
 
@@ -174,19 +175,19 @@ pub enum Record {
     Failed,
 }
 
-/// Blocks that are not cached at present, because the writes to the cache device have exceeded its budget for them.
+/// Blocks that are not cached at present, because the write budget of the cache device is running out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum GivenUp {
-    /// None: all are cached.
+    /// No blocks: the write budget keeps no block out.
     #[default]
     Nothing,
     /// Misses read less than their fill window.
     ReadAhead,
     /// Of blocks without an earlier request, only a part is cached, or none.
     UnknownBlocks,
-    /// Also some other blocks are not cached.
+    /// Of blocks with an earlier request, too, only a part is cached.
     KnownBlocks,
-    /// Only blocks that must be cached are.
+    /// Only blocks that must be cached are cached.
     Everything,
 }
 
@@ -199,7 +200,7 @@ pub struct Wear {
     pub day_bytes: u64,
     /// The counted part of that day.
     pub counted: Duration,
-    /// The savings for the budget.
+    /// The writes that are given up because of the budget.
     pub given_up: GivenUp,
 }
 
@@ -228,13 +229,13 @@ pub struct WearSlot {
 pub struct Status {
     /// The cache device.
     pub health: CacheHealth,
-    /// The place of the record that it is out of service, if it is.
+    /// If the cache device is out of service, the place of the record of this.
     pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,
     /// Segments free for use.
     pub free_segments: u64,
-    /// Segments that are not used any more, because the device failed there; their blocks stay.
+    /// Segments that receive no new blocks, because the device failed there; their live blocks stay in use.
     pub retired_segments: u64,
     /// Blocks that all segments can hold.
     pub capacity_blocks: u64,

@@ -12,8 +12,8 @@ impl State {
         self.submissions.add(self.now, PulseId::of(operation.device()), purpose, operation);
     }
 
-    /// The same for a read of cached blocks of this many bytes. Each hit uses it, so it skips checks with a known
-    /// result.
+    /// Submits a read of whole cached blocks into one stretch of memory. Each hit uses this function, so it skips
+    /// checks with a known result.
     #[inline]
     pub(crate) fn submit_hit(&mut self, purpose: Purpose, offset: u64, memory: Piece) {
         self.count_read(Device::Cache, u64::from(memory.length));

@@ -17,7 +17,7 @@ pub(crate) enum Task {
     ReadOrigin(RequestSlot, ByteExtent),
     /// A part of a read must be looked up again, in the cache or at the origin.
     ReadAgain(RequestSlot, ByteExtent),
-    /// The same for the rest of a partial block, which a page waits for.
+    /// The rest of a partial block must be looked up again; the page is reserved for it.
     MergeAgain(RequestSlot, BlockKey, PageIndex),
     /// A request with its own stage has no pending operation.
     NothingPending(RequestSlot),
@@ -27,7 +27,7 @@ pub(crate) enum Task {
     Barrier(DurableWaiter),
     /// The data that a waiter waited for is durable on the cache device.
     Durable(DurableWaiter),
-    /// That data will never be durable: the flush failed.
+    /// The data cannot be made durable: the flush failed, or the cache device is out of service.
     NotDurable(DurableWaiter),
     /// Segments may be needed, or a read from a segment that is being emptied has ended.
     Reclaim,

@@ -18,13 +18,13 @@ use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, Segment
 /// A cached block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CachedBlock {
-    /// Its location on the cache device.
+    /// The location of the block on the cache device.
     pub location: Location,
-    /// Its volume.
+    /// The volume of the block.
     pub volume: VolumeId,
-    /// Its number.
+    /// The number of the block in its volume.
     pub block: BlockIndex,
-    /// CRC32C of its data.
+    /// CRC32C of the block's data.
     pub checksum: Checksum,
     /// Whether the origin may have older data.
     pub is_dirty: bool,
@@ -33,35 +33,36 @@ pub struct CachedBlock {
 /// A segment in the cache metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SegmentStatus {
-    /// Its use.
+    /// The use of the segment.
     pub usage: SegmentUsage,
-    /// How often it was opened.
+    /// How often the segment was opened.
     pub generation: Generation,
-    /// The queue that it belongs to.
+    /// The queue that the segment belongs to.
     pub queue: Queue,
-    /// Live blocks in it.
+    /// Live blocks in the segment.
     pub live_blocks: u32,
 }
 
 /// The use of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentUsage {
-    /// Its content does not count.
+    /// The segment's content does not count.
     Free,
-    /// It holds blocks, or will.
+    /// The segment holds blocks, or will.
     InUse,
-    /// A write to it failed; it is not used again.
+    /// It receives no new blocks, because its opening or a write failed, or a block in it is damaged; its live blocks
+    /// stay.
     Retired,
 }
 
 /// How an attempt to demote a block ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demotion {
-    /// The cache has dropped it; the record is not durable yet.
+    /// The cache has dropped the block; the record of this is not durable yet.
     Done,
-    /// It is not cached.
+    /// The block is not cached.
     Absent,
-    /// It is dirty and stays.
+    /// The block is dirty or unflushed, and stays in the cache.
     Dirty,
     /// The journal has no space for the record yet: let the engine work, then try again.
     Wait,

@@ -45,55 +45,55 @@ macro_rules! tunables {
 }
 
 tunables! {
-    /// probation's share at first, one in
+    /// initial size of probation: the cache divided by this
     Start,
-    /// what left just now, of the cache one in
+    /// just dropped blocks that are remembered: the cache divided by this
     JustLeft,
-    /// what left probation and is remembered, tenths of the cache
+    /// blocks dropped from probation that are remembered, in tenths of the cache
     Noted,
     /// blocks by which a ghost hit moves probation's target
     Step,
-    /// hits after which a block moves to main
+    /// hits after which a block of probation moves to main
     PromotionHits,
-    /// hot part with which a segment of main stays in place, %
+    /// share of hot blocks above which a segment of main stays in place, %
     Keep,
-    /// segments that one search looks at
+    /// segments that one search examines
     Search,
-    /// live part up to which a segment is cleaned first, %
+    /// share of live blocks up to which a segment is cleaned first, %
     DeadFirst,
-    /// live part up to which a segment is cleaned first while copies are few, %
+    /// share of live blocks up to which a segment is cleaned first while copies are few, %
     DeadFirstFew,
-    /// copies are few below this part of what came in, %
+    /// copies are few below this share of the admitted blocks, %
     Copies,
-    /// copies count half after what comes in, of the cache one in
+    /// admitted blocks after which earlier counts are halved: the cache divided by this
     CopiesShare,
-    /// most that is copied of a segment in its turn, %
+    /// largest share that is copied from a segment in its turn, %
     Carried,
-    /// most that is copied of a segment in its turn while copies are few, %
+    /// largest share that is copied from a segment in its turn while copies are few, %
     CarriedFew,
-    /// hot part below which main's oldest segment is stale, %
+    /// share of hot blocks below which main's oldest segment is stale, %
     Stale,
-    /// misses for a hit up to which main's oldest segment may be stale
+    /// misses per hit up to which main's oldest segment may be stale
     StaleMisses,
-    /// main is held with a lead of this many eighths of a miniature
+    /// lead in hits that freezes main, in eighths of a miniature's blocks
     Lead,
-    /// lead over what comes back soon, of that one in
+    /// lead over soon reused blocks: the lead divided by this
     SoonLead,
-    /// what is held is of no use behind by one in
+    /// frozen blocks are useless at a deficit of the lead divided by this
     Behind,
-    /// part of the usual hits that does not count, one in
+    /// one in this many hits of the usual miniature counts against a freeze
     Margin,
-    /// one miss in this many is taken in while main is held
+    /// one miss in this many is admitted while main is frozen
     TakenIn,
-    /// a held main is gone round once for this many caches
+    /// a frozen main is walked once per this many capacities of requests
     HoldRound,
-    /// counts of what missed are one less after this many caches
+    /// counts of misses decrease by one per this many capacities of requests
     HoldTurn,
-    /// cold part with which a segment of a held main is emptied, %
+    /// share of cold blocks from which a segment of a frozen main is emptied, %
     HoldCold,
-    /// hits for each miss that prove a shift of the working set
+    /// hits per miss that prove a shift of the working set
     ShiftHits,
-    /// of the hits that prove a shift, at most one in this many is an old block's
+    /// a shift is proven only if at most one hit in this many is on an older block
     ShiftNew,
 }
 

@@ -33,7 +33,8 @@ impl State {
     /// the state durable. After a crash before that the block is written to the origin once more, which does no harm.
     pub(crate) fn record_state(&mut self, copy: BlockCopy, state_now: SlotState) {
         let BlockCopy { key, location, .. } = copy;
-        // The origin is about to have a newer block: this one, if clean, could be the block after a power cut and not be later.
+        // The origin is about to store a newer version of the block: if this copy were clean, a restart after a power
+        // cut could serve it, although the origin has newer data.
         let is_replaced = self.waiters.is_replaced(key.volume(), block_extent(key.block()));
         let state_now =
             if is_replaced && !mutant!(ReplacedBecomesClean) { SlotState::Dirty } else { state_now };

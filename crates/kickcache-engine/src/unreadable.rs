@@ -19,7 +19,7 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, ByteExtent, Location};
 
-/// How long clients may wait for space while the cache device is not readable, before it is put out of service.
+/// If clients wait for space, the cache device is put out of service after it has been unreadable for this long.
 const SILENCE_MAX: Duration = Duration::from_millis(30_000);
 
 impl State {
@@ -64,7 +64,7 @@ impl State {
         self.submit(Purpose::Probe, DeviceOperation::ReadMetadata { extent });
     }
 
-    /// The device completed a read.
+    /// A probe has ended.
     pub(crate) fn on_probed(&mut self, result: Result<(), DeviceError>) {
         self.device.counters.errors += u64::from(result.is_err());
         self.unreadable.is_probing = false;
@@ -79,7 +79,7 @@ impl State {
         self.unreadable.rest_until().filter(|_| is_wanted)
     }
 
-    /// Whether clients have waited too long for space that only reads from the cache device could free.
+    /// Whether the cache device has been unreadable for [`SILENCE_MAX`].
     pub(crate) fn is_unreadable(&self) -> bool {
         let is_long = |failing: Failing| self.now >= failing.since.plus(SILENCE_MAX);
         self.unreadable.failing.is_some_and(is_long)
@@ -100,7 +100,7 @@ impl State {
         !self.unreadable.doubtful.is_empty() && self.unreadable.doubtful.contains_key(&copy)
     }
 
-    /// A read of the block ended well.
+    /// A read of the block returned the written bytes.
     pub(crate) fn clear_doubt(&mut self, copy: BlockCopy) {
         if !self.unreadable.doubtful.is_empty() {
             self.unreadable.doubtful.remove(&copy);
@@ -150,7 +150,7 @@ impl State {
         true
     }
 
-    /// The medium has failed there: the remaining blocks of the segment stay, and it receives no new ones.
+    /// The medium has failed in this segment: its remaining blocks stay, and it receives no new blocks.
     fn set_aside(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         if self.cache.segments().get(segment).state == SegmentState::Sealed {
@@ -177,7 +177,7 @@ impl State {
         }
     }
 
-    /// Damaged blocks, ascending; of many, some.
+    /// Damaged blocks, ascending, at most [`DAMAGED_NAMED_MAX`].
     pub(crate) fn damaged_blocks(&self) -> Vec<BlockKey> {
         let found = self.unreadable.damaged.iter().filter(|key| self.cache.is_block_damaged(**key));
         found.copied().collect()

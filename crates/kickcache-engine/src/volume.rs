@@ -39,7 +39,7 @@ pub(crate) struct Volume {
     pub(crate) throttle: Throttle,
     /// Delayed writes, with their starts.
     pub(crate) delayed: VecDeque<(Instant, RequestSlot)>,
-    /// Where it last gave blocks back that are beyond its room.
+    /// The segment in which the volume last gave back blocks above its limit.
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
@@ -54,18 +54,18 @@ pub(crate) struct Volume {
     /// All dirty data must be written back now.
     pub(crate) draining: bool,
     pub(crate) drain_end: DrainEnd,
-    /// It is durable that it has no blocks: it may go.
+    /// It is durable that the volume has no blocks, so that it may be removed.
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback pauses until then, after an error of the origin or of the cache device.
+    /// Writeback pauses until this time, after an error of the origin or of the cache device.
     pub(crate) backoff_until: Instant,
-    /// The origin is flushed only on request until then, after an error of the origin.
+    /// Until this time, after an error of the origin, the origin is flushed only on request.
     pub(crate) flush_backoff_until: Instant,
     /// When blocks that were not written back at the last check are checked again: this happens even if events keep
     /// arriving until then.
     pub(crate) look_again_at: Instant,
-    /// Reads are not promoted until then.
+    /// Reads are not promoted until this time.
     pub(crate) paused_until: Instant,
     /// When the origin refused a write of a client last.
     pub(crate) refused_at: Option<Instant>,
@@ -82,7 +82,7 @@ impl Volume {
         RequestedBlocks { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
     }
 
-    /// The same, without hits that a scan has as well because of read-ahead.
+    /// The hits and misses of reads so far, without hits that a scan has as well because of read-ahead.
     pub(crate) const fn used(&self) -> RequestedBlocks {
         let RequestedBlocks { hits, misses } = self.asked();
         RequestedBlocks { hits: hits - self.scanned_blocks, misses }

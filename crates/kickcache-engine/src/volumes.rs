@@ -55,7 +55,7 @@ impl Volumes {
         self.find(volume).expect("the volume is served")
     }
 
-    /// As [`Volumes::get`].
+    /// Like [`Volumes::get`], for a caller that changes the volume.
     pub(crate) fn get_mut(&mut self, volume: VolumeId) -> &mut Volume {
         self.table[usize::from(volume.get())].as_deref_mut().expect("the volume is served")
     }
@@ -65,7 +65,7 @@ impl Volumes {
         self.table.get(usize::from(volume.get()))?.as_deref()
     }
 
-    /// As [`Volumes::find`].
+    /// Like [`Volumes::find`], for a caller that changes the volume.
     pub(crate) fn find_mut(&mut self, volume: VolumeId) -> Option<&mut Volume> {
         self.table.get_mut(usize::from(volume.get()))?.as_deref_mut()
     }

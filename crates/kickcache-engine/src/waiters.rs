@@ -11,7 +11,7 @@ use crate::units::{ByteExtent, VolumeId};
 pub(crate) enum LockReason {
     /// A write completes partial blocks, or waits for space.
     Prepared,
-    /// The origin receives a write over older blocks in the log: writeback must not store these there.
+    /// The origin receives a write over older blocks in the log: writeback must not store these blocks on the origin.
     Replaced,
 }
 

@@ -107,7 +107,7 @@ impl Stamp {
     fn tables() -> Box<([[u32; 256]; 8], u32)> {
         let sum = |stamp: u64| {
             let mut bytes = [0; BLOCK_BYTES];
-            // The bits of the units are added to, so that they are free to be any.
+            // The number of the unit is combined by XOR, so that the lowest bits of the stamp may have any value.
             for (unit, chunk) in (0..).zip(bytes.chunks_exact_mut(UNIT)) {
                 let word: u64 = stamp ^ unit;
                 chunk[..8].copy_from_slice(&word.to_le_bytes());
@@ -180,7 +180,7 @@ impl Block {
         Block::Stamp(Stamp::new(volume, block, version))
     }
 
-    /// The block that these bytes are.
+    /// The block with these bytes.
     pub fn from_bytes(bytes: &Bytes) -> Block {
         Block::symbol(bytes).unwrap_or_else(|| Block::Bytes(shared(bytes)))
     }

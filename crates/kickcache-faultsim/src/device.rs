@@ -17,12 +17,12 @@ struct Pending {
     order: u64,
     offset: u64,
     data: Payload,
-    /// How many flushes had begun when it ended.
+    /// How many flushes had begun when the write ended.
     ended: Option<u64>,
     durable: bool,
-    /// A failed flush dropped it: no later flush makes it durable.
+    /// A failed flush dropped the write: no later flush makes it durable.
     abandoned: bool,
-    /// A flush that covered it reported success without making it durable.
+    /// A flush that covered the write reported success without making it durable.
     lied_about: bool,
 }
 
@@ -37,9 +37,9 @@ pub struct FlushTicket(u64);
 /// The loss of a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// No data that the device had reported as durable.
+    /// The power cut lost no data that the device had reported as durable.
     Fair,
-    /// Data that the device had reported as durable.
+    /// The power cut lost data that the device had reported as durable.
     Lied,
 }
 
@@ -316,7 +316,7 @@ fn store(image: &mut [Block], write: &Pending, start: usize, length: usize) {
     copy((&write.data.blocks, write.data.skip + start), (image, index(write.offset) + start), length);
 }
 
-/// A prefix, a suffix, or any units of the write.
+/// Stores a prefix, a suffix, or any units of the write.
 fn tear(image: &mut [Block], write: &Pending, unit: usize, random: &mut Random) {
     let units = write.data.length / unit;
     let (shape, cut) = (random.below(3), random.index(units + 1));

@@ -1,4 +1,4 @@
-//! A cache device that grows: how far its superblock is.
+//! A cache device that grows: the progress of its superblock.
 
 use kickcache_engine::format::superblock::Superblock;
 
@@ -13,13 +13,13 @@ pub(crate) struct Growing {
     pub(crate) left: Vec<u64>,
 }
 
-/// How far it is.
+/// The progress of the superblock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
     /// The engine prepares.
     Preparing,
     /// A copy is being written.
     Writing(WriteTicket),
-    /// It is flushed.
+    /// The device is being flushed after the write of a copy.
     Flushing(FlushTicket),
 }

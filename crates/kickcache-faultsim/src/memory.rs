@@ -13,9 +13,9 @@ use crate::payload::{Payload, copy};
 /// The use of memory by an operation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryAccess {
-    /// The device reads it.
+    /// The device reads the memory.
     Source,
-    /// The device fills it.
+    /// The device fills the memory.
     Target,
 }
 
@@ -23,7 +23,7 @@ pub enum MemoryAccess {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageUse {
     Free,
-    /// This many devices read it.
+    /// This many submissions read the page.
     Source(u32),
     Target,
 }

@@ -26,7 +26,7 @@ pub fn copy(from: (&[Block], usize), to: (&mut [Block], usize), mut length: usiz
 pub struct Payload {
     /// Where the bytes begin in the first block.
     pub skip: usize,
-    /// How many bytes there are.
+    /// The number of bytes.
     pub length: usize,
     /// The blocks of the bytes; the content outside of the bytes has no meaning.
     pub blocks: Vec<Block>,

@@ -30,13 +30,13 @@ pub(crate) enum Step {
     Copying,
     /// A part was read, and is to be written.
     Read(ByteExtent, Payload),
-    /// It is being written.
+    /// The part is being written to the new device.
     Written(WriteTicket),
-    /// The new device is flushed.
+    /// The new device is being flushed after the last part.
     Flushing(FlushTicket),
     /// A copy of a superblock is being written.
     Noting(Side, WriteTicket),
-    /// It is flushed.
+    /// The device of the copy is being flushed.
     Noted(Side, FlushTicket),
     /// Wait until no submission is in flight.
     Parting,

@@ -62,7 +62,7 @@ pub struct Summary {
     pub recovery_crashes: u64,
     /// Logs that were refused because a part was unreadable.
     pub refused_logs: u64,
-    /// Recoveries that a device ended with an error.
+    /// Recoveries that failed because of a device error or a refused log.
     pub failed_recoveries: u64,
     /// Lives before which the cache device was out of service.
     pub lives_after_service: u64,
@@ -102,7 +102,7 @@ pub struct Summary {
     pub reinserted_blocks: u64,
     /// Checkpoints.
     pub checkpoints: u64,
-    /// Blocks read from the origin because of a wrong checksum.
+    /// Blocks read from the origin because their cached copies had a wrong checksum or were unreadable.
     pub healed_blocks: u64,
 }
 
@@ -176,7 +176,7 @@ impl Summary {
 pub struct Failure {
     /// The seed.
     pub seed: u64,
-    /// Which plans were drawn from it.
+    /// Which kind of plans was drawn from the seed.
     pub plans: PlanKind,
     /// A description of the error.
     pub what: String,

@@ -28,7 +28,7 @@ const WIPED_PERMILLE: u64 = 100;
 /// The newest blocks are in segments without a summary, and recovery reads their data: half of the time, only this many
 /// of the newest blocks may rot.
 const RECENT: usize = 32;
-/// The same for blocks of the journal.
+/// Half of the time, only this many of the newest journal blocks may rot.
 const RECENT_JOURNAL: usize = 4;
 
 /// The damage that was done.

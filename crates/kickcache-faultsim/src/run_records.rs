@@ -23,9 +23,9 @@ pub(crate) struct RunRecords {
 /// A discard in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WatchedDiscard {
-    /// The dirty blocks that it covers.
+    /// The dirty blocks that the discard covers.
     pub(crate) dirty: Vec<BlockIndex>,
-    /// Changes of the volume before it.
+    /// Changes of the volume before the discard.
     pub(crate) changes: u64,
 }
 

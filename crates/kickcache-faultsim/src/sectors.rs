@@ -14,18 +14,18 @@ use crate::device::SimulatedDevice;
 use crate::rot::{blocks_of, headers_of, sometimes_recent};
 use crate::superblock::superblock;
 
-/// Blocks of data at a time, at most.
+/// The most blocks of data that are made unreadable at a time.
 const BLOCKS_MAX: u64 = 4;
 /// The newest data is in segments without a summary, which recovery reads: half of the time, only this many of the
 /// newest blocks may be chosen.
 const RECENT: usize = 32;
-/// The same for headers and blocks of the journal.
+/// Half of the time, only this many of the newest summaries, headers or blocks of the journal may be chosen.
 const RECENT_LOG: usize = 4;
 
 /// The part that is made unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
-    /// None: the device has no such block.
+    /// No block is unreadable, because the device has no such block.
     Nothing,
     /// This many blocks of data.
     Data(u64),

@@ -20,9 +20,9 @@ const WATCH_EVERY: Duration = Duration::from_millis(100);
 pub struct Series {
     /// The first seed.
     pub first: u64,
-    /// How many there are.
+    /// The number of seeds.
     pub count: u64,
-    /// No run begins after this.
+    /// No run begins after this time.
     pub deadline: Option<Instant>,
     /// Runs at a time.
     pub threads: usize,
@@ -37,7 +37,7 @@ pub struct Series {
 pub struct Outcome {
     /// Runs that were played.
     pub runs: u64,
-    /// The sum of their counts, without failed runs.
+    /// The sum of the counts of all runs that did not fail.
     pub total: Summary,
     /// The failures, by seed.
     pub failures: Vec<Failure>,

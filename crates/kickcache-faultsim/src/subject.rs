@@ -20,10 +20,10 @@ pub trait Subject: CacheEngine + Sized {
     /// Whether requests continue while the device of another volume is in trouble.
     const KEEPS_NEIGHBOURS: bool;
 
-    /// Whether it survives origins that lose unflushed data.
+    /// Whether this kind of engine survives origins that lose unflushed data.
     const OUTLIVES_RESTARTS: bool;
 
-    /// Whether its cache device has a superblock, and can grow.
+    /// Whether this engine's cache device has a superblock, and can grow.
     const GROWS: bool;
 
     /// Formats a cache device for volumes of these sizes.

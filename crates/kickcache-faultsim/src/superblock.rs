@@ -12,7 +12,7 @@ pub(crate) fn superblock(cache: &SimulatedDevice) -> Result<Superblock, Error> {
     Superblock::decode([&first, &second], cache.size())
 }
 
-/// The same, also of a device that must not be served.
+/// The superblock, decoded from both copies, even if the device must not be served.
 pub(crate) fn any_superblock(cache: &SimulatedDevice) -> Result<Superblock, Error> {
     let [first, second] = copies(cache);
     Superblock::decode_any([&first, &second], cache.size())

@@ -21,7 +21,7 @@ pub struct Ask {
 }
 
 impl Ask {
-    /// Whether it leaves the content of its volume as it is.
+    /// Whether the request leaves the content of its volume as it is.
     pub fn changes_nothing(&self) -> bool {
         matches!(self.operation, Operation::Read | Operation::Promote | Operation::Flush)
     }
@@ -165,7 +165,7 @@ impl Client {
         }
     }
 
-    /// Mostly 4 to 64 KiB: the logarithm is uniform, the longest ones are rare.
+    /// Mostly up to 64 KiB: the logarithm of the upper limit is uniform, and the largest limits are rare.
     fn draw_length(&mut self, unit: u64) -> u64 {
         let top = (self.shape.length_max / BLOCK_SIZE).ilog2();
         let usual = top.min(4);

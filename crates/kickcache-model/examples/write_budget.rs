@@ -93,7 +93,7 @@ fn gib(bytes: u64) -> f64 {
     bytes as f64 / (1_u64 << 30) as f64
 }
 
-/// The same with every third access a write.
+/// The load with every third access a write.
 fn with_writes(mut load: Load) -> Load {
     load.accesses.iter_mut().step_by(3).for_each(|access| access.kind = Kind::Write);
     load

@@ -8,7 +8,7 @@ pub(crate) fn quote(text: &str) -> String {
     format!("{:?}{}", cut(text), dots(text))
 }
 
-/// The same without quotation marks.
+/// A text for a message, without quotation marks.
 pub(crate) fn shorten(text: &str) -> String {
     format!("{}{}", cut(text).escape_debug(), dots(text))
 }

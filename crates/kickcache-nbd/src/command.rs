@@ -72,7 +72,7 @@ pub enum CommandKind {
     },
     /// The data will be read soon.
     Cache,
-    /// Which parts are holes, which read as zeroes?
+    /// Report which parts are holes and which read as zeroes.
     BlockStatus {
         /// Reply with the first extent only.
         one: bool,
@@ -114,12 +114,12 @@ pub enum CloseReason {
     /// The bytes are no option.
     #[error("the client sent {0:#018x} where an option starts with 0x49484156454f5054")]
     OptionMagic(u64),
-    /// An option carries too much data.
+    /// The client sent an option with too much data.
     #[error("the client sent option {option} with {length} bytes of data, at most 65536 are accepted")]
     OptionLength {
         /// The option's number.
         option: u32,
-        /// The bytes it announced.
+        /// The bytes that the option announced.
         length: u32,
     },
     /// The client sent too many options, so that the handshake does not end.
@@ -128,16 +128,16 @@ pub enum CloseReason {
     /// An option other than EXPORT_NAME from a client that cannot read the reply.
     #[error("the client sent option {0} without having agreed to the fixed newstyle handshake")]
     NotFixedNewstyle(u32),
-    /// EXPORT_NAME for an export that does not exist, which has no other answer.
+    /// EXPORT_NAME for an export that does not exist: the protocol has no other answer than to close the connection.
     #[error("the client requested an export by EXPORT_NAME that does not exist")]
     UnknownExport,
     /// EXPORT_NAME is forbidden once extended headers were agreed on.
     #[error("the client sent EXPORT_NAME after it had negotiated extended headers")]
     ExportNameAfterExtendedHeaders,
-    /// EXPORT_NAME in the clear on a server that requires TLS, which has no other answer.
+    /// EXPORT_NAME in the clear on a server that requires TLS: the protocol has no other answer than to close the connection.
     #[error("the client sent EXPORT_NAME without TLS, which this server requires")]
     ExportNameWithoutTls,
-    /// EXPORT_NAME for an export that is not for this client.
+    /// EXPORT_NAME for an export that the client may not use.
     #[error("the client requested an export by EXPORT_NAME that it is not allowed to use")]
     DeniedExport,
     /// The client sent bytes in the clear where TLS begins.
@@ -146,10 +146,10 @@ pub enum CloseReason {
     /// The bytes are no request.
     #[error("the client sent {0:#010x} where a request starts: the stream is out of step")]
     RequestMagic(u32),
-    /// A refused command with more data than is worth reading.
+    /// A refused command with more data than the server reads and drops.
     #[error("the client announced {0} bytes of data for one command, at most 33554432 are accepted")]
     PayloadLength(u64),
-    /// Replies of the session pile up.
+    /// The client does not read the replies to refused commands and options.
     #[error("the client has more than 1 MiB of replies waiting for refused commands or options")]
     OutputFlood,
 }

@@ -5,14 +5,14 @@
 pub struct ExportInfo {
     /// The export name in the requests of clients; at most 4096 bytes.
     pub name: String,
-    /// It answers to the empty name, too; one at most.
+    /// Clients that request the empty name get this export; at most one export is the default.
     pub is_default: bool,
     /// A text for the client's user.
     pub description: String,
-    /// Bytes.
+    /// Bytes of the export.
     pub size: u64,
     /// Writes are refused.
     pub read_only: bool,
-    /// Clients should treat it as a rotational disk.
+    /// Clients should treat the export as a rotational disk.
     pub rotational: bool,
 }

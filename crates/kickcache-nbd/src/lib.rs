@@ -6,7 +6,7 @@
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
 //! * `tls`: whether clients may or must use TLS, and which exports they may use; the owner of the stream runs
 //!   TLS itself.
-//! * `taken`: the bytes that a step consumes from a stream; `wire`: the numbers of the protocol, and
+//! * `decoded_prefix`: the bytes that a step consumes from a stream; `wire`: the numbers of the protocol, and
 //!   big-endian integers.
 //! * [`client`]: a blocking client, for remote origins, tools and tests.
 //!

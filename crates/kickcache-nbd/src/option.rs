@@ -79,7 +79,7 @@ pub(super) fn parse_name(data: &[u8]) -> Result<&str, Refusal> {
     check_string(data)
 }
 
-/// For options without data.
+/// Refuses the data of an option that must have none.
 pub(super) fn check_empty(data: &[u8]) -> Result<(), Refusal> {
     check_end(Reader::new(data))
 }

@@ -6,7 +6,7 @@ pub enum TlsPolicy {
     /// There is no TLS.
     #[default]
     Off,
-    /// As a client likes it.
+    /// Clients may use TLS.
     On,
     /// Clients must use TLS; without it they receive no information about exports.
     Require,
@@ -15,8 +15,8 @@ pub enum TlsPolicy {
 /// Whether a client may use an export.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It may.
+    /// The client may use the export.
     Allowed,
-    /// It may not, and the export is not in the list that it gets.
+    /// The client may not use the export, and does not get it in a list.
     Denied,
 }

@@ -34,8 +34,8 @@ struct Request {
 type Refusal = (NbdErrno, &'static str);
 
 impl Transmission {
-    /// Takes one request: returns the number of bytes consumed and what to do; `None` to go on behind a request
-    /// that is answered already.
+    /// Decodes one request: returns the number of consumed bytes and their meaning; `None` if the request was answered
+    /// by a queued refusal.
     pub(super) fn decode(&self, input: &[u8], output: &mut Vec<u8>) -> DecodedPrefix<Option<Decoded>> {
         let size = match self.form {
             HeaderForm::Simple | HeaderForm::Structured => REQUEST_BYTES,
@@ -146,7 +146,7 @@ impl Transmission {
         })
     }
 
-    /// FUA is fine on every command; anything else only where it has a meaning.
+    /// Refuses unknown flags, and flags without a meaning for the command; FUA is accepted with every command.
     fn check_flags(&self, request: Request) -> Result<(), Refusal> {
         let own = match request.kind {
             cmd::READ if self.form != HeaderForm::Simple => cmd_flag::DF,

@@ -3,7 +3,7 @@
 
 /// Bytes of data that one read or write may carry: 32 MiB, advertised and enforced.
 pub const PAYLOAD_MAX: u64 = 32 << 20;
-/// The data of a refused write is read and dropped up to this many bytes; a longer one ends the connection.
+/// The data of a refused write is read and dropped up to this many bytes; more data ends the connection.
 pub(super) const DRAIN_MAX: u64 = 64 << 20;
 /// Block sizes reported to the client: requests of any alignment are served, whole blocks are
 /// fastest.
@@ -187,7 +187,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Something bytes are appended to.
+/// A buffer to which bytes are appended.
 pub(super) trait Put {
     fn put(&mut self, bytes: &[u8]);
 

@@ -1,5 +1,5 @@
-//! Random numbers from a seed: xoshiro256**, the same on every machine. The models and the fault simulation
-//! share this crate; it is the only source of random numbers.
+//! Random numbers from a seed: xoshiro256**, the same on every machine. This crate is the only source of random numbers
+//! of the models and of the fault simulation.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -68,7 +68,7 @@ impl Random {
         radius * (std::f64::consts::TAU * self.unit()).cos()
     }
 
-    /// A number of the log-normal distribution.
+    /// A number of the log-normal distribution with this median; `sigma` is the deviation of its logarithm.
     pub fn log_normal(&mut self, median: f64, sigma: f64) -> f64 {
         median * (sigma * self.normal()).exp()
     }

@@ -1,5 +1,5 @@
-//! The effect of half and one and a half of each constant of the policies, as a Markdown table, and the value
-//! of each that the other traces would choose.
+//! The effect of 50 % and 150 % of each constant of the policies, as a Markdown table, and the value of each constant that
+//! the other traces would choose.
 //!
 //!     policy_constants [--scale N] [--only NAME] TRACE...
 
@@ -21,7 +21,7 @@ use kickcache_model::untimed::Scale;
 
 /// Shares of the blocks that a trace accesses, in percent.
 const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
-/// Blocks of the cache in front of loads that are made.
+/// Blocks of the cache for generated loads.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
 /// The tried values of a constant, in percent of the present value.
 const TRIED: [usize; 2] = [50, 150];
@@ -59,7 +59,7 @@ impl Options {
     }
 }
 
-/// The cases.
+/// The cases of the study.
 struct Study {
     traces: Vec<Case>,
     /// The number of each case's trace.
@@ -68,10 +68,10 @@ struct Study {
     scale: Scale,
 }
 
-/// The results of one value.
+/// The results of one value of a constant.
 struct ValueResults {
     effects: Vec<Effect>,
-    /// Of loops, the part of the best set's hits, in percent: the mean.
+    /// The mean over the loops of the hits, in percent of the best set's hits.
     loops: f64,
 }
 
@@ -110,8 +110,8 @@ impl Study {
     }
 }
 
-/// Compared with the present value: points of hits in all cases, in the worst case, bytes written, and hits
-/// of loops.
+/// A row for a value: the difference of hits to the present value in points, the mean of all cases and the worst case,
+/// then the bytes written and the hits of loops.
 fn shown(given: &ValueResults, built: &ValueResults) -> String {
     let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);

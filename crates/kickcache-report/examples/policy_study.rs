@@ -22,7 +22,7 @@ use kickcache_report::{Curve, Curves, TraceCurves};
 use kickcache_units::{Size, show_bytes};
 
 const BLOCK_SIZE: u64 = 4096;
-/// Blocks of the cache in front of loads that are made.
+/// Blocks of the cache for generated loads.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
 
 struct Options {

@@ -22,7 +22,7 @@ pub(crate) fn shortened(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     sentences
 }
 
-/// A sentence for each run behind the first; a single run gets a sentence on its own results.
+/// A sentence for each run after the first one; a single run gets a sentence on its own results.
 pub(crate) fn sentences(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     let measure = Measure::of(runs);
     let Some((base, others)) = runs.split_first() else { return Vec::new() };
@@ -36,12 +36,12 @@ pub(crate) fn sentences(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     others.iter().map(sentence).collect()
 }
 
-/// A run by its name, if it is there.
+/// The run with a name; `None` if there is none.
 fn find<'a>(runs: &'a [RepeatedRuns<'a>], name: Option<&String>) -> Option<&'a RepeatedRuns<'a>> {
     runs.iter().find(|known| name == Some(&known.run.name))
 }
 
-/// The prediction compared with the measurement.
+/// A sentence that compares a measurement with its prediction.
 fn foretold(of: &RepeatedRuns<'_>, prediction: &RepeatedRuns<'_>, measure: Measure) -> String {
     let times = |ratio: f64| format!(", {} times as much", show_factor(ratio));
     let times = measure.ratio(of, prediction).map_or_else(String::new, times);

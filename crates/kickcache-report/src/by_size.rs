@@ -11,7 +11,7 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// A figure of a run, if it has it; of repeated runs the chart has the median, as the table has.
+/// A figure of a run; `None` if the run has no such figure. For repeated runs, the chart shows the median, as the table does.
 type Figure = fn(&RunResult) -> Option<f64>;
 
 /// The section; empty unless a cache was run in several sizes.
@@ -44,7 +44,7 @@ fn rate(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
 }
 
-/// For a load at fixed times: its rate does not depend on the cache.
+/// The chart for a load at fixed times: the rate of the load does not depend on the cache.
 fn mean_latency(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };
@@ -57,7 +57,7 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
 }
 
-/// The colour of each line: caches that were run in one size only have one too, as in the other charts.
+/// The colour of each line: caches that were run in one size only have a colour too, as in the other charts.
 fn styles<'a>(runs: &[RepeatedRuns<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
     for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {

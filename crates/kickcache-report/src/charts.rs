@@ -35,7 +35,7 @@ fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
-/// The counters of caches and devices, which include the ramp time, from the end of the ramp on.
+/// The points from the end of the ramp on, for counters of caches and devices, which include the ramp time.
 fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
     let ramp = float(run.ramp_nanos) / 1e9;
     points
@@ -157,7 +157,7 @@ fn hit_ratio(runs: &[RunResult]) -> Plot {
     let with_points = |(run, look): (&RunResult, Look)| {
         let mut points = after_ramp(run, ratio_points(&run.hit_blocks, &run.miss_blocks));
         points.retain(|point| point.x <= end);
-        // Of a live volume one figure of its whole life is known, which is in the table.
+        // A live volume has only one hit ratio, that of its whole life, which is in the table.
         (!points.is_empty() && !is_live(run)).then(|| of_run(run, look, points))
     };
     let lines: Vec<Line> = runs.iter().zip(looks(runs)).filter_map(with_points).collect();
@@ -203,14 +203,14 @@ pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let frame = if is_open { section } else { fold };
     let part = |(run, look): (&RunResult, Look)| {
         let body = one_run(run, if is_open { look.style } else { 0 }, scales);
-        // Of a live volume there are no series, and no single latencies.
+        // A live volume has no series, and no single latencies.
         (!body.is_empty()).then(|| frame(&run.name, &body))
     };
     let parts: String = runs.iter().zip(looks(runs)).filter_map(part).collect();
     if is_open || parts.is_empty() { parts } else { section("Each run", &parts) }
 }
 
-/// The latencies that all histograms have room for.
+/// The range of latencies that all histograms share.
 fn latency_span(runs: &[RunResult]) -> Span {
     let all: Vec<_> =
         runs.iter().map(RunResult::latencies).filter(|latencies| latencies.count() > 0).collect();
@@ -271,7 +271,7 @@ fn job_lines(run: &RunResult) -> Vec<Line> {
     run.jobs.iter().enumerate().map(of_job).collect()
 }
 
-/// Leaves the lines of the slowest, the middle and the fastest job.
+/// Keeps the lines of the slowest, the middle and the fastest job only.
 fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by_key(|index| run.jobs[*index].count());
@@ -355,7 +355,7 @@ fn utilisation(run: &RunResult, seconds: Span) -> Plot {
     }
 }
 
-/// Nanoseconds of a run, with the ramp time, in which devices count already.
+/// Nanoseconds of a run with its ramp time, which the counters of devices include.
 fn whole(run: &RunResult) -> u64 {
     run.nanos.saturating_add(run.ramp_nanos)
 }

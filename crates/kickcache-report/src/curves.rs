@@ -29,15 +29,15 @@ pub struct TraceCurves {
     pub name: String,
     /// The content of the trace, in a sentence.
     pub note: String,
-    /// Bytes that it touches.
+    /// Bytes that the trace touches.
     pub footprint_bytes: u64,
     /// Sizes of the caches in bytes, ascending.
     pub sizes: Vec<u64>,
-    /// The caches; ratios of each size.
+    /// The caches, each with a hit ratio for each size.
     pub curves: Vec<Curve>,
     /// Bytes written to the cache device for each byte that entered the cache, by size.
     pub written_per_byte: Vec<f64>,
-    /// Bytes that the adaptive fill window read from the origin for each that fills of single blocks read, by size.
+    /// Bytes that the adaptive fill window read from the origin for each byte that fills of single blocks read, by size.
     pub origin_factor: Vec<f64>,
 }
 
@@ -104,7 +104,7 @@ impl TraceCurves {
         }
     }
 
-    /// The tenths that all ratios lie between.
+    /// The span of all ratios, extended to whole tenths.
     fn span(&self) -> Span {
         let ratios = || self.curves.iter().flat_map(|curve| curve.hit_ratios.iter().copied());
         let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(0.0, f64::max));

@@ -11,7 +11,7 @@ use crate::repeated_runs::RepeatedRuns;
 /// The most runs with details that are open at first.
 const OPEN_RUNS_MAX: usize = 5;
 
-/// Which of repeated runs the tables are of.
+/// The note on the run that represents repeated runs in the tables.
 const MIDDLE: &str = "<p class=\"note\">Repeated runs are shown by the run with the median rate.</p>\n";
 /// The cell of a missing figure.
 const NOTHING: &str = "\u{2013}";

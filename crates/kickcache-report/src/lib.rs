@@ -1,9 +1,10 @@
-//! A report: runs side by side in one self-contained HTML page. It needs no network and no program.
+//! A report: runs side by side in one self-contained HTML page, which needs a browser only, without a network.
 //!
 //! Rooms:
 //! * `page`, `html`: the frame of every page, and text and data inside HTML.
-//! * `summary`, `overview`, `facts`, `repeated`, `curves`: the sections of a page.
-//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: which colour a run has.
+//! * `answer`, `summary`, `overview`, `by_size`, `facts`, `curves`: the sections of a page.
+//! * `repeated_runs`: runs that differ in their seed only; `measure`: the figure by which runs are compared.
+//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: the colour of a run.
 //!
 //! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under
 //! the pointer. All figures of the runs are in the page as JSON, too.
@@ -68,7 +69,7 @@ pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }
 
-/// The same for the head of a page, which refers to the table for the rest.
+/// As [`answer()`], for the head of a page: the first sentences, and a reference to the table for the rest.
 pub fn headline(runs: &[RunResult]) -> Vec<String> {
     answer::shortened(&repeated_runs::fold(runs))
 }
@@ -78,11 +79,11 @@ pub fn headline(runs: &[RunResult]) -> Vec<String> {
 pub struct Group {
     /// The common property of the runs.
     pub title: String,
-    /// More about them, in a sentence.
+    /// More about the runs, in a sentence.
     pub note: String,
-    /// Which of the collection's runs.
+    /// The indexes of the group's runs in the collection.
     pub runs: Vec<usize>,
-    /// Which column of an overview the first of them is: it has that column's colour, and the others the next ones.
+    /// The group's first run has the colour of this column of an overview; the other runs have the colours of the next columns.
     pub first: usize,
 }
 
@@ -99,7 +100,7 @@ pub struct Collection<'a> {
     pub overviews: &'a [Overview],
     /// The runs that share charts.
     pub groups: &'a [Group],
-    /// All runs, each once; repetitions as in a [`Report`]. Without any there are only the overviews.
+    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the overviews.
     pub runs: &'a [RunResult],
 }
 

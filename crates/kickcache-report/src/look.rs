@@ -1,4 +1,4 @@
-//! How runs are drawn: each in a colour of its own, a prediction in that of the run which it foretells.
+//! How runs are drawn: each in another colour, except that a prediction has the colour of the run that it predicts.
 
 use kickcache_model::result::RunResult;
 
@@ -7,7 +7,7 @@ use crate::plot::lines::Weight;
 /// The look of a run in the charts that show several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
-    /// Number of its colour and dash.
+    /// Number of the run's colour and dash.
     pub(crate) style: usize,
     pub(crate) weight: Weight,
 }

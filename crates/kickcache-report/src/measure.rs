@@ -7,10 +7,10 @@ use kickcache_units::show_whole;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// Differences up to this part are called none.
+/// The largest part by which the figures of equal runs may differ.
 const MARGIN: f64 = 0.05;
 
-/// The figure that ratios are of.
+/// The figure by which runs are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Measure {
     /// Operations a second.
@@ -25,7 +25,7 @@ pub(crate) fn is_live(run: &RunResult) -> bool {
 }
 
 impl Measure {
-    /// That of some runs.
+    /// The measure for some runs.
     pub(crate) fn of(runs: &[RepeatedRuns<'_>]) -> Measure {
         // Of a live volume no single latency is known.
         let is_open =
@@ -41,12 +41,12 @@ impl Measure {
         }
     }
 
-    /// The same of runs that were repeated: their median.
+    /// The figure of repeated runs: their median.
     pub(crate) fn of_all(self, known: &RepeatedRuns<'_>) -> f64 {
         known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
     }
 
-    /// Compares runs with the same seed; `None` unless both have several.
+    /// Compares runs with the same seed; `None` unless there are several such pairs, and all runs count.
     pub(crate) fn compare(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<Comparison> {
         let pair = |run: &&RunResult| {
             let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
@@ -86,7 +86,7 @@ impl Measure {
         }
     }
 
-    /// Its name.
+    /// The measure's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Measure::Rate => "IOPS",
@@ -94,7 +94,7 @@ impl Measure {
         }
     }
 
-    /// It as a text.
+    /// The figure as a text, without the measure's name.
     pub(crate) fn show(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => show_whole(self.of_all(known)),

@@ -21,25 +21,25 @@ pub struct Overview {
     pub rows: Vec<OverviewRow>,
 }
 
-/// Figures that belong together.
+/// A row: the figures of one subject.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverviewRow {
     /// The subject of the row.
     pub name: String,
-    /// More about it, in a few words.
+    /// More about the subject, in a few words.
     pub note: String,
-    /// One for each series.
+    /// A figure for each series; `None` if it is missing.
     pub figures: Vec<Option<f64>>,
-    /// Where the charts are, as an index of the page's groups.
+    /// The index of the page's group that has the charts of the row.
     pub group: Option<usize>,
 }
 
-/// The name that a group's place on the page has.
+/// The HTML id of a group on the page.
 pub(crate) fn anchor(group: usize) -> String {
     format!("group-{group}")
 }
 
-/// The powers of ten that all marks lie between.
+/// The powers of ten between which all marks are.
 #[derive(Clone, Copy)]
 struct Scale {
     first: i32,

@@ -10,7 +10,7 @@ pub(crate) struct RepeatedRuns<'a> {
     pub(crate) run: &'a RunResult,
     /// The lowest rate of all, in operations a second.
     pub(crate) least: f64,
-    /// The highest.
+    /// The highest rate of all, in operations a second.
     pub(crate) most: f64,
     /// All runs, ordered by their rates.
     pub(crate) all: Vec<&'a RunResult>,
@@ -22,13 +22,13 @@ impl RepeatedRuns<'_> {
         self.all.iter().all(|run| run.standing == Validity::Counts)
     }
 
-    /// The median of a figure, of those runs that have it.
+    /// The median of a figure over the runs that have it.
     pub(crate) fn median(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
         median(&self.all.iter().filter_map(|run| figure(run)).collect::<Vec<_>>())
     }
 }
 
-/// Brings runs of one name together, in the order of their first.
+/// Groups runs with the same name and different seeds, in the order of the first run of each group.
 pub(crate) fn fold(runs: &[RunResult]) -> Vec<RepeatedRuns<'_>> {
     let mut kinds: Vec<Vec<&RunResult>> = Vec::new();
     for run in runs {

@@ -11,7 +11,7 @@ use crate::measure::Measure;
 use crate::plot::axis::{show_bandwidth, show_nanos, show_size};
 use crate::repeated_runs::RepeatedRuns;
 
-/// The section; the reader may choose another run as the measure.
+/// The section; the reader may choose another run as the base of the ratios.
 pub(crate) fn table(runs: &[RepeatedRuns<'_>]) -> String {
     let columns = columns(runs);
     let head: String =
@@ -81,7 +81,7 @@ fn chooser(runs: &[RepeatedRuns<'_>]) -> String {
 struct Column {
     name: &'static str,
     class: &'static str,
-    /// Of one run.
+    /// The figure of one run.
     figure: fn(&RunResult) -> Option<f64>,
     show: fn(f64) -> String,
 }

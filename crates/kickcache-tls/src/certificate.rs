@@ -6,13 +6,13 @@ use crate::key_type::KeyType;
 /// Parts of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Certificate {
-    /// From 1.
+    /// The version of the certificate, from 1.
     pub(crate) version: u8,
     pub(crate) key: KeyType,
 }
 
 impl Certificate {
-    /// `None` if it is damaged.
+    /// Parses a certificate; `None` if it is damaged.
     pub(crate) fn of(der: &[u8]) -> Option<Certificate> {
         let mut signed = Elements(Elements(der).expect(SEQUENCE)?);
         let mut fields = Elements(signed.expect(SEQUENCE)?);

@@ -48,7 +48,7 @@ impl ClientTls {
         Ok(ClientTls { config: Arc::new(config), name })
     }
 
-    /// Begins with a server.
+    /// Starts the TLS connection to a server.
     ///
     /// # Errors
     /// If the system gives no random numbers.

@@ -9,7 +9,7 @@ pub(crate) const SET: u8 = 0x31;
 /// The tag `[0]` of an optional field with elements of its own.
 pub(crate) const FIELD_0: u8 = 0xa0;
 
-/// The elements of some DER, up to the first that is damaged.
+/// The elements of some DER, up to the first damaged element.
 #[derive(Clone, Copy)]
 pub(crate) struct Elements<'a>(pub(crate) &'a [u8]);
 
@@ -25,7 +25,7 @@ impl<'a> Elements<'a> {
         self.next().filter(|element| element.tag == tag).map(|element| element.content)
     }
 
-    /// The content of the next element and its removal, if it has this tag; otherwise it stays.
+    /// Removes the next element and returns its content, if it has this tag; otherwise the element stays.
     pub(crate) fn optional(&mut self, tag: u8) -> Option<&'a [u8]> {
         let mut behind = *self;
         let content = behind.expect(tag)?;

@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use crate::key_type::{KeyType, SUPPORTED, signature_name};
 
-/// The defect, as seen from this side: `its` is the peer's.
+/// The defect, as seen from this side: `it` and `its` in the text mean the peer.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => format!("its certificate {}", explain_certificate(error)),
@@ -92,7 +92,7 @@ fn unsupported_key(signature: &[u8], key: &[u8]) -> String {
     }
 }
 
-/// A certificate that the library refuses by an error of its own.
+/// The defect of a certificate, by an error of webpki.
 pub(crate) fn explain_webpki(error: &webpki::Error) -> &'static str {
     match error {
         webpki::Error::UnsupportedCertVersion => {

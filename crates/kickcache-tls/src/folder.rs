@@ -20,9 +20,9 @@ use crate::pem;
 pub(crate) const AUTHORITIES: &str = "ca-cert.pem";
 /// Certificates that the authorities revoked; the file may be missing.
 pub(crate) const REVOKED: &str = "ca-crl.pem";
-/// A server's own.
+/// A server's own certificate and key.
 pub(crate) const SERVER: PairNames = PairNames { certificate: "server-cert.pem", key: "server-key.pem" };
-/// A client's own; may be missing.
+/// A client's own certificate and key; both may be missing.
 pub(crate) const CLIENT: PairNames = PairNames { certificate: "client-cert.pem", key: "client-key.pem" };
 
 /// The files of a certificate and its key.
@@ -32,7 +32,7 @@ pub(crate) struct PairNames {
     pub(crate) key: &'static str,
 }
 
-/// A certificate with those above it, and its key.
+/// A certificate with the certificates of its authorities, and its key.
 pub(crate) struct Pair {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,
@@ -88,7 +88,7 @@ impl Folder {
         Ok(Pair { chain, key })
     }
 
-    /// A list of revoked certificates that TLS does not take.
+    /// The error of a list of revoked certificates that rustls refuses.
     pub(crate) fn unusable_revocations(&self, error: &VerifierBuilderError) -> TlsError {
         let why = match error {
             VerifierBuilderError::InvalidCrl(error) => explain_revocations(error),
@@ -97,7 +97,7 @@ impl Folder {
         TlsError::new(&self.file(REVOKED), format!("it cannot be used: {why}"))
     }
 
-    /// A certificate that TLS does not take with its key.
+    /// The error of a certificate and a key that rustls refuses.
     pub(crate) fn unusable_pair(&self, names: PairNames, error: &Error) -> TlsError {
         let why = match error {
             Error::InconsistentKeys(_) => "that key is of another certificate; replace both files",

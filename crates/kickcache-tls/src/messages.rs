@@ -39,7 +39,7 @@ fn refusal(folder: &Path) -> String {
     said
 }
 
-/// The message on the certificate of a peer, of the last server and of the last client.
+/// The messages on a certificate, first as a server's, then as a client's.
 fn on_peer(folder: &Path, name: &str) -> [String; 2] {
     let chain: Vec<CertificateDer<'_>> =
         CertificateDer::pem_file_iter(folder.join(format!("{name}-cert.pem")))

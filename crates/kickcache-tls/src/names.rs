@@ -24,7 +24,7 @@ impl PeerNames {
         PeerNames { common: common_names(certificate.subject()), dns }
     }
 
-    /// Whether a name in the list is allowed.
+    /// Whether one of the names is allowed.
     pub fn is_allowed(&self, allowed: &AllowedClient) -> bool {
         let is_common = |name: &str| self.common.iter().any(|known| known == name);
         let is_dns = |name: &str| self.dns.iter().any(|known| known.eq_ignore_ascii_case(name));
@@ -56,7 +56,7 @@ pub enum AllowedClient {
     Either(String),
 }
 
-/// Not a name.
+/// The error of a text that is no name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a client's name is empty; write one as it is in its certificate, such as vm1, CN=vm1 or DNS=vm1.example.org"
@@ -88,7 +88,7 @@ impl fmt::Display for AllowedClient {
 
 /// UTF8String, PrintableString and IA5String: all are UTF-8.
 const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
-/// 2.5.4.3.
+/// The object identifier 2.5.4.3 in DER.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
 /// The common names of a subject: a sequence of sets of pairs of a type and a value, in DER.

@@ -13,10 +13,10 @@ use crate::stamp::Stamp;
 /// Whether clients need a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeerCheck {
-    /// Of an authority in ca-cert.pem.
+    /// Clients need a certificate of an authority in ca-cert.pem.
     #[default]
     Required,
-    /// The server requests no certificate from them.
+    /// The server requests no certificate from clients.
     Off,
 }
 
@@ -36,12 +36,12 @@ pub enum Refreshed {
     Unchanged,
     /// New files are in use.
     Renewed,
-    /// New files cannot be used; those before them are in use. Told once for each change.
+    /// New files cannot be used; the previous files stay in use. Returned once for each change.
     Failed(TlsError),
 }
 
 impl ServerCertificates {
-    /// Reads them.
+    /// Reads the certificates.
     ///
     /// # Errors
     /// Names the file and its defect.
@@ -54,7 +54,7 @@ impl ServerCertificates {
         Ok(ServerCertificates { folder, check, stamp, config })
     }
 
-    /// Looks whether the files changed, and reads them if they did.
+    /// Reads the files if they changed.
     pub fn refresh(&mut self) -> Refreshed {
         let stamp = Stamp::of(&files(&self.folder, self.check));
         if stamp == self.stamp {
@@ -103,7 +103,7 @@ fn config(folder: &Folder, check: PeerCheck) -> Result<ServerConfig, TlsError> {
     let Pair { chain, key } = folder.pair(SERVER)?;
     let config = builder.with_single_cert(chain, key);
     let mut config = config.map_err(|error| folder.unusable_pair(SERVER, &error))?;
-    // A session that is resumed would go past certificates that were replaced or revoked.
+    // A resumed session would ignore that certificates were replaced or revoked.
     config.session_storage = Arc::new(NoServerSessionStorage {});
     config.send_tls13_tickets = 0;
     Ok(config)

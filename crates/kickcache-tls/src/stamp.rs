@@ -3,7 +3,7 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::PathBuf;
 
-/// The metadata of some files in the file system; a different stamp means different contents.
+/// The metadata of some files in the file system; if a stamp differs, the contents may have changed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Stamp(Vec<Option<FileStamp>>);
 

@@ -31,16 +31,16 @@ pub enum SizeError {
     /// The text is empty.
     #[error("the size is empty; write a number with K, M, G or T, such as 512M or 10G")]
     Empty,
-    /// A minus sign.
+    /// The text begins with a minus sign.
     #[error("`{0}` is negative; a size is a number of bytes, such as 512M or 10G")]
     Negative(String),
-    /// A space within.
+    /// The size has a space in it.
     #[error("`{0}` has a space in it; write the number and its unit together, such as 10GB")]
     Space(String),
-    /// No number in front.
+    /// The text is no number with or without a unit.
     #[error("`{0}` is not a size; write a number with K, M, G or T, such as 512M or 10G")]
     NotANumber(String),
-    /// A number and something unknown behind it.
+    /// A number is followed by an unknown unit.
     #[error(
         "`{text}` ends in the unknown unit `{unit}`; use K, M, G or T (1K is 1024 bytes, 1KB is 1000), such as 512M or 10G"
     )]
@@ -50,10 +50,10 @@ pub enum SizeError {
         /// The part behind the number.
         unit: String,
     },
-    /// A fraction of a byte.
+    /// The size has a fraction of a byte.
     #[error("`{0}` is not a whole number of bytes; write it with a smaller unit")]
     Fraction(String),
-    /// More than 64 bits.
+    /// The size needs more than 64 bits.
     #[error("`{0}` is larger than any device: a size must be below 16777216T")]
     TooLarge(String),
 }

@@ -26,14 +26,14 @@ pub(super) struct Chain {
     pub(super) writable: Vec<Segment>,
 }
 
-/// Where heads are looked up.
+/// The descriptor table in which heads are looked up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Table {
     pub(super) address: GuestAddress,
     pub(super) size: u32,
 }
 
-/// Why a queue cannot go on.
+/// The reason why a queue is stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum QueueFault {
     #[error("a chain names a descriptor outside of its table")]
@@ -126,7 +126,7 @@ pub(super) fn length(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.length)).sum()
 }
 
-/// Copies from guest memory; `None` if a segment is not there. The buffer is as long as the segments.
+/// Copies from guest memory; `None` if a segment is not in guest memory. The buffer must be as long as the segments.
 pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &mut [u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_mut_checked(usize::try_from(segment.length).ok()?)?;
@@ -136,7 +136,7 @@ pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer
     Some(())
 }
 
-/// Copies to guest memory; `None` if a segment is not there. The buffer is as long as the segments.
+/// Copies to guest memory; `None` if a segment is not in guest memory. The buffer must be as long as the segments.
 pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &[u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_checked(usize::try_from(segment.length).ok()?)?;
@@ -146,7 +146,7 @@ pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffe
     Some(())
 }
 
-/// Takes bytes off the front of some segments, and copies them; `None` if they are not there.
+/// Removes bytes from the front of some segments, and copies them; `None` if the segments are too short or not in guest memory.
 pub(super) fn take_front<const N: usize>(
     memory: &GuestMemoryMmap,
     segments: &mut Vec<Segment>,

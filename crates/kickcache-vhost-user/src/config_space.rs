@@ -33,12 +33,12 @@ pub struct Disk {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum WriteCache {
     On,
-    /// The guest switched it off: a write is durable when it ends.
+    /// The guest switched the cache off: a write is durable when it ends.
     Off,
 }
 
 impl WriteCache {
-    /// As the configuration space has it: 0 is off.
+    /// The switch for a byte of the configuration space: 0 is off.
     pub(super) const fn from_byte(byte: u8) -> WriteCache {
         if byte == 0 { WriteCache::Off } else { WriteCache::On }
     }

@@ -20,10 +20,10 @@ use super::request::{GuestRequest, Outcome, Parsed, Rules, Tag, parse};
 use super::socket;
 use super::vring::{self, Vring};
 
-/// Chains of a queue that are answered at once before the others get their turn.
+/// The most chains of a queue that are answered directly before other queues are served.
 const ANSWERS_MAX: usize = 16;
 
-/// A device, from one front end to the next.
+/// A device; it exists for longer than the connection of a front end.
 pub struct Device {
     pub(super) disk: Disk,
     pub(super) features: u64,
@@ -33,7 +33,7 @@ pub struct Device {
     pub(super) vrings: Vec<Vring>,
     pub(super) inflight: Option<Arc<Inflight>>,
     pub(super) kick_changes: Vec<KickChange>,
-    /// Where the front end listens to the device.
+    /// The socket for messages to the front end.
     pub(super) channel: Option<OwnedFd>,
     /// Requests that were handed out and are not completed, of the current life or an earlier one.
     outstanding: u32,
@@ -67,7 +67,7 @@ pub enum Answer {
 pub enum KickChange {
     /// Watch [`Device::kick`] of this queue.
     Watch(u16),
-    /// Watch this one no longer, and close it.
+    /// No longer watch this descriptor of the queue, and close it.
     Unwatch(u16, OwnedFd),
 }
 
@@ -103,7 +103,7 @@ impl Device {
     /// connection.
     pub(super) fn reset(&mut self) {
         for index in 0..u32::from(QUEUE_COUNT_MAX) {
-            // All of these exist.
+            // All queues below `QUEUE_COUNT_MAX` exist.
             let _ = self.drop_kick(index);
             let _ = self.vring(index).map(Vring::stop);
         }
@@ -168,14 +168,14 @@ impl Device {
         Some(self.vrings.get(usize::from(queue))?.kick.as_ref()?.as_fd())
     }
 
-    /// Takes a kick in; the queue has to be looked at.
+    /// Records a kick: the queue must be examined for requests.
     pub fn kicked(&mut self, queue: u16) {
         if let Some(vring) = self.vrings.get_mut(usize::from(queue)) {
             vring.kicked();
         }
     }
 
-    /// Makes the kick descriptor of a queue silent, for a watch that would report it again and again.
+    /// Reads the kick descriptor of a queue, so that a watch does not report the same kick again.
     pub fn clear_kick(&self, queue: u16) {
         self.vrings
             .get(usize::from(queue))
@@ -251,7 +251,7 @@ impl Device {
         self.vrings.iter().any(has_more) || self.has_lost_memory()
     }
 
-    /// Asks the guest for kicks of a queue; `true` if there is something already.
+    /// Asks the guest for kicks of a queue; `true` if the queue has requests already, or memory is missing.
     pub fn arm(&mut self, queue: u16) -> bool {
         let vring = &mut self.vrings[usize::from(queue)];
         if !vring.is_awake() {
@@ -266,7 +266,7 @@ impl Device {
         }
     }
 
-    /// Gives a request back, done or not.
+    /// Ends a request with its outcome.
     pub fn complete(&mut self, request: &GuestRequest, outcome: Outcome) {
         self.outstanding -= 1;
         let Tag { queue, head, life } = request.tag;

@@ -12,8 +12,7 @@ use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RIN
 pub const QUEUE_COUNT_MAX: u16 = 16;
 /// Descriptors of a queue, at most.
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
-/// Segments of a request, as reported to the guest: they fit QEMU's default queue of 128 together with header
-/// and status.
+/// Segments of a request, as reported to the guest: with header and status, they fit QEMU's default queue of 128.
 pub(super) const SEGMENTS_MAX: u32 = 126;
 /// Bytes of a segment, as reported to the guest.
 pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;

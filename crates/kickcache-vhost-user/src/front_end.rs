@@ -32,7 +32,7 @@ impl Device {
     /// Handles a message.
     ///
     /// # Errors
-    /// If the connection cannot go on.
+    /// If the connection must be closed.
     pub fn handle(&mut self, mut packet: Packet) -> Result<Answer, ProtocolError> {
         if self.must_wait(&packet)? {
             return Ok(Answer::Wait(packet));
@@ -142,7 +142,7 @@ impl Device {
         Ok(packet.reply(&payload))
     }
 
-    /// Only the write cache can be switched.
+    /// Changes the configuration space: only the write cache can be switched.
     fn set_config(&mut self, packet: &Packet) -> Result<(), ProtocolError> {
         let Split { body: message, rest: bytes } = packet.split::<VhostUserConfig>()?;
         if bytes.len() != usize_of(message.size) {

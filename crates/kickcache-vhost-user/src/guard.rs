@@ -121,10 +121,10 @@ extern "C" fn handle_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
             return;
         }
     }
-    // It was not a guest's: the end that it would have had without a handler, when this one returns.
+    // The fault was not in a guest's memory: when this handler returns, the process ends as it would without a handler.
     // SAFETY: both calls are safe in a handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
-    // SAFETY: as above.
+    // SAFETY: `raise` is safe in a handler.
     unsafe { libc::raise(signal) };
 }
 

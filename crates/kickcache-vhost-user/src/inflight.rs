@@ -2,7 +2,7 @@
 //!
 //! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes
 //! (features, version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in
-//! flight, next of the batch, counter). Behind the queues this device keeps a page of its own: whether the
+//! flight, next of the batch, counter). Behind the queues are 64 bytes that only this device uses: whether the
 //! guest switched the write cache off. No front end reports this to a device after a reconnect.
 //!
 //! Invariants:
@@ -28,7 +28,7 @@ use super::message::ProtocolError;
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 const ALIGNMENT: usize = 64;
-/// Bytes behind the queues that are this device's own.
+/// Bytes behind the queues that only this device uses.
 const OWN_BYTES: usize = 64;
 const VERSION: u16 = 1;
 
@@ -39,7 +39,7 @@ const USED_AT: usize = 14;
 const NEXT_AT: usize = 6;
 const COUNTER_AT: usize = 8;
 
-/// The memory.
+/// The mapped memory for requests in flight.
 pub(super) struct Inflight {
     /// Dropped before the mapping is.
     guard: Guard,
@@ -116,7 +116,7 @@ impl Inflight {
         self.guard.is_lost()
     }
 
-    /// Whether it has entries for a queue of this size.
+    /// Whether the memory has entries for a queue of this size.
     pub(super) fn has(&self, queue: u16, size: u16) -> bool {
         queue < self.queues && size <= self.entries
     }
@@ -150,7 +150,7 @@ impl Inflight {
         fence(Ordering::Release);
     }
 
-    /// Writes down that the used ring, which has this index then, has the head.
+    /// Writes down that the used ring has the head, and that `used` is the index of the ring.
     pub(super) fn end(&self, queue: u16, head: u16, used: u16) {
         fence(Ordering::Release);
         self.store(self.entry(queue, head), 0_u8);

@@ -2,8 +2,8 @@
 //!
 //! A front end (QEMU, libvirt, cloud-hypervisor, a plain process) hands over its guest's memory and, for each
 //! queue, an eventfd that the guest kicks and an eventfd that interrupts the guest. The export turns messages and
-//! descriptor chains into requests and results into used descriptors. It does no I/O of its own and never
-//! names the driver; its owner watches the descriptors.
+//! descriptor chains into requests and results into used descriptors. It does no I/O on volumes and never names the
+//! driver; its owner watches the descriptors.
 //!
 //! Rooms:
 //! * `device`, `front_end`: the device, and the messages of a front end; `message`, `socket`, `features`,
@@ -20,13 +20,13 @@
 //! - **Payload is copied once, between guest memory and memory of the daemon.** A guest may change its memory
 //!   at any time. Written data must match the checksum that was computed over it, so a write is copied before
 //!   its checksum is computed. Read data is verified before the guest sees it: if it were verified in guest
-//!   memory, a guest that overwrites its own buffer would look like a damaged cache device. The bytes are in
-//!   the processor's cache at the copy, because their checksum was just computed.
+//!   memory, a guest that overwrites its own buffer would look like a damaged cache device. At the copy of a read, the bytes
+//!   are in the processor's cache, because their checksum was just computed.
 //! - **Guest memory is read once**, into values of the daemon, and checked there.
 //! - **A chain whose status byte can be found is answered with an error, whatever else is wrong with it; a
 //!   queue that breaks the rules of its ring is stopped.** Other queues and volumes continue.
-//! - **Requests in flight are written down in memory that the front end keeps** (`inflight`): a daemon that was
-//!   killed finishes them when it is back.
+//! - **Requests in flight are written down in memory that the front end keeps** (`inflight`): after a daemon was killed, the
+//!   next one finishes them.
 //! - **If the file of guest memory is cut short while the daemon uses it, only its guest loses the disk**
 //!   (`guard`). A guest cannot do that, its front end can. Data copied from such memory is zeroes that the
 //!   guest did not write: the mark is checked after each copy, before the data is used.

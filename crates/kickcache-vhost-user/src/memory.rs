@@ -49,7 +49,7 @@ pub(super) struct GuestRam {
 }
 
 struct Slot {
-    /// Where the front end has it.
+    /// The address of the region in the front end.
     user: u64,
     guard: Arc<Guard>,
     region: Arc<GuestRegionMmap>,
@@ -58,7 +58,7 @@ struct Slot {
 /// A region of guest memory that a front end shares.
 pub(super) struct SharedRegion {
     pub(super) region: VhostUserMemoryRegion,
-    /// Its file.
+    /// The file of the region.
     pub(super) fd: OwnedFd,
 }
 
@@ -117,7 +117,7 @@ impl GuestRam {
         self.slots.iter().map(copy).collect()
     }
 
-    /// Regions that overlap are refused, and the previous memory stays in use.
+    /// Puts regions in use; if regions overlap, they are refused, and the previous memory stays in use.
     fn adopt(&mut self, slots: Vec<Slot>) -> Result<(), ProtocolError> {
         let mut regions: Vec<_> = slots.iter().map(|slot| Arc::clone(&slot.region)).collect();
         regions.sort_by_key(|region| region.start_addr());
@@ -177,11 +177,11 @@ pub(super) fn write(memory: &GuestMemoryMmap, at: GuestAddress, from: &[u8]) -> 
 /// A place in guest memory.
 struct Place<'a> {
     region: &'a GuestRegionMmap,
-    /// Where in the region.
+    /// The offset in the region.
     at: MemoryRegionAddress,
 }
 
-/// The region that holds all of some bytes, and where.
+/// The region that contains all of these bytes, and their offset in the region; `None` if no single region does.
 fn region_of(memory: &GuestMemoryMmap, at: GuestAddress, length: usize) -> Option<Place<'_>> {
     let (region, place) = memory.to_region_addr(at)?;
     let behind = region.len().checked_sub(place.raw_value())?;

@@ -38,7 +38,7 @@ pub struct Reply {
 /// Why a front end's message is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    /// The header is not one.
+    /// The header is invalid.
     #[error(
         "a message begins with flags {flags:#x} and length {length}; version 1 and at most {MAX_MSG_SIZE} bytes are possible"
     )]
@@ -66,7 +66,7 @@ pub enum ProtocolError {
         /// Descriptors needed.
         expected: usize,
     },
-    /// A request that is not offered.
+    /// A request that this device does not offer.
     #[error("the front end sent a message of type {0}, which this device does not offer")]
     Unknown(u32),
     /// A value that makes no sense.
@@ -74,15 +74,15 @@ pub enum ProtocolError {
     Value {
         /// The kind of the number.
         what: &'static str,
-        /// Which.
+        /// The value found.
         found: u64,
     },
     /// Memory that cannot be used.
     #[error("{what} cannot be used: {why}")]
     Memory {
-        /// Which memory.
+        /// The memory that cannot be used.
         what: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// The system refused something.
@@ -97,7 +97,7 @@ pub(super) struct Header {
     pub(super) request: u32,
     /// Whether an acknowledgement is wanted.
     pub(super) need_reply: bool,
-    /// Of the payload.
+    /// Bytes of the payload.
     pub(super) length: usize,
 }
 

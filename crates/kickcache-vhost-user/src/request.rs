@@ -1,4 +1,4 @@
-//! Requests of virtio-blk: a chain becomes one, or an answer right away.
+//! Requests of virtio-blk: a chain becomes a request, or is answered at once.
 
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;
@@ -36,7 +36,7 @@ pub enum RequestKind {
     WriteZeroes {
         /// Space may be given back.
         unmap: bool,
-        /// As for a write.
+        /// Durable before the answer if the guest has no write cache.
         durability: Durability,
     },
 }
@@ -44,11 +44,11 @@ pub enum RequestKind {
 /// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// Done.
+    /// The request succeeded.
     Done,
-    /// It failed.
+    /// The request failed.
     Failed,
-    /// It is not possible here.
+    /// The device does not support the request.
     Unsupported,
 }
 
@@ -70,9 +70,9 @@ pub struct GuestRequest {
     pub(super) memory: Memory,
     pub(super) status: GuestAddress,
     kind: RequestKind,
-    /// Where on the volume.
+    /// The extent on the volume.
     extent: ByteExtent,
-    /// Where else, the last place first: only discards and zeroes have several.
+    /// The further extents, the last one first: only discards and writes of zeroes have several.
     more: Vec<ByteExtent>,
     data: Vec<Segment>,
 }
@@ -96,7 +96,7 @@ pub(super) struct Rules {
 
 /// The result of parsing a chain.
 pub(super) enum Parsed {
-    /// Something to be done.
+    /// A request that needs the volume.
     Request(GuestRequest),
     /// The chain is answered at once: with this outcome, and these bytes for the part that the device may
     /// write.
@@ -109,12 +109,12 @@ impl GuestRequest {
         self.kind
     }
 
-    /// Where on the volume; the first of several extents.
+    /// The extent on the volume; of several extents, the current one.
     pub fn extent(&self) -> ByteExtent {
         self.extent
     }
 
-    /// Goes on to the next extent; `false` if there is none.
+    /// Selects the next extent; `false` if there is none.
     pub fn advance(&mut self) -> bool {
         let next = self.more.pop();
         self.extent = next.unwrap_or(self.extent);
@@ -190,7 +190,7 @@ pub(super) fn parse(
     }
 }
 
-/// The request itself.
+/// The fields of a chain that was parsed as a request.
 struct Understood {
     kind: RequestKind,
     extent: ByteExtent,

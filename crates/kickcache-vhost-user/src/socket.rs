@@ -97,7 +97,7 @@ impl Socket {
     /// replies.
     ///
     /// # Errors
-    /// If it could not be sent whole.
+    /// If the whole reply could not be sent.
     pub fn send(&self, reply: &Reply) -> io::Result<()> {
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
         let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -114,7 +114,7 @@ impl Socket {
 /// Sends a few bytes without waiting.
 ///
 /// # Errors
-/// If they could not be sent whole.
+/// If not all bytes could be sent.
 pub(super) fn send_short(socket: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     let sent = rustix::net::send(socket, bytes, SendFlags::DONTWAIT | SendFlags::NOSIGNAL)?;
     if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }

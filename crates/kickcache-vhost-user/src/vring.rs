@@ -30,15 +30,15 @@ pub(super) struct Vring {
     err: Option<OwnedFd>,
     pub(super) enabled: bool,
     stage: QueuePhase,
-    /// Counts starts: an answer to a request of an earlier life has no destination.
+    /// The number of starts: an answer to a request of an earlier life is dropped.
     pub(super) life: u32,
     taken: Vec<bool>,
     pub(super) in_flight: u32,
-    /// Heads that were in flight when another daemon ended.
+    /// Heads that were in flight when an earlier daemon ended.
     again: VecDeque<u16>,
     counter: u64,
     inflight: Option<Arc<Inflight>>,
-    /// Whether the guest will kick when it adds something.
+    /// Whether the guest will kick when it adds requests.
     armed: bool,
     /// Whether the used ring has new entries, so that the guest may need an interrupt.
     used_changed: bool,
@@ -51,7 +51,7 @@ enum QueuePhase {
     Started,
     /// No new requests are accepted; those in flight complete.
     Stopping,
-    /// It broke the rules.
+    /// The guest broke the rules of the queue, which is stopped.
     Broken,
 }
 
@@ -77,7 +77,7 @@ impl Vring {
         }
     }
 
-    /// A queue as new, that does not take answers to requests of its predecessor for its own.
+    /// A new queue, with a life that answers to requests of the previous queue do not match.
     pub(super) fn after(index: u16, life: u32) -> Vring {
         Vring { life, ..Vring::new(index) }
     }
@@ -139,7 +139,7 @@ impl Vring {
         self.stage != QueuePhase::Stopped
     }
 
-    /// Whether chains may be taken from it.
+    /// Whether chains may be taken from the queue.
     pub(super) fn is_running(&self) -> bool {
         self.stage == QueuePhase::Started && self.enabled
     }
@@ -227,7 +227,7 @@ impl Vring {
         Ok(Some(head))
     }
 
-    /// Where chains are looked up.
+    /// The descriptor table of the queue.
     pub(super) fn table(&self) -> Table {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
@@ -257,7 +257,7 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether requests may be available without a kick, or the guest's kicks are suppressed.
+    /// Whether the queue runs with the guest's kicks suppressed, so that requests may be available without a kick.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.armed
     }
@@ -273,7 +273,7 @@ impl Vring {
         available.map_or(true, |index| index.0 != self.queue.next_avail())
     }
 
-    /// Asks the guest to kick from now on; `true` if it added something meanwhile.
+    /// Asks the guest to kick from now on; `true` if the guest has added requests already.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
         let more = self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
         self.armed = !more;
@@ -318,7 +318,7 @@ impl Vring {
         true
     }
 
-    /// Whether the memory for its requests in flight is missing.
+    /// Whether the memory for the queue's requests in flight was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost())
     }
@@ -336,12 +336,12 @@ fn ring(fd: impl AsFd) {
     let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
 }
 
-/// Makes a kick silent again.
+/// Reads a kick, so that its descriptor is no longer readable.
 pub(super) fn clear(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0; 8]);
 }
 
-/// Refuses files, pipes, sockets and devices, which an eventfd is none of: they can be readable for ever, or block.
+/// Refuses files, pipes, sockets and devices, which can be readable for ever or block; an eventfd is none of these.
 pub(super) fn check_event(fd: &OwnedFd) -> Result<(), ProtocolError> {
     let mode = fstat(fd).map_err(io::Error::from)?.st_mode;
     match FileType::from_raw_mode(mode) {

@@ -1,5 +1,5 @@
 //! How many hits the engine alone answers in a second of processor time: request, submission, completion, reply; no
-//! device, no payload. With the daemon's allocator, so that the tables lie as they do when it serves.
+//! device, no payload. With the daemon's allocator, so that the tables are in memory as in a daemon.
 //!
 //! `cargo bench -p kickcache --bench engine_hit`: uniform over 512k cached blocks, and over a hot tenth of
 //! the blocks; one request at a time, and 32 that arrive together. With `-- DEPTH HITS`, it makes this number

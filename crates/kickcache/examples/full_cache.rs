@@ -124,7 +124,7 @@ impl Filler {
                     fallocate(&self.file, mode, offset + bytes.len() as u64, length)?;
                 }
             }
-            // Of these the engine wants no completion unless it wants a checksum.
+            // The engine expects no completion of a copy or of zeroes unless it requests a checksum.
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => return Ok(()),
             DeviceOperation::Read { .. }
             | DeviceOperation::Write { .. }

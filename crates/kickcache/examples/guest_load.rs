@@ -129,7 +129,7 @@ fn load(
             // SAFETY: the buffer is mapped, has the length of a block, and belongs to this slot alone.
             unsafe { queue.write_raw(offset, buffer, BLOCK, context) }
         } else {
-            // SAFETY: as above.
+            // SAFETY: as for the write: the buffer is mapped, has the length of a block, and belongs to this slot alone.
             unsafe { queue.read_raw(offset, buffer, BLOCK, context) }
         };
         done.unwrap();

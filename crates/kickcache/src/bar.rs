@@ -1,4 +1,4 @@
-//! How far something is.
+//! The progress bar of a long command.
 
 use indicatif::{ProgressBar, ProgressStyle};
 

@@ -1,7 +1,7 @@
 //! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; a child command
 //! is ended with all processes that it started.
 //!
-//! A second signal has no effect: some senders (`timeout`) send each twice, and files would be left behind.
+//! A second signal does not cut the cleanup short: some senders (`timeout`) send each twice, and files would be left behind.
 
 use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -16,12 +16,12 @@ use signal_hook::iterator::{Handle, Signals};
 
 use crate::closed_output::OutputWatch;
 
-/// How often a signal is looked for.
+/// Time between two checks for a signal.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Time for a command without cleanup to end in order before its process is ended.
 const GRACE: Duration = Duration::from_millis(500);
-/// The exit code then, as [`Exit::Interrupted`](crate::cli).
+/// The exit code of a process that is ended so, as [`Exit::Interrupted`](crate::cli).
 const INTERRUPTED: i32 = 130;
 
 /// Listens for SIGHUP, SIGINT and SIGTERM while it lives, and for the end of its output, which counts as SIGHUP.
@@ -31,7 +31,7 @@ pub(crate) struct Interrupt {
     _output: OutputWatch,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
-    /// The message about it.
+    /// The message of [`Interrupted`].
     sentence: &'static str,
 }
 
@@ -72,7 +72,7 @@ impl Shared {
         let signal = u8::try_from(signal).expect("signals are small");
         state.signal.get_or_insert(signal);
         self.came.notify_all();
-        // It may have ended on its own.
+        // The group may have ended on its own.
         let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
     }
 
@@ -125,7 +125,7 @@ impl Interrupt {
     /// Fails once a signal has arrived.
     ///
     /// # Errors
-    /// [`Interrupted`].
+    /// [`Interrupted`], once a signal has arrived.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
         match self.signal() {
             Some(_) => Err(Interrupted(self.sentence).into()),
@@ -145,10 +145,10 @@ impl Interrupt {
         self.wait_watching(work, || ())?
     }
 
-    /// The same, with a periodic check of the progress; returns the result of the task, however it ended.
+    /// Runs a task as [`Interrupt::wait_for`] does, calls `look` at intervals, and returns the task's result as it is.
     ///
     /// # Errors
-    /// [`Interrupted`].
+    /// [`Interrupted`], if a signal arrives.
     pub(crate) fn wait_watching<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

@@ -15,7 +15,7 @@ pub(crate) struct ProcessorTicks {
     pub(crate) programs: u64,
 }
 
-/// A process.
+/// A process: its parent and its processor time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process {
     parent: u32,
@@ -24,7 +24,7 @@ pub(crate) struct Process {
 }
 
 impl ProcessorTicks {
-    /// From the text of /proc/stat; interrupts are not assigned to a process.
+    /// Parses the text of /proc/stat; interrupts are not assigned to a process.
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -35,7 +35,7 @@ impl ProcessorTicks {
 }
 
 impl Process {
-    /// From the text of /proc/PID/stat, with any characters between the brackets of the second field.
+    /// Parses the text of /proc/PID/stat, with any characters between the brackets of the second field.
     pub(crate) fn parse(text: &str) -> Option<Process> {
         let rest = &text[text.rfind(')')? + 1..];
         let fields: Vec<&str> = rest.split_whitespace().collect();
@@ -64,7 +64,7 @@ pub(crate) fn tree_ticks(processes: &BTreeMap<u32, Process>, roots: &BTreeSet<u3
     processes.iter().filter(|(pid, _)| is_below(**pid)).map(|(_, process)| process.ticks).sum()
 }
 
-/// Ticks of programs that are neither below the given processes nor threads of the kernel, since the system was started.
+/// Ticks since the system was started: of all processors, and of the given processes, their descendants and the kernel's threads.
 pub(crate) fn look(own: &BTreeSet<u32>) -> Option<Look> {
     let processors = ProcessorTicks::parse(&fs::read_to_string("/proc/stat").ok()?)?;
     let processes = processes();

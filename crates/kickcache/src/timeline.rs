@@ -58,12 +58,12 @@ impl<'a> Timeline<'a> {
         })
     }
 
-    /// Looks again if it is time.
+    /// Samples the counters again if the last sample was taken [`LOOK_EVERY`] ago.
     pub(crate) fn go_on(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
     }
 
-    /// Adds the counts since the last sample to the interval that contains most of this time.
+    /// Adds the counts since the last sample to the interval that contains the middle of that time.
     fn note(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         let now = look(self.server, self.volume)?;
         let middle = time::Instant::from_nanos(nanos((self.last_at + elapsed) / 2));
@@ -74,7 +74,7 @@ impl<'a> Timeline<'a> {
         Ok(())
     }
 
-    /// Fills in the server's counts over the whole run; a server without a cache has no counts.
+    /// Fills in the server's counts over the whole run.
     pub(crate) fn finish(mut self, duration: Duration, run: &mut RunResult) -> anyhow::Result<()> {
         self.note(duration.max(self.last_at))?;
         let (old, new) = (&self.first, &self.last);

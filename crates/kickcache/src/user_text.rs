@@ -12,13 +12,13 @@ pub trait Printer: Write {
     /// Writes a control sequence of the program itself, such as a colour.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     fn control(&mut self, sequence: &'static str) -> io::Result<()>;
 
     /// Writes text with the program's own control characters.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     fn escaped(&mut self, text: &Escaped) -> io::Result<()>;
 }
 
@@ -27,7 +27,7 @@ pub trait Printer: Write {
 pub struct Escaped(String);
 
 impl Escaped {
-    /// A part of the text.
+    /// Applies a function that selects a part of the text.
     pub(crate) fn map(&self, choose: impl FnOnce(&str) -> String) -> Escaped {
         Escaped(choose(&self.0))
     }
@@ -58,7 +58,7 @@ impl UserText<Vec<u8>> {
     /// The text that was written.
     ///
     /// # Errors
-    /// None: memory is always written.
+    /// Never: a write to memory cannot fail.
     pub(crate) fn into_escaped(mut self) -> io::Result<Escaped> {
         self.flush()?;
         String::from_utf8(self.sink).map(Escaped).map_err(io::Error::other)
@@ -66,7 +66,7 @@ impl UserText<Vec<u8>> {
 }
 
 impl<W: Write> UserText<W> {
-    /// Text for a sink.
+    /// Writes escaped text to a sink.
     pub(crate) fn new(sink: W) -> UserText<W> {
         UserText { sink, partial: Vec::with_capacity(CHARACTER_BYTES_MAX) }
     }

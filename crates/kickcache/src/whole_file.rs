@@ -12,7 +12,7 @@ use tempfile::{NamedTempFile, TempPath};
 /// The access mode of the file, before the umask.
 const MODE: u32 = 0o666;
 
-/// Writes a file that is either complete or absent; a pipe or a device is written directly.
+/// Writes a file, so that its path has either the whole text or the previous content; a pipe or a device is written directly.
 ///
 /// # Errors
 /// If the file cannot be written. The previous file then remains.
@@ -26,7 +26,7 @@ pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
 }
 
 /// The file has no name while it is written, so that no partial file is left however the process ends; on a
-/// file system without such files, it has a temporary name that only `kill -9` leaves behind.
+/// file system without such files, it has a temporary name, which a killed process leaves behind.
 pub(crate) struct WholeFile {
     folder: PathBuf,
     file: File,

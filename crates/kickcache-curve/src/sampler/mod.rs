@@ -3,7 +3,7 @@
 //! Invariants:
 //! * H-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
 //!   room for.
-//! * H-2: an access of a sampled block counts as often as the sample is smaller than all blocks, at that time.
+//! * H-2: an access of a sampled block counts as `n` accesses if, at that time, one block in `n` is in the sample.
 
 use crate::curve::HitRatioCurve;
 use crate::hash;
@@ -12,7 +12,7 @@ use crate::number::float;
 use crate::recency::Recency;
 use crate::samples::Samples;
 
-/// When the sample is full, the threshold falls by one part in this many, and about as many samples leave.
+/// When the sample is full, the threshold falls by one part in this many, which removes about the same part of the samples.
 const STEP: u64 = 48;
 /// The most blocks of a sample.
 pub const SAMPLES_MAX: u32 = 1 << 27;
@@ -34,9 +34,9 @@ pub struct LruSampler {
 /// The effect of an access to a sampled block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Effect {
-    /// Its hit or miss counts, and the block is used.
+    /// The hit or miss counts, and the block becomes the most recently used.
     Count,
-    /// The block is used.
+    /// The block becomes the most recently used; no hit or miss counts.
     Touch,
 }
 
@@ -45,7 +45,7 @@ impl LruSampler {
     /// .005 off, in less than 2 MiB.
     ///
     /// # Panics
-    /// If there are none, or more than [`SAMPLES_MAX`].
+    /// If `samples` is 0 or more than [`SAMPLES_MAX`].
     pub fn new(samples: u32) -> LruSampler {
         assert!((1..=SAMPLES_MAX).contains(&samples), "a sample has from 1 to {SAMPLES_MAX} blocks");
         LruSampler {
@@ -88,7 +88,7 @@ impl LruSampler {
         }
     }
 
-    /// Bytes of memory that it has; they do not change.
+    /// Bytes of the sampler's memory; the number does not change.
     pub fn memory_bytes(&self) -> usize {
         self.samples.memory_bytes() + self.recency.memory_bytes() + self.histogram.memory_bytes()
     }
@@ -126,7 +126,7 @@ impl LruSampler {
     }
 }
 
-/// The group of a block, by bits of its hash that all samples do not share.
+/// The group of a block, by bits of its hash that differ between samples.
 fn group_of(hash: u64) -> usize {
     (hash >> 24) as usize % GROUPS
 }

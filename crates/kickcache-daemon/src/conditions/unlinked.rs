@@ -8,7 +8,7 @@ use crate::shell_command::{DaemonCommands, ShellCommand};
 /// Refuses a stop that would lose data: those of an origin, or dirty blocks.
 ///
 /// # Errors
-/// Which file has them, and how they are kept.
+/// A sentence that names the file, and how its data can be kept.
 pub(crate) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result<(), ControlError> {
     let is_dirty = |device: &str| {
         let caches = report.caches.iter().filter(|cache| cache.device == device);

@@ -29,7 +29,7 @@ pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheRepo
     CacheReport { leaving_out: bytes.map(|bytes| LeavingOutReport { left_bytes, bytes }), ..report }
 }
 
-/// The same for metrics.
+/// The report on a server for metrics, from a sample.
 pub fn sample_report(sample: ServerSample, spec: &CacheSpec) -> CacheReport {
     as_used(report_of(sample.status, spec, Some(seconds(sample.pause)), &sample.latencies), spec.service)
 }

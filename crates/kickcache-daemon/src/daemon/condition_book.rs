@@ -1,4 +1,4 @@
-//! The conditions of a running daemon: found whenever it is looked at, and every few seconds for the log and the service
+//! The conditions of a running daemon: found for each report, and every few seconds for the log and the service
 //! manager.
 
 use std::io;
@@ -30,7 +30,7 @@ pub(crate) struct ConditionBook {
 }
 
 impl ConditionBook {
-    /// For a plan with this state directory.
+    /// A book for a plan with this state directory.
     pub(crate) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
         ConditionBook {
@@ -53,23 +53,23 @@ impl ConditionBook {
     }
 }
 
-/// A daemon that can be looked at.
+/// A daemon whose conditions can be found.
 pub(crate) trait Look: Send + Sync + 'static {
     /// Finds the conditions; a daemon that starts or stops has none.
     fn look(&self);
 }
 
-/// Looks at a daemon at intervals, until dropped.
+/// A thread that finds the conditions of a daemon at intervals, until dropped.
 pub(crate) struct ConditionThread {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl ConditionThread {
-    /// Begins.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If the thread cannot be started.
     pub(crate) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {
         let (ending, ended) = mpsc::channel();
         let follow = move || {

@@ -177,7 +177,7 @@ struct Daemon {
 #[derive(Clone)]
 enum StartPhase {
     Starting,
-    /// Told to stop before it had started.
+    /// A stop was requested before the start was complete.
     Unwanted,
     Serving(StartResult),
 }
@@ -303,7 +303,7 @@ impl Daemon {
         Ok(taken_in)
     }
 
-    /// The first signal requests a stop; a later one forces it.
+    /// The first signal requests a stop, unless a command has requested it; a later signal forces it.
     fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();
@@ -345,7 +345,7 @@ impl Daemon {
             health: Health::default(),
             conditions: Vec::new(),
         };
-        // Servers that have stopped are no news during a stop.
+        // During a stop, servers without an answer have stopped as requested.
         let silent = if self.is_stopping.load(Ordering::Acquire) { Vec::new() } else { silent };
         self.conditions.complete(&mut report, &silent);
         Scrape { report, silent }
@@ -388,7 +388,7 @@ impl Daemon {
 /// How much of the servers' state a report has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Depth {
-    /// All.
+    /// The whole status.
     Status,
     /// All but the curves of other cache sizes.
     Vitals,

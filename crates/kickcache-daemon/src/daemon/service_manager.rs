@@ -55,12 +55,12 @@ pub(crate) fn tell_reload() {
     }
 }
 
-/// Says that all is served as it is now.
+/// Says that a reload has ended and the volumes are served.
 pub(crate) fn tell_reloaded() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
 
-/// Sends status notifications until it is dropped.
+/// Sends status notifications until this is dropped.
 pub(crate) struct ServiceManager {
     ending: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
@@ -103,14 +103,14 @@ impl Drop for ServiceManager {
     }
 }
 
-/// If the service manager does not read, the daemon serves on and does not wait for it.
+/// If the service manager does not read, the message is dropped after [`PATIENCE`].
 fn tell(news: &[NotifyState<'_>]) {
     if let Some(path) = env::var_os("NOTIFY_SOCKET") {
         let _ = send(&path, &news.iter().map(|news| format!("{news}\n")).collect::<String>());
     }
 }
 
-/// Sends a message, unless the socket's queue is full.
+/// Sends a message; fails if the socket's queue stays full for [`PATIENCE`].
 fn send(path: &OsStr, message: &str) -> io::Result<()> {
     let socket = UnixDatagram::unbound()?;
     socket.set_write_timeout(Some(PATIENCE))?;

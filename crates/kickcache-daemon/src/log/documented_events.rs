@@ -6,7 +6,7 @@ use std::path::Path;
 /// Events, each with its levels.
 type Events = BTreeMap<String, BTreeSet<String>>;
 
-/// Product code.
+/// A file of product code.
 struct Source {
     path: String,
     text: String,
@@ -35,7 +35,7 @@ fn quoted(text: &str) -> Option<&str> {
     text.trim_start().strip_prefix('"')?.split('"').next()
 }
 
-/// Takes the events of a file in.
+/// Adds the events of a file.
 fn find(path: &str, text: &str, events: &mut Events) {
     let mut take = |event: &str, level: &str| {
         events.entry(event.to_owned()).or_default().insert(level.to_lowercase());

@@ -70,12 +70,12 @@ impl Visit for Entry {
 /// The time of now, as text.
 pub(super) fn timestamp() -> String {
     let mut text = String::new();
-    // There is always room in a string.
+    // Writing to a string cannot fail.
     let _ = SystemTime.format_time(&mut Writer::new(&mut text));
     text
 }
 
-/// A value that ends where its line ends.
+/// A value on one line, cut at [`MESSAGE_BYTES_MAX`].
 fn one_line(text: &str) -> String {
     let end = text.floor_char_boundary(MESSAGE_BYTES_MAX);
     text[..end].replace('\n', " ")

@@ -1,20 +1,20 @@
-//! The journal of systemd, where standard error leads there: its socket takes fields, which a line of text has not.
+//! The journal of systemd, if standard error leads to it: its socket takes fields, which a line of text does not have.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
-/// Where journald takes entries.
+/// The socket at which journald accepts entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// The kind of standard error, in relation to the journal.
 pub(super) enum Journal {
-    /// No journal.
+    /// There is no journal.
     Absent,
-    /// The journal, if its socket cannot be reached.
+    /// The journal, whose socket cannot be reached: it gets lines of text.
     Text,
-    /// The journal.
+    /// The journal, reached by its socket.
     Socket(JournalSocket),
 }
 
@@ -55,7 +55,7 @@ impl Write for JournalSocket {
             Ok(count) => Ok(count),
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
             Err(_) => {
-                // journald was started again.
+                // journald may have been restarted.
                 self.socket = connected(&self.path)?;
                 self.socket.send(entry)
             }

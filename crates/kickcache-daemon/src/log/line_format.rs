@@ -25,7 +25,7 @@ pub(super) enum LineFormat {
 }
 
 impl LineFormat {
-    /// The bytes of an entry; the library writes the sentence.
+    /// The text of an entry. Sentences of [`LineFormat::Timed`] and `Untimed` come from the library, except [`Self::gap`].
     pub(super) fn show(self, entry: &Entry) -> String {
         let line = match self {
             LineFormat::Timed => format!("{} {:>5} {}\n", timestamp(), entry.level.as_str(), entry.message),

@@ -34,7 +34,7 @@ pub(crate) fn start_log(plan: LogPlan) -> io::Result<Outlet> {
         (LogFormat::Text, Journal::Socket(socket)) => {
             (LineFormat::Journal, Outlet::start(socket, LineFormat::Journal)?)
         }
-        // The journal has times of its own.
+        // The journal adds times, so lines need none.
         (LogFormat::Text, Journal::Text) => (LineFormat::Untimed, Outlet::to_stderr(LineFormat::Untimed)?),
         (LogFormat::Text, Journal::Absent) => (LineFormat::Timed, Outlet::to_stderr(LineFormat::Timed)?),
     };

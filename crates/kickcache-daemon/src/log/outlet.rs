@@ -14,13 +14,14 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::log::line_format::LineFormat;
 
-/// Lines that wait to be written, and bytes of one.
+/// The most lines that wait to be written.
 const LINES_MAX: usize = 1024;
+/// The most bytes of a line; the rest is cut.
 const LINE_BYTES_MAX: usize = 16 << 10;
 /// How long the end of the process waits for lines that are not written.
 const END_MAX: Duration = Duration::from_secs(1);
 
-/// Where lines are put; clones share one queue.
+/// The queue for lines of the log; clones share one queue.
 #[derive(Clone)]
 pub(crate) struct Outlet {
     shared: Arc<Shared>,
@@ -63,7 +64,7 @@ impl Outlet {
         Ok(outlet)
     }
 
-    /// Whether lines are sentences, among which others of this program fit.
+    /// Whether lines are text, so that other text of the program can be written between them.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
     }
@@ -167,7 +168,7 @@ impl<W: Write> Page<W> {
     }
 }
 
-/// Standard error without the lock that the rest of the program takes for it, and waiting where it does not block.
+/// Standard error without the lock of the standard library; if it is non-blocking, a write waits until it has room.
 struct RawStderr;
 
 impl Write for RawStderr {
@@ -274,7 +275,7 @@ mod tests {
         let (outlet, orders, written) = told();
         let full = || Err(io::ErrorKind::StorageFull.into());
         ["a\n", "b\n", "c\n"].iter().for_each(|line| put(&outlet, line));
-        // `a`, then the notice and `b`, and for `c` there is room again.
+        // The writes of `a`, of the gap line and of `b` fail; then the gap line and `c` are written.
         [full(), full(), full(), Ok(()), Ok(())].into_iter().for_each(|order| orders.send(order).unwrap());
         outlet.end();
         assert_eq!(*written.lock().unwrap(), " WARN 2 lines of the log were lost\nc\n");

@@ -13,8 +13,8 @@ use crate::shell_command::ShellCommand;
 use anyhow::anyhow;
 use kickcache_units::show_bytes;
 
-/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, it adds the
-/// recorded one.
+/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, the message
+/// names the recorded one.
 pub fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
     if let OfflineError::Content { source, .. } = &error
         && let Some(next) = damaged_log(source, path, state)

@@ -20,7 +20,7 @@ use crate::offline::foreign_device::refuse_dirty;
 #[derive(Clone, Copy)]
 pub struct FormatCheck<'a> {
     pub path: &'a Path,
-    /// Of a new file.
+    /// Bytes of a new file.
     pub size: Option<u64>,
     /// Whether the present contents may be lost.
     pub overwrite: Overwrite,
@@ -31,7 +31,7 @@ impl FormatCheck<'_> {
     /// Checks for obstacles without changing the device. Returns the size that the cache device would have.
     ///
     /// # Errors
-    /// It holds something, or cannot be one.
+    /// If the path holds data that may be needed, or cannot become a cache device.
     pub(crate) fn check(&self) -> anyhow::Result<u64> {
         self.check_contents()?;
         let incomplete = |old: &Superblock| noted_incomplete(self.state, old);
@@ -39,10 +39,10 @@ impl FormatCheck<'_> {
         Ok(CacheDevice::check_format(self.path, self.size, self.overwrite, noted)?)
     }
 
-    /// Makes it one.
+    /// Makes the path a cache device.
     ///
     /// # Errors
-    /// It holds something, or cannot be one.
+    /// As [`FormatCheck::check`], or the write fails.
     pub fn format(&self) -> anyhow::Result<CacheDevice> {
         self.check_contents()?;
         let is_copy = older_copy_at(self.path, self.state).is_some();
@@ -63,7 +63,7 @@ impl FormatCheck<'_> {
     /// Refuses to overwrite data that may be needed, unless the user accepts the loss.
     ///
     /// # Errors
-    /// The error names the data, and the command that writes back its dirty blocks.
+    /// If there is such data; the error names the data, and the command that writes back its dirty blocks.
     pub(crate) fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());

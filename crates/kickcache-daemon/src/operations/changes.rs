@@ -1,5 +1,5 @@
-//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if it is
-//! refused, the daemon is unchanged.
+//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if the validation
+//! refuses the change, the daemon is unchanged.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -53,7 +53,7 @@ impl Changes {
         Changes { source, plan, under_way: Operations::default() }
     }
 
-    /// As the daemon was started.
+    /// The plan that the daemon was started with.
     pub(crate) fn plan(&self) -> &ServePlan {
         &self.plan
     }
@@ -74,7 +74,7 @@ impl Changes {
         Some(format!("{name} is not in {file}: the next start serves it only if it is added there"))
     }
 
-    /// Whether there is a file to read again.
+    /// Whether the plan has a configuration file, which can be read again.
     pub(crate) fn has_file(&self) -> bool {
         self.source.is_file()
     }
@@ -82,7 +82,7 @@ impl Changes {
     /// Waits until no other change is in progress, with a time limit.
     ///
     /// # Errors
-    /// That takes long.
+    /// If the change in progress takes too long.
     pub(crate) fn turn(&self, what: &str) -> Result<Turn<'_>, ControlError> {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
@@ -96,7 +96,7 @@ impl Changes {
     /// being removed are skipped.
     ///
     /// # Errors
-    /// Something cannot be.
+    /// If the file cannot be used, or the daemon cannot apply a difference while it runs.
     pub(crate) fn compare(&self, started: &mut StartResult) -> Result<PlanComparison, ControlError> {
         let mut wanted = self.source.read().map_err(|error| refusal(&error))?;
         let mut notes = Vec::new();
@@ -145,7 +145,7 @@ impl Turn<'_> {
     /// Applies the present configuration file. `started` then has the served volumes.
     ///
     /// # Errors
-    /// The plan is refused, and the daemon is unchanged.
+    /// If the plan is refused, the daemon is unchanged; if a step fails after all checks, the steps before it stay.
     pub(crate) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
@@ -191,7 +191,7 @@ impl Turn<'_> {
     /// Serves one more volume.
     ///
     /// # Errors
-    /// The volume cannot be served, and the daemon is unchanged.
+    /// If the volume cannot be served; the daemon is then unchanged.
     pub(crate) fn add(&self, started: &mut StartResult, wanted: &VolumeToAdd) -> Result<(), ControlError> {
         let wrong = |error: &dyn std::fmt::Display| ControlError::Wrong(error.to_string());
         let spec = wanted.spec().map_err(|error| wrong(&error))?;
@@ -229,7 +229,7 @@ impl Turn<'_> {
     /// Serves the volumes of a cache device without it; returns the lost blocks.
     ///
     /// # Errors
-    /// It stays.
+    /// If the device cannot be left out; it stays in use.
     pub(crate) fn leave_out(
         &self,
         started: &mut StartResult,
@@ -245,7 +245,7 @@ impl Turn<'_> {
     /// Takes a cache device in where volumes are served without one.
     ///
     /// # Errors
-    /// It is not taken in.
+    /// If the device is not taken in.
     pub(crate) fn take_in(
         &self,
         started: &mut StartResult,
@@ -257,10 +257,10 @@ impl Turn<'_> {
         served.try_for_each(|served| take_in::take_in(served, order, &state))
     }
 
-    /// Serves a volume no longer.
+    /// Stops serving a volume.
     ///
     /// # Errors
-    /// It stays.
+    /// If the volume cannot be removed; it stays.
     pub(crate) fn remove(
         &self,
         started: &mut StartResult,
@@ -272,7 +272,7 @@ impl Turn<'_> {
     }
 }
 
-/// Lets go of a volume.
+/// Removes a volume from its server and from the plan.
 fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
@@ -297,7 +297,7 @@ fn removed(changes: &[PlanChange]) -> Vec<String> {
 
 /// Opened volumes for a server that does not use them yet.
 struct Ready {
-    /// Of the server.
+    /// Index of the server.
     index: usize,
     volumes: Vec<(VolumeSpec, ReadyVolume)>,
     places: Vec<(VolumeSpec, ReadyPlaces)>,
@@ -357,7 +357,7 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
     known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user && have_same_device
 }
 
-/// Hands the opened volumes to their servers.
+/// Adds the opened volumes to their servers.
 fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {
@@ -376,7 +376,7 @@ fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError
     Ok(())
 }
 
-/// The write budget of a server, and modes and policies of its volumes, all at once.
+/// Changes the write budget of a server, then the settings of its volumes in one step.
 fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);

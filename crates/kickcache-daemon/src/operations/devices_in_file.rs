@@ -8,7 +8,7 @@ use crate::whole_path::{real_path, whole_path};
 
 use crate::start::servers::StartResult;
 
-/// Says that a file names a cache device that another one took over from.
+/// A note that a file names a cache device that was replaced; `None` if it was not.
 pub(crate) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
     let is_other = real_path(named) != real_path(followed);
     let (before, now) = (named.display(), followed.display());
@@ -16,7 +16,7 @@ pub(crate) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> 
         .then(|| format!("{before}: it was replaced, and {now} is the cache device; name {now} in the file"))
 }
 
-/// Replaces devices that were taken out of use by the devices put into use instead. Returns notes on this.
+/// Replaces devices that were taken out of use by the devices put into use instead. Returns a note for each.
 pub(crate) fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {
@@ -32,7 +32,7 @@ pub(crate) fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> 
 }
 
 /// Removes from the file's plan the cache devices that the start could not serve; the next start tries them
-/// again. Returns notes on this.
+/// again. Returns a note for each.
 pub(crate) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
     let is_left =
         |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();

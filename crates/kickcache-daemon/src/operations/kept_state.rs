@@ -9,7 +9,7 @@ use crate::whole_path::whole_path;
 
 use crate::start::servers::StartResult;
 
-/// Takes out volumes that are about to go. Says so.
+/// Takes volumes that are being removed out of both plans. Returns a note for each.
 pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
     for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
         cache.volumes.retain(|volume| !leaving.contains(&volume.name));
@@ -22,7 +22,7 @@ pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]
     leaving.iter().map(note).collect()
 }
 
-/// Compares the size in the file with the present size of the cache device, which may have grown.
+/// Where the file has another size than the plan, the plan gets the present size of the device, which may have grown.
 pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
         let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
@@ -32,7 +32,7 @@ pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &S
     }
 }
 
-/// A volume that was handed its sockets has no others, as at its start.
+/// A volume that got its sockets from the service manager gets no default address either, as at its start.
 pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     let volumes = served.caches.iter().flat_map(|cache| &cache.volumes);
     let is_handed = |volume: &&VolumeSpec| volume.frontends.nbd.nbd.as_ref().is_some_and(Vec::is_empty);
@@ -44,7 +44,7 @@ pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Volumes that a command added stay, although no file knows them.
+/// Adds the volumes that a command added to the file's plan, so that they stay. Returns a note for each.
 pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {

@@ -16,23 +16,24 @@ use kickcache_units::{counted, show_bytes};
 use crate::operations::control_error::control_error;
 use crate::start::servers::PlannedServer;
 
-/// How often it is looked at how far the drain is, and how long it may get nowhere.
+/// Time between two checks of the drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long the drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(10);
-/// The same where the remaining blocks may be lost.
+/// As [`STUCK_MAX`], if the remaining blocks may be lost.
 const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
-/// The same where all remaining blocks are unreadable.
+/// As [`STUCK_MAX`], if all remaining blocks are unreadable.
 const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
-/// The most blocks that are written back while new requests wait, and how long the drain must have been
-/// without progress before: clients keep rewriting a few blocks.
+/// The most blocks that may be left for the end, when new requests wait: clients keep rewriting a few blocks.
 const REST_MAX: u64 = 64;
+/// How long the drain must have made no progress before that.
 const REST_AFTER: Duration = Duration::from_millis(300);
 
 /// A cache device that is to be left out.
 pub(crate) struct LeaveOutOperation {
     served: PlannedServer,
     fate: DirtyFate,
-    /// Of its volumes, as they are before and after.
+    /// The settings of its volumes before the drain, which apply again afterwards.
     settings: Vec<NamedSettings>,
 }
 
@@ -40,7 +41,7 @@ impl LeaveOutOperation {
     /// Checks for obstacles before the operation starts.
     ///
     /// # Errors
-    /// It cannot be left out.
+    /// If the device cannot be left out.
     pub(crate) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
@@ -52,7 +53,7 @@ impl LeaveOutOperation {
     /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
-    /// The server is stopping.
+    /// If the server is stopping.
     pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))
@@ -62,7 +63,7 @@ impl LeaveOutOperation {
     /// accepted, as many blocks as possible.
     ///
     /// # Errors
-    /// It gets nowhere, or the server stops.
+    /// If the drain makes no progress and the loss is not accepted, or the server stops.
     pub(crate) fn drain(&self) -> Result<(), ControlError> {
         // The errors are counted before the devices are used, so that an immediate failure counts.
         let errors = self.left()?.errors;
@@ -110,13 +111,13 @@ impl LeaveOutOperation {
     /// Takes the device out of use; returns the lost blocks.
     ///
     /// # Errors
-    /// It stays.
+    /// If the device cannot be left out; it stays in use.
     pub(crate) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let lost = self.served.handle.leave_out(self.fate, &self.settings);
         Ok(dirty_volumes(lost.map_err(control_error)?))
     }
 
-    /// The modes as they were before: the device stays.
+    /// Restores the modes, as the device stays in use.
     pub(crate) fn restore_modes(&self) {
         for NamedSettings { volume, settings, .. } in &self.settings {
             if let Err(error) = self.served.handle.set_mode(volume, settings.mode) {
@@ -139,13 +140,13 @@ fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
 struct DeviceRemainder {
     /// Dirty, or not flushed by the origin.
     blocks: u64,
-    /// Of those, blocks that cannot be read.
+    /// The remaining blocks that cannot be read.
     damaged: u64,
     /// Operations of all devices that have failed so far.
     errors: u64,
     /// The server of an origin is away.
     is_away: bool,
-    /// By volume.
+    /// The remaining blocks by volume, for messages.
     told: Vec<String>,
     /// Volumes that are not being drained.
     idle: Vec<String>,

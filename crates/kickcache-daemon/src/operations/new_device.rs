@@ -71,7 +71,7 @@ impl NewDevice {
     /// Refuses a device in use by this daemon, at once: a failed lock would not name the use.
     ///
     /// # Errors
-    /// The error names the use.
+    /// If this daemon uses the device; the error names the use.
     pub(crate) fn check_unused(&self) -> Result<(), ServeError> {
         let path = &self.spec.path;
         let is_it =
@@ -106,10 +106,10 @@ impl NewDevice {
             .unwrap_or_else(|| text.to_owned())
     }
 
-    /// Has it take over from a cache device that is called `device`, or looks whether it could.
+    /// Starts the takeover from the cache device that is called `device`; for a dry run, only checks are made.
     ///
     /// # Errors
-    /// It cannot.
+    /// If the device cannot take over.
     pub(crate) fn replace(
         self,
         served: &PlannedServer,

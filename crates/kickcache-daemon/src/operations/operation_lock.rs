@@ -55,7 +55,7 @@ impl Operations {
     /// Refuses requests to a cache device that is being taken out of use.
     ///
     /// # Errors
-    /// It is about to be left out.
+    /// If the device is being taken out of use.
     pub(crate) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
@@ -70,7 +70,7 @@ impl Operations {
     /// Waits for the change in progress, with a time limit.
     ///
     /// # Errors
-    /// It takes long.
+    /// If the change in progress takes longer than [`PATIENCE`].
     pub(crate) fn begin(&self, what: &str) -> Result<OperationGuard<'_>, ControlError> {
         self.begin_within(what, PATIENCE)
     }
@@ -92,7 +92,7 @@ impl Operations {
     /// Records that a volume is about to be removed.
     ///
     /// # Errors
-    /// It is already.
+    /// If the volume is being removed already.
     pub(crate) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
         match lock(&self.leaving).insert(volume.into()) {
             true => Ok(RemovalGuard { under_way: self, volume: volume.into() }),
@@ -100,10 +100,10 @@ impl Operations {
         }
     }
 
-    /// The same of several.
+    /// Records that several volumes are about to be removed.
     ///
     /// # Errors
-    /// One is already.
+    /// If one of the volumes is being removed already.
     pub(crate) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
@@ -114,7 +114,7 @@ impl Operations {
     /// Refuses requests to a volume that is being removed.
     ///
     /// # Errors
-    /// It is about to go.
+    /// If the volume is being removed.
     pub(crate) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
         match lock(&self.leaving).contains(volume) {
             true => Err(is_leaving(volume)),

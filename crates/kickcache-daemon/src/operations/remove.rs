@@ -14,8 +14,9 @@ use kickcache_units::counted;
 
 use crate::start::servers::PlannedServer;
 
-/// How often it is looked at how far a drain is, and how long one may get nowhere.
+/// Time between two checks of a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
+/// How long a drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
 /// A volume that is to go.
@@ -32,7 +33,7 @@ impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
-    /// It has clients that are to be respected, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
     pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -69,14 +70,14 @@ impl RemoveOperation {
     /// The dirty and the lost blocks of a removal, which is not carried out.
     ///
     /// # Errors
-    /// The server stops.
+    /// If the server stops.
     pub(crate) fn forecast(&self) -> Result<Removed, ControlError> {
         let dirty_bytes = self.left()?.blocks * BLOCK_SIZE;
         let lost_bytes = if self.dirty == DirtyFate::Abandoned { dirty_bytes } else { 0 };
         Ok(Removed { lost_bytes, dirty_bytes })
     }
 
-    /// Which it is.
+    /// The name of the volume.
     pub(crate) fn volume(&self) -> &str {
         &self.volume
     }
@@ -85,7 +86,7 @@ impl RemoveOperation {
     /// writes go around the cache, as a write in flight in write-through counts as dirty.
     ///
     /// # Errors
-    /// It gets nowhere, or the server stops.
+    /// If the drain makes no progress, or the server stops.
     pub(crate) fn drain(&self) -> Result<(), ControlError> {
         if self.dirty == DirtyFate::Abandoned {
             return Ok(());
@@ -96,7 +97,7 @@ impl RemoveOperation {
         self.drain_until_clean()
     }
 
-    /// The mode as it was before: the volume stays.
+    /// Restores the mode, as the volume stays.
     pub(crate) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         if let Err(error) = self.served.handle.set_mode(volume, mode) {
@@ -153,7 +154,7 @@ impl RemoveOperation {
     /// Removes the volume.
     ///
     /// # Errors
-    /// It stays.
+    /// If the volume cannot be removed; it stays.
     pub(crate) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
@@ -186,11 +187,11 @@ fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlErr
 
 /// The remaining work of the drain.
 struct VolumeRemainder {
-    /// That the origin lacks, or has not flushed.
+    /// Blocks that the origin lacks, or has not flushed.
     blocks: u64,
     /// Errors of its devices so far.
     errors: u64,
-    /// Its origin's server is away, or blocks cannot be read.
+    /// Whether the server of the origin is away, or blocks cannot be read.
     is_unreachable: bool,
     is_draining: bool,
 }

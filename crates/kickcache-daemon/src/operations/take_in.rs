@@ -27,7 +27,7 @@ pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
 /// Checks a device that is to be put into use, without changing it.
 ///
 /// # Errors
-/// It cannot be taken in.
+/// If the device cannot be put into use.
 pub(crate) fn check(
     served: &PlannedServer,
     order: &ReplacementOrder,
@@ -37,10 +37,10 @@ pub(crate) fn check(
     served.handle.check_taking_in(&order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Takes it in.
+/// Puts a device into use, in place of the device that was left out.
 ///
 /// # Errors
-/// It is not taken in, and the volumes are served as before.
+/// If the device cannot be put into use; the volumes are then served as before.
 pub(crate) fn take_in(
     served: &mut PlannedServer,
     order: &ReplacementOrder,

@@ -2,7 +2,7 @@
 //! device or for another machine are done between the orders by the caller's thread
 //! ([`crate::serve::volume_addition`], [`crate::serve::volume_removal`]).
 //!
-//! Only one caller at a time changes the superblock: the owner of a [`Lease`] writes it, and the loop takes
+//! Only one caller at a time changes the superblock: the owner of a `Lease` writes it, and the loop takes
 //! over the written copy when the lease ends.
 
 use std::path::PathBuf;

@@ -147,7 +147,7 @@ pub struct RecordingBegun {
 pub enum Pulse {
     /// It does.
     Turns(ServerHealth),
-    /// It does not answer within [`SAMPLE_MAX`].
+    /// It does not answer within `SAMPLE_MAX`.
     Silent,
     /// It has ended, with an error or on request.
     Ended,
@@ -165,7 +165,7 @@ impl ServerHandle {
     /// State and counters for metrics, which are requested often.
     ///
     /// # Errors
-    /// [`ServeError::Stopped`], also if the loop does not answer within [`SAMPLE_MAX`].
+    /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
     pub fn sample(&self) -> Result<ServerSample, ServeError> {
         let (answer, answered) = mpsc::channel();
         self.send(Control::Sample(answer))?;
@@ -175,7 +175,7 @@ impl ServerHandle {
     /// State and counters without the curves of other cache sizes, for a look at short intervals.
     ///
     /// # Errors
-    /// [`ServeError::Stopped`], also if the loop does not answer within [`SAMPLE_MAX`].
+    /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
     pub fn vitals(&self) -> Result<ServerStatus, ServeError> {
         let (answer, answered) = mpsc::channel();
         self.send(Control::Vitals(answer))?;

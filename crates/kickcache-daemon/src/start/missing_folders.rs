@@ -16,7 +16,7 @@ impl MissingFolders {
         MissingFolders(folders.filter(|folder| !folder.exists()).collect())
     }
 
-    /// Others may have put something into them; these stay.
+    /// Removes the folders that exist by now; a folder with contents stays.
     pub(crate) fn remove_again(&self) {
         for folder in &self.0 {
             let _ = std::fs::remove_dir(folder);

@@ -1,4 +1,4 @@
-//! Checks before volumes are served without their cache device: its blocks of them are dropped, or the start
+//! Checks before volumes are served without their cache device: their blocks on it are dropped, or the start
 //! refuses the volumes.
 
 use std::path::Path;
@@ -27,9 +27,9 @@ use crate::start::skipped_volumes::leave_unserved;
 /// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossAcceptance {
-    /// With this one in its place.
+    /// `--new-cache`: the chosen cache device replaces the other one.
     NewCache,
-    /// Without any.
+    /// `--lose-dirty`: the volume is served without a cache device.
     LoseDirty,
 }
 
@@ -160,8 +160,8 @@ fn missed_of(
             );
             None
         }
-        // A device that is missing or unreadable may be the recorded one: then the error concerns the whole
-        // start.
+        // If the chosen device is missing or unreadable and has the recorded path, it may be the recorded one: a
+        // later check then refuses the whole start.
         Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
             let chosen = format!("{} is another one", cache.device.display());
             Some(missed_device::sentence(&record, &chosen, &flag, state))

@@ -1,5 +1,5 @@
-//! The scope of an error at the start: if it concerns one volume or one cache device, that one is not served,
-//! and the others are.
+//! The scope of an error at the start: if it concerns one volume or one cache device, only this volume or device is not
+//! served.
 //!
 //! A cache device that is to be created is not skipped: a mistyped path is an error for the user.
 
@@ -22,7 +22,7 @@ use crate::start::skipped_volumes::leave_unserved;
 /// The treatment of volumes that cannot be served, at a start with several volumes.
 pub(crate) struct Refusals<'a> {
     state: &'a StatePlace,
-    /// Of the whole plan, before anything was left.
+    /// The number of volumes in the whole plan, before a volume was left out.
     volume_count: usize,
     cache_count: usize,
     /// Devices that do not answer, and are not touched.
@@ -40,7 +40,7 @@ enum Concern {
 }
 
 impl<'a> Refusals<'a> {
-    /// For a complete plan.
+    /// The refusals for a complete plan.
     pub(crate) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
         let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
@@ -54,7 +54,7 @@ impl<'a> Refusals<'a> {
     /// Skips the volumes with an origin or cache device that does not respond.
     ///
     /// # Errors
-    /// The first of `silent`, if it concerns the whole start.
+    /// The first error of `silent`, if it concerns the whole start.
     pub(crate) fn leave_silent(
         &mut self,
         caches: &mut [CacheSpec],
@@ -83,7 +83,7 @@ impl<'a> Refusals<'a> {
     /// Skips the volume or the cache device that a server's error concerns.
     ///
     /// # Errors
-    /// The same error, if it concerns the whole start.
+    /// The given error, if it concerns the whole start.
     pub(crate) fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
         let left = match concern(&error) {
             Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
@@ -111,10 +111,10 @@ impl<'a> Refusals<'a> {
         is_missing && self.touch(&cache.device) == Touch::Allowed
     }
 
-    /// Leaves all volumes of a cache device that cannot be used.
+    /// Leaves out all volumes of a cache device that cannot be used.
     ///
     /// # Errors
-    /// The same error, if it concerns the whole start.
+    /// The given error, if it concerns the whole start.
     pub(crate) fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
         let of_state = match error.downcast_ref::<OfflineError>() {
             Some(OfflineError::State(source)) => Some(source),
@@ -189,7 +189,7 @@ fn concern(error: &ServeError) -> Concern {
         | ServeError::Address { .. }
         | ServeError::Tls(_)
         | ServeError::System { .. }
-        // So is a state directory that is full or read-only.
+        // A state directory that is full or read-only concerns all volumes.
         | ServeError::Unnoted { .. }
         | ServeError::GivenUp { .. }
         | ServeError::LeftBehind { .. }

@@ -26,7 +26,7 @@ pub(crate) struct Common<'a> {
 }
 
 impl Common<'_> {
-    /// The server of a cache device.
+    /// The settings of the server of a cache device.
     pub(crate) fn config(&self, cache: &CacheSpec) -> ServerConfig {
         ServerConfig {
             io_engine: self.io_engine,
@@ -51,7 +51,7 @@ impl Rehearsal<'_> {
     /// Skips a cache device in service that fails the checks, or its volumes that do.
     ///
     /// # Errors
-    /// Errors that concern the whole start.
+    /// If an error concerns the whole start.
     pub(crate) fn whole(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         match cache.service {
             CacheService::InService => self.leave(cache, rehearse),
@@ -62,7 +62,7 @@ impl Rehearsal<'_> {
     /// Skips the volumes that cannot be served, independent of their cache device.
     ///
     /// # Errors
-    /// Errors that concern the whole start.
+    /// If an error concerns the whole start.
     pub(crate) fn volumes(&self, cache: &mut CacheSpec) -> anyhow::Result<()> {
         self.leave(cache, rehearse_volumes)
     }

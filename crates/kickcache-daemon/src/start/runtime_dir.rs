@@ -8,7 +8,7 @@ use crate::plan::default_paths::runtime_dir;
 use crate::plan::volume_spec::VolumeSpec;
 use anyhow::Context;
 
-/// Makes it, if a plan needs it.
+/// Makes the folder, if a socket of the plan is in it.
 pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);

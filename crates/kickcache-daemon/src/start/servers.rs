@@ -44,7 +44,7 @@ pub(crate) struct PlannedServer {
     pub(crate) cache: CacheSpec,
 }
 
-/// The result of a plan.
+/// The result of starting a plan.
 #[derive(Clone)]
 pub(crate) struct StartResult {
     pub(crate) servers: Vec<PlannedServer>,
@@ -55,7 +55,7 @@ pub(crate) struct StartResult {
 }
 
 impl StartResult {
-    /// The same with the present devices, of which some may have been replaced.
+    /// The servers with their present cache devices: a device may have been replaced since the start.
     pub(crate) fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
@@ -68,7 +68,7 @@ impl StartResult {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
-    /// Volumes, each with its server.
+    /// Pairs of a volume and its server.
     pub(crate) fn behind<'a>(
         &'a self,
         names: &'a [String],
@@ -96,7 +96,7 @@ impl StartResult {
     /// The server of a cache device, or the only one.
     ///
     /// # Errors
-    /// There is no such device, or there are several and none is named.
+    /// If there is no such device, or there are several and none is named.
     pub(crate) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
         let name = |served: &PlannedServer| shown_path(&served.cache.device);
@@ -122,7 +122,7 @@ impl StartResult {
         self.unserved.iter().any(|unserved| unserved.name == name)
     }
 
-    /// A volume is served by the server of an index.
+    /// Records that a volume is served by the server with an index.
     pub(crate) fn take_in(&mut self, index: usize, spec: VolumeSpec) {
         self.unserved.retain(|unserved| unserved.name != spec.name);
         self.servers[index].cache.volumes.push(spec);
@@ -142,7 +142,7 @@ impl PlannedServer {
         }
     }
 
-    /// The settings of its volumes; see [`PlannedServer::look_at_modes`].
+    /// The settings of the server's volumes; see [`PlannedServer::look_at_modes`].
     pub(crate) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
@@ -152,10 +152,10 @@ impl PlannedServer {
         self.cache.volumes.iter().map(named).collect()
     }
 
-    /// Refuses to go on without its only volume.
+    /// Refuses the removal of the only volume of a server.
     ///
     /// # Errors
-    /// It has no other.
+    /// If the server has no other volume.
     pub(crate) fn check_others(&self, volume: &str) -> Result<(), ControlError> {
         match self.cache.volumes.len() {
             1 => Err(ControlError::Refused(format!("volume {volume}: {}", only_volume(&self.cache.device)))),
@@ -171,7 +171,7 @@ impl PlannedServer {
     /// Waits for its end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
-    /// The error that ended it, unless it was stopped.
+    /// The error that ended the server, unless the server was stopped.
     pub(crate) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();
@@ -229,7 +229,7 @@ pub(crate) fn start_servers(
     unserved.extend(tell_unserved(&mut plan)?);
     check_distinct(devices(&plan))?;
     check_copies(&plan.caches)?;
-    // Before anything is dropped or made for the others.
+    // This check is before anything is dropped or made for other volumes.
     check_origins(&mut plan.caches, &refusals, stop_wish)?;
     unserved.extend(tell_unserved(&mut plan)?);
     let rehearsal = Rehearsal { common: &common, refusals: &refusals };
@@ -262,7 +262,7 @@ pub(crate) fn go_on_replacing(servers: &[PlannedServer]) {
                 );
             }
         };
-        // Without a thread, the next start continues the operation.
+        // If no thread can be started, the next start continues the operation.
         drop(thread::Builder::new().name("replace".into()).spawn(go_on));
     }
 }
@@ -274,7 +274,7 @@ fn start_all(
     common: &Common<'_>,
     refusals: &Refusals<'_>,
 ) -> anyhow::Result<Vec<PlannedServer>> {
-    // They are for the only volume of a plan.
+    // Activated sockets are for the only volume of a plan, so the first server gets them.
     let sockets = iter::once(activated).chain(iter::repeat_with(ActivationSockets::default));
     let started: Vec<anyhow::Result<Option<PlannedServer>>> = thread::scope(|scope| {
         let start = |(cache, sockets)| {
@@ -349,8 +349,8 @@ struct VolumePlace {
     volume: String,
 }
 
-/// The checks of the remote origins, by volume. They run in parallel, so that the times of
-/// unresponsive servers do not add up.
+/// Checks the remote origins, by volume. The checks run in parallel, so that the times of unresponsive
+/// servers do not add up.
 fn check_servers(
     caches: &[CacheSpec],
     stop_wish: &StopWish,
@@ -361,17 +361,17 @@ fn check_servers(
             let has_server = |volume: &&VolumeSpec| volume.origin.has_server();
             for volume in cache.volumes.iter().filter(has_server) {
                 let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
-                // Without a thread it is checked with the others.
+                // If no thread can be started, the caller checks the origin.
                 let place = VolumePlace { cache: index, volume: volume.name.clone() };
                 checks.extend(check.ok().map(|check| (place, check)));
             }
         }
-        // A check that panicked counts as failed.
+        // The caller repeats a check that panicked.
         checks.into_iter().filter_map(|(place, check)| Some((place, check.join().ok()?))).collect()
     })
 }
 
-/// Starts the server of a cache device; none if all of its volumes are left.
+/// Starts the server of a cache device; `None` if all of its volumes are left out.
 fn start_server(
     cache: &mut CacheSpec,
     mut activated: ActivationSockets,

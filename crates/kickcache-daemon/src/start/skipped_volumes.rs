@@ -4,7 +4,7 @@ use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
 use anyhow::bail;
 
-/// Takes volumes from the plan.
+/// Moves volumes of a cache device to its list of volumes that are not served.
 pub(crate) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {
     cache.volumes.retain(|served| refused.iter().all(|volume| volume.name != served.name));
     cache.unserved.extend(refused);
@@ -44,7 +44,7 @@ pub(crate) fn tell_orphans(orphans: &[SkippedVolume]) {
     }
 }
 
-/// At the end, when the log of the start is long ago.
+/// Logs the unserved volumes once more when the daemon ends, long after the log of the start.
 pub(crate) fn tell_again(unserved: &[SkippedVolume]) {
     for volume in unserved {
         tracing::warn!(

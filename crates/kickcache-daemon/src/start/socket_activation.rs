@@ -52,7 +52,7 @@ impl ActivationSockets {
         Ok(ActivationSockets { guest: guests.pop(), nbd })
     }
 
-    /// As a server takes them.
+    /// The sockets in the form that a server takes.
     pub(crate) fn into_inherited(self) -> InheritedSockets {
         InheritedSockets {
             nbd: self.nbd.into_iter().map(|socket| socket.fd).collect(),

@@ -1,5 +1,5 @@
 //! Checks before volumes are served with a cache device that was missing when their origins were last served:
-//! its blocks of them are dropped, or the volumes are refused.
+//! their blocks on the device are dropped, or the volumes are refused.
 
 use std::path::Path;
 
@@ -29,7 +29,7 @@ pub(crate) fn drop_outdated(
     rehearsal: &Rehearsal<'_>,
 ) -> anyhow::Result<()> {
     leave_unreadable(cache, state);
-    // No flag uses such a device: its refusal names the other one.
+    // No flag makes a barred device usable; the refusal names the device that has taken over.
     if !is_barred_at(&cache.device) {
         let uuid = uuid_of(&cache.device);
         leave_missed(cache, state, uuid.as_deref(), LossAcceptance::NewCache);

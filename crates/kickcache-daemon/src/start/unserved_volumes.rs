@@ -11,7 +11,7 @@ use kickcache_units::show_bytes;
 
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// They, as all servers know them.
+/// The unserved volumes that the servers have found on their cache devices.
 pub(crate) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
@@ -23,7 +23,8 @@ fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Ve
     unknown.map(|orphan| SkippedVolume { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
-/// The same for a report, with the commands that serve each volume again and write its blocks back.
+/// The unserved volumes that a server found, for a report, with the commands that serve each volume again and write
+/// its blocks back.
 pub(crate) fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,
@@ -60,7 +61,7 @@ fn why(served: &PlannedServer, orphan: &Orphan) -> String {
 /// The server of a volume.
 ///
 /// # Errors
-/// The volume is not served; the error has the reason, if it is known.
+/// If the volume is not served; the error has the reason, if it is known.
 pub(crate) fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
     let StartResult { servers, unserved, .. } = started;
     let serves = |served: &PlannedServer| served.cache.names().any(|name| name == volume);

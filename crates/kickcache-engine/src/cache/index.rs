@@ -48,7 +48,7 @@ impl Bucket {
         zero_bytes(low) | zero_bytes(high) << 8
     }
 
-    /// The first empty way; without branches, as above.
+    /// The first empty way, found without branches.
     fn empty_way(&self) -> Option<usize> {
         let ways = self.places.iter().enumerate();
         let empty = ways.fold(0, |bits: u32, (way, place)| bits | (u32::from(*place == EMPTY) << way));
@@ -73,13 +73,13 @@ const EMPTY_BUCKET: Bucket = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], pa
 #[derive(Debug)]
 pub(crate) struct Index {
     table: Table,
-    /// Takes over while the index grows; else empty.
+    /// The table that replaces the present one while the index grows; empty otherwise.
     larger: Table,
     /// Buckets that the larger table is to have.
     wanted: usize,
     /// Buckets of the table that were moved to the larger one.
     done: usize,
-    /// The lowest upper half of a hash of the entries that are still in the table.
+    /// Entries with a smaller upper half of their hash are in the larger table.
     moved: u64,
 }
 
@@ -118,7 +118,7 @@ impl Index {
         ((self.table.buckets.len() + self.larger.buckets.len()) * size_of::<Bucket>()) as u64
     }
 
-    /// The table that has a hash, or would.
+    /// The table for entries with this hash.
     #[inline]
     fn of(&self, hash: u64) -> &Table {
         if hash >> 32 < self.moved { &self.larger } else { &self.table }
@@ -156,7 +156,7 @@ impl Index {
     /// Adds a key that is not in the index.
     ///
     /// # Panics
-    /// If the table is full: it has more room than there are locations.
+    /// If the table is full, which cannot happen: it has room for more entries than there are locations.
     pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
         let hash = key.hash();
         self.of_mut(hash).insert(hash, location);
@@ -186,7 +186,7 @@ impl Index {
         }
     }
 
-    /// Some buckets of the larger table.
+    /// Creates some buckets of the larger table.
     fn grow_tables(&mut self) -> Step {
         let missing = self.wanted - self.larger.buckets.len();
         let new = self.larger.buckets.len() + missing.min(MADE_AT_ONCE);
@@ -218,7 +218,7 @@ impl Index {
             self.larger.insert(slots.key(location).hash(), location);
         }
         self.done = bucket + 1;
-        // The first hash with a later home.
+        // Entries whose upper half of the hash is below this have moved.
         self.moved = ((self.done as u64) << 32).div_ceil(self.table.buckets.len() as u64);
     }
 }
@@ -530,7 +530,8 @@ mod tests {
             }
         }
 
-        /// Begins to grow at some operation, and processes a bucket after each later one; then the new space is used.
+        /// Growth begins after one of the operations, and a step of growth follows each later operation; then the new
+        /// space is used.
         #[test]
         fn behaves_like_a_map_while_it_grows(
             operations in prop::collection::vec((0u64..90, any::<bool>()), 100..500),

@@ -69,7 +69,7 @@ pub(crate) struct Touch {
     pub(crate) is_first: bool,
     /// The first use of a read-ahead block.
     pub(crate) is_first_of_read_ahead: bool,
-    /// A block of a segment that is a candidate to be stale.
+    /// The block is in a segment that is a candidate of a shift of the working set.
     pub(crate) is_candidate: bool,
 }
 
@@ -102,7 +102,7 @@ impl Cache {
         }
     }
 
-    /// The generation of a device that has not grown.
+    /// An empty cache on a device that has not grown.
     #[cfg(test)]
     pub(crate) fn new(geometry: Geometry) -> Cache {
         Cache::open(geometry, Generation::new(0))
@@ -143,7 +143,8 @@ impl Cache {
         &self.segments
     }
 
-    /// For a segment's reader count and the like; its state and its blocks are counted here alone.
+    /// Gives access to the queue, the generation, the pins and the last sequence number of a segment. Its state and its
+    /// counts of blocks change only by the other methods of this type.
     pub(crate) fn segment_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
         self.segments.get_mut(segment)
     }
@@ -169,8 +170,8 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
-    /// Blocks of the log that the dirty and unflushed blocks of each volume take, with their part of the headers between
-    /// them.
+    /// Blocks of the log that the dirty and unflushed blocks of each volume use, with a proportional part of the
+    /// headers in the segments of such blocks.
     pub(crate) fn log_use(&self) -> impl Fn(VolumeId) -> u64 {
         let all: u64 = self.volumes.iter().map(VolumeBlocks::not_clean).sum();
         let headers = self.segments.not_clean_headers();
@@ -185,7 +186,7 @@ impl Cache {
         self.segments.add_header(segment);
     }
 
-    /// This many blocks of a segment hold no data.
+    /// Sets the number of blocks of a segment that hold no data: headers, and blocks that were never written.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }
@@ -199,8 +200,8 @@ impl Cache {
         self.geometry.segment_of(location)
     }
 
-    /// Fetches the places in memory where these blocks will be looked for, side by side: one by one each would be
-    /// waited for.
+    /// Loads the index buckets and slots of these blocks into the processor's caches, several loads in parallel:
+    /// look-ups one by one would each wait for memory.
     pub(crate) fn warm(&self, keys: impl Iterator<Item = BlockKey> + Clone) {
         keys.clone().for_each(|key| self.index.warm(key));
         keys.for_each(|key| self.index.warm_slot(key, &self.slots));
@@ -269,7 +270,7 @@ impl Cache {
         self.searches.note_placed(key);
     }
 
-    /// Makes a dead copy the block again, dirty: the copy that superseded it dies instead.
+    /// Makes a superseded copy current again, and dirty: the copy that superseded it becomes dead.
     pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
         assert!(self.slots.key(older) == key, "B-1: another block took the place of a copy that was held");
         assert!(self.slots.state(older) == SlotState::Dead, "B-1: a block has one live copy");
@@ -327,7 +328,8 @@ impl Cache {
         }
     }
 
-    /// Changes the state of a live block to another live state. Only a dirty block is damaged: the origin has any other.
+    /// Changes the state of a live block to another live state. A block that is not dirty any more is not damaged
+    /// either: the origin has its data.
     pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
         let old = self.slots.state(location);
         assert!(old != SlotState::Dead && state != SlotState::Dead, "B-1: {old:?} to {state:?}");
@@ -375,7 +377,7 @@ impl Cache {
         self.slots.raise(location, SlotFlag::ReadAhead);
     }
 
-    /// A sweep of writeback includes the block, or a write through the log stores it on the origin itself.
+    /// A sweep of writeback includes the block, or a write through the log is about to store it on the origin.
     pub(crate) fn enter_sweep(&mut self, location: Location) {
         self.slots.raise(location, SlotFlag::InSweep);
     }

@@ -241,7 +241,7 @@ mod tests {
         assert!(
             matches!(cache.search(VOLUME, &mut steps), SearchResult::Block(ID, block) if block.key == key(VOLUME, 0))
         );
-        // Before, after and at the position of the search.
+        // Blocks before, after and at the position of the search.
         for (block, segment) in [(5, 0), (6, 100), (7, 4), (0, 1)] {
             put(&mut cache, key(VOLUME, block), (segment, 9));
         }

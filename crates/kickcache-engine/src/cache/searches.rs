@@ -20,7 +20,7 @@ pub(super) struct BlockSearch {
 pub(super) struct SegmentSearch {
     pub(super) id: RequestSlot,
     pub(super) blocks: Range<u64>,
-    /// Segments until it ends.
+    /// Segments that the search has still to examine.
     pub(super) left: u32,
 }
 
@@ -34,9 +34,10 @@ pub(super) struct VolumeSearches {
     /// The current segment, and the next block in it.
     pub(super) segment: u32,
     pub(super) offset: u32,
-    /// The search has seen no block of the volume in that segment so far, from its first block on.
+    /// The search has examined the current segment from its first slot on without a block of the volume, and no block
+    /// of the volume was placed meanwhile.
     pub(super) is_unused: bool,
-    /// Blocks that were put into the extents since their searches began.
+    /// Blocks of the extents that were inserted or moved since their searches began.
     pub(super) late: Vec<BlockKey>,
     pub(super) ended: Vec<RequestSlot>,
 }
@@ -148,7 +149,7 @@ impl Searches {
         }
     }
 
-    /// There are this many segments more.
+    /// The cache has grown by this many segments, which the searches in progress examine as well.
     pub(super) fn on_growth(&mut self, more: u32) {
         let searches = self.0.iter_mut().flat_map(|found| &mut found.by_segment);
         searches.for_each(|search| search.left += more);

@@ -1,8 +1,8 @@
 //! The segments: the state of each, its live blocks, and the order of the sealed segments.
 //!
 //! Invariants:
-//! * S-1: `live` and `kept` of a segment are the numbers of its slots that are not dead, and of those slots that must
-//!   be kept. `volumes` has the volume of each live slot.
+//! * S-1: `live` and `not_clean` of a segment are the numbers of its slots that are not dead, and of its unflushed and
+//!   dirty slots. `volumes` has the volume of each live slot.
 //! * S-1 also counts the segments in each state.
 //! * S-2: a segment is in the list of its queue exactly while it is sealed.
 
@@ -18,19 +18,19 @@ const NONE: u32 = u32::MAX;
 /// A segment's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentState {
-    /// Its content does not count; its next opening is not recorded.
+    /// The segment's content does not count; its next opening is not recorded.
     Free,
-    /// The record of its opening is being written.
+    /// The record of the segment's opening is being written.
     Opening,
-    /// Its opening is durable; a head may take it.
+    /// The segment's opening is durable; a head of the log may use it.
     Ready,
-    /// A head writes it.
+    /// A head of the log fills the segment.
     Open,
-    /// Full; the last batches or the summary are in flight.
+    /// The segment receives no more batches, and its summary is not written yet.
     Sealing,
-    /// Full, with a summary.
+    /// The segment receives no more batches, and the write of its summary has ended.
     Sealed,
-    /// Reclaim empties it.
+    /// Reclaim empties the segment.
     Reclaiming,
     /// It could not be opened, a write to it failed, a damaged block is in it, or its generation is too high: it
     /// receives no new blocks; its live blocks stay in use.
@@ -64,11 +64,11 @@ pub(crate) struct Segment {
     pub(crate) not_clean: u32,
     /// Blocks with headers, and blocks that were never written.
     headers: u32,
-    /// Device reads in flight from it.
+    /// References to the segment: reads in flight, and copies that must stay until newer copies have landed.
     pub(crate) pins: u32,
-    /// The newest batch in it.
+    /// The sequence number of the newest batch in the segment.
     pub(crate) last_sequence: Sequence,
-    /// Hits since the segment is a candidate to be stale, if it is.
+    /// Hits since the segment became a candidate of a shift of the working set; `None` if it is no candidate.
     pub(crate) used_since: Option<u32>,
     /// The volumes of live blocks, and perhaps others. Changed only by [`Segments`], which counts.
     pub(crate) volumes: VolumeSet,
@@ -235,7 +235,7 @@ impl Segments {
         self.holding[usize::from(volume.get())]
     }
 
-    /// A live block of a segment must be kept from now on.
+    /// A live block of a segment is not clean from here on.
     pub(crate) fn add_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean += 1;
@@ -244,7 +244,7 @@ impl Segments {
         }
     }
 
-    /// It need not be kept any more.
+    /// A block of a segment that was not clean is clean or dead.
     pub(crate) fn remove_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean -= 1;
@@ -253,7 +253,7 @@ impl Segments {
         }
     }
 
-    /// This many blocks of a segment have headers, or were never written.
+    /// Sets the number of blocks of a segment that have headers or were never written.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {
@@ -267,12 +267,12 @@ impl Segments {
         self.set_headers(segment, self.get(segment).headers + 1);
     }
 
-    /// Headers of the segments with blocks that are not clean: they use space as long as these.
+    /// Headers of the segments with blocks that are not clean: these headers use space as long as such blocks.
     pub(crate) fn not_clean_headers(&self) -> u64 {
         self.not_clean_headers
     }
 
-    /// Seals a segment: the newest of its queue.
+    /// Seals a segment: it becomes the newest of its queue.
     pub(crate) fn seal(&mut self, segment: SegmentIndex) {
         let index = segment.get();
         let queue = self.get(segment).queue;

@@ -30,11 +30,11 @@ pub(crate) const HITS_MAX: u8 = 3;
 pub(crate) enum SlotState {
     /// No block, or a superseded one.
     Dead,
-    /// The origin holds the same and has flushed it.
+    /// The origin holds the same data and has flushed it.
     Clean,
-    /// The origin holds the same but has not flushed it.
+    /// The origin holds the same data but has not flushed it.
     Unflushed,
-    /// The origin does not hold it.
+    /// The origin does not hold this data.
     Dirty,
 }
 
@@ -57,7 +57,7 @@ impl SlotState {
         }
     }
 
-    /// Whether losing this copy would lose an acknowledged write, or a copy that the origin has not flushed.
+    /// Whether this may be the only durable copy: the block is dirty, or the origin has not flushed it.
     pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
@@ -66,13 +66,13 @@ impl SlotState {
 /// Other properties of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotFlag {
-    /// It was read ahead, and no client has requested it.
+    /// The block was read ahead, and no client has requested it.
     ReadAhead,
-    /// A sweep of writeback includes it, or a write through the log stores it on the origin itself.
+    /// A sweep of writeback includes the block, or a write through the log is about to store it on the origin.
     InSweep,
-    /// Its writeback is in flight.
+    /// The writeback of the block is in flight.
     InWriteback,
-    /// It is dirty and damaged: no read can return it any more.
+    /// The block is dirty and damaged: no read can return it any more.
     Damaged,
 }
 

@@ -9,11 +9,11 @@ use crate::format::durable_range::DurableRange;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
-/// The bytes that it starts with.
+/// The bytes that a batch header starts with.
 pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
-/// After the entries.
+/// Byte offset of the declaration of durable batches, after the entries.
 const DURABLE_AT: usize = 4080;
 const DIRTY: u8 = 1;
 const VOID: u8 = 2;
@@ -30,7 +30,7 @@ const _: () = assert!(ENTRY_COUNT_MAX == crate::config::BATCH_BLOCKS_MAX as usiz
 pub struct BatchEntry {
     /// Which block; `None` if it died before the batch was written.
     pub key: Option<BlockKey>,
-    /// Whether it must be kept until the journal records it as clean.
+    /// Whether the block must be kept until the journal records it as clean.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -39,19 +39,19 @@ pub struct BatchEntry {
 /// A batch header.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BatchHeader {
-    /// The cache that it belongs to.
+    /// The cache that the batch belongs to.
     pub uuid: [u8; 16],
     /// The segment of the header.
     pub segment: SegmentIndex,
-    /// The segment's generation when it was written.
+    /// The segment's generation when the batch was written.
     pub generation: Generation,
-    /// Its place in the global order.
+    /// The place of the batch in the global order.
     pub sequence: Sequence,
     /// The block of the segment with the header.
     pub start: u32,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// The structures that were durable when it was submitted.
+    /// The structures that were durable when the batch was submitted.
     pub durable: Durable,
     /// The data blocks after the header, in order.
     pub entries: Vec<BatchEntry>,

@@ -90,7 +90,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Checks magic number and checksum of exactly these bytes; the reader continues after them.
+    /// Checks magic number and checksum of exactly these bytes; the reader continues after the checksum.
     pub fn open(magic: [u8; 8], bytes: &'a [u8]) -> Option<Reader<'a>> {
         let mut reader = Reader { bytes };
         if reader.take(8)? != magic {

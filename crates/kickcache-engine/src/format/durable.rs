@@ -7,9 +7,9 @@ use crate::units::Sequence;
 /// The batches and the journal blocks that were durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Durable {
-    /// By their sequence numbers.
+    /// The durable batches, by their sequence numbers.
     pub batches: DurableRange,
-    /// By their numbers in the ring.
+    /// The durable journal blocks, by their numbers in the ring.
     pub journal: DurableBlocks,
 }
 

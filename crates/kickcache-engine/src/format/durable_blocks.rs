@@ -21,7 +21,7 @@ impl DurableBlocks {
         self.first <= number && number < self.end
     }
 
-    /// Whether it declares no block.
+    /// Whether the range contains no block.
     pub fn is_empty(&self) -> bool {
         self.first >= self.end
     }

@@ -6,7 +6,7 @@ use alloc::format;
 use crate::error::Error;
 use crate::units::{BLOCK_SIZE, ByteExtent, Location, SegmentIndex};
 
-/// Bytes kept for the superblock copies.
+/// Bytes at the start of the device for the superblock copies and the service marks.
 pub const SUPERBLOCK_AREA: u64 = 1 << 20;
 /// Smallest cache device.
 pub const DEVICE_SIZE_MIN: u64 = 8 << 20;
@@ -16,8 +16,8 @@ pub const DEVICE_SIZE_MAX: u64 = 15 << 40;
 pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 /// Smallest segment.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
-/// Segments are at least this long on devices that are large enough: summaries of shorter segments would take too much
-/// of the device.
+/// The smallest segment of devices from [`THOUSANDTH_FROM`] on: summaries of shorter segments would use too much of the
+/// device.
 const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
 /// Devices from this size on have segments of 1/1024. On smaller devices, a guest's duel over stale data reads the HDD
 /// 16.6 to 17.0 times for 1,000 reads with such segments, and 13.5 times with segments of 1/256.
@@ -33,7 +33,7 @@ pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 pub struct Geometry {
     /// Bytes of the device that are used.
     pub device_size: u64,
-    /// Bytes that it had when it was formatted.
+    /// Bytes that the device had when it was formatted.
     pub formatted_size: u64,
     /// Bytes of a segment.
     pub segment_size: u64,
@@ -44,8 +44,8 @@ pub struct Geometry {
 }
 
 impl Geometry {
-    /// The layout for a device of `device_size` bytes: segments of 1/1024 of the device, of 1/256 below 512 MiB, of 64 KiB at least and
-    /// 4 MiB at most, and a journal of 1 %.
+    /// The layout for a device of `device_size` bytes. Segments have 1/1024 of the device, or 1/256 below 512 MiB,
+    /// rounded down to a power of two, 64 KiB at least and 4 MiB at most. The journal has 1 %, within its limits.
     ///
     /// # Errors
     /// [`Error::DeviceSize`] below 8 MiB or above 15 TiB.

@@ -46,7 +46,7 @@ pub fn grown(geometry: &Geometry, device_size: u64) -> Result<Geometry, Error> {
     Ok(grown)
 }
 
-/// Bytes that a device can grow to.
+/// The largest size in bytes that a device can grow to.
 pub fn size_max(geometry: &Geometry) -> u64 {
     let blocks = geometry.journal_blocks();
     let chunks = (blocks * 3 / 8).saturating_sub(journal_spare(geometry)) / 2;

@@ -11,7 +11,7 @@ use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Generation, SegmentIndex, Sequence, VolumeId};
 
-/// The bytes that it starts with.
+/// The bytes that a journal block starts with.
 pub const JOURNAL_MAGIC: [u8; 8] = *b"KICKJRNL";
 const DURABLE_AT: usize = 48;
 const BODY_AT: usize = 64;
@@ -21,7 +21,7 @@ const SEGMENT_HEAD_BYTES: usize = 8;
 const KIND_RECORDS: u8 = 1;
 const KIND_CHUNK: u8 = 2;
 
-/// Records that a journal block holds.
+/// The most records that a journal block holds.
 pub const RECORD_COUNT_MAX: usize = (BLOCK_BYTES - BODY_AT) / RECORD_BYTES;
 
 /// The content of a record. It applies to all structures with a lower sequence number than its own.
@@ -50,7 +50,7 @@ impl Fact {
 /// A fact and its place in the global order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// Its place in the global order.
+    /// The place of the fact in the global order.
     pub sequence: Sequence,
     /// The fact.
     pub fact: Fact,
@@ -59,11 +59,11 @@ pub struct Record {
 /// How a checkpoint found a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SegmentKind {
-    /// Its content does not count.
+    /// The segment's content does not count.
     Free,
-    /// It may hold batches of its generation.
+    /// The segment may hold batches of its generation.
     InUse,
-    /// Never to be used again.
+    /// The segment receives no new blocks; its live blocks stay in use.
     Retired,
 }
 
@@ -72,16 +72,16 @@ pub enum SegmentKind {
 pub struct SegmentImage {
     /// How often the segment was opened.
     pub generation: Generation,
-    /// Its use.
+    /// The use of the segment.
     pub kind: SegmentKind,
-    /// The queue that it belonged to.
+    /// The queue that the segment belonged to.
     pub queue: Queue,
     /// The number of its blocks, from the first on, that were written and durable when the chunk was written: each live
     /// block among these has an entry. 0 if this is unknown, as before 2026-11-25.
     pub written: u32,
-    /// One bit a block, lowest bit first.
+    /// One bit a block, lowest bit first: whether the block lives.
     pub live: Vec<u8>,
-    /// One bit a block.
+    /// One bit a block, lowest bit first: whether the block must be kept, if it lives.
     pub kept: Vec<u8>,
 }
 
@@ -90,9 +90,9 @@ pub struct SegmentImage {
 pub struct Chunk {
     /// The sequence number at which the checkpoint began; also its id.
     pub start: Sequence,
-    /// Which part.
+    /// The number of the part, from 0 on.
     pub number: u32,
-    /// Of how many.
+    /// The number of parts of the checkpoint.
     pub count: u32,
     /// Number of the journal block at which the checkpoint began; earlier blocks are not needed any more. `None` if
     /// this is unknown, as before 2026-11-24.
@@ -113,7 +113,7 @@ pub enum JournalBody {
 /// A block of the journal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JournalBlock {
-    /// The cache that it belongs to.
+    /// The cache that the block belongs to.
     pub uuid: [u8; 16],
     /// Counts journal blocks for ever; the place of the block is this number modulo the ring's size.
     pub ring: u64,
@@ -194,8 +194,8 @@ impl SegmentImage {
         (0..self.written).find(is_lost)
     }
 
-    /// Whether a batch with live blocks was durable, also if `written` is unknown: at the time of the chunk all unused
-    /// places count as live, and a header does not.
+    /// Whether a batch with live blocks was durable, also if `written` is unknown. The first place counts as live until
+    /// it has the header of a batch, because unused places count as live.
     pub fn has_batches(&self) -> bool {
         self.kind != SegmentKind::Free && !self.is_live(0) && self.live.iter().any(|bits| *bits != 0)
     }
@@ -229,7 +229,7 @@ impl SegmentImage {
     }
 }
 
-/// Blocks from `begun` to `ring`, both included, as far as 32 bits go.
+/// The number of blocks from `begun` to `ring`, both included; 0 if it does not fit into 32 bits.
 fn blocks_since(begun: u64, ring: u64) -> u32 {
     u32::try_from(ring.saturating_sub(begun).saturating_add(1)).unwrap_or(0)
 }

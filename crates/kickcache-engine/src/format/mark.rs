@@ -15,7 +15,7 @@ pub const MARK_OFFSETS: [u64; 2] =
     [SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_SIZE as u64, SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_SIZE as u64];
 /// Bytes of a mark.
 pub const MARK_BYTES: usize = BLOCK_BYTES;
-/// The bytes that it starts with.
+/// The bytes that a mark starts with.
 pub const MARK_MAGIC: [u8; 8] = *b"KICKMARK";
 
 const IN_SERVICE: u8 = 1;
@@ -24,9 +24,9 @@ const OUT_OF_SERVICE: u8 = 2;
 /// Whether a cache device is in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServiceMark {
-    /// It is in service.
+    /// The cache device is in service.
     InService,
-    /// It is out of service, for ever.
+    /// The cache device is out of service for ever.
     OutOfService {
         /// Volumes that may have dirty blocks on this device only. The origins of all other volumes are complete.
         incomplete: VolumeSet,

@@ -6,13 +6,13 @@ use crate::format::takeover::Takeover;
 /// Which of two devices of one cache is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Succession {
-    /// The old one: the new one is not complete.
+    /// The old device: the new device is not complete.
     Old,
-    /// The new one.
+    /// The new device.
     New,
-    /// The new one, although its superblock is not complete: the old one records the takeover.
+    /// The new device, although its superblock is not complete: the old device records the takeover.
     NewToComplete,
-    /// They are not the two devices of one replacement.
+    /// The two devices are not those of one replacement.
     Unrelated,
 }
 

@@ -11,11 +11,11 @@ use crate::format::geometry::Geometry;
 use crate::queue::Queue;
 use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Sequence};
 
-/// The bytes that it starts with.
+/// The bytes that a summary starts with.
 pub const SUMMARY_MAGIC: [u8; 8] = *b"KICKSUMM";
 const BLOCKS_AT: usize = 53;
 const ENTRIES_AT: usize = 64;
-/// At the end of the last block.
+/// Bytes of the declaration of durable batches at the end of the last block.
 const DURABLE_BYTES: usize = 16;
 const DATA: u8 = 1;
 const DIRTY: u8 = 2;
@@ -25,33 +25,33 @@ const DIRTY: u8 = 2;
 pub struct SummaryEntry {
     /// Which block.
     pub key: BlockKey,
-    /// As in its batch header.
+    /// Whether the block must be kept until the journal records it as clean, as in its batch header.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
-    /// The sequence number of its batch.
+    /// The sequence number of the block's batch.
     pub sequence: Sequence,
 }
 
 /// The content of a segment, block by block; `None` for headers, void entries and blocks never written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
-    /// The cache that it belongs to.
+    /// The cache that the summary belongs to.
     pub uuid: [u8; 16],
-    /// The segment that it ends.
+    /// The segment that the summary ends.
     pub segment: SegmentIndex,
     /// The segment's generation.
     pub generation: Generation,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// The structures that were durable when it was written.
+    /// The structures that were durable when the summary was written.
     pub durable: Durable,
     /// Block by block from the segment's first.
     pub entries: Vec<Option<SummaryEntry>>,
 }
 
 impl Summary {
-    /// Whether there is data in a block of the segment.
+    /// Whether a block of the segment has data.
     pub fn has_entry(&self, place: u32) -> bool {
         self.entries.get(place as usize).is_some_and(Option::is_some)
     }

@@ -41,11 +41,11 @@ const _: () = assert!(16 + 64 + 512 <= VOLUME_BYTES);
 /// A volume in the superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeRecord {
-    /// Its id in keys and headers.
+    /// The volume's id in keys and headers.
     pub id: VolumeId,
-    /// Its name, unique on this cache device.
+    /// The volume's name, unique on this cache device.
     pub name: String,
-    /// Bytes of the origin when it was served last.
+    /// Bytes of the origin when the volume was served last.
     pub origin_size: u64,
     /// The identity for the recognition of the origin by the driver.
     pub origin_identity: String,
@@ -74,7 +74,7 @@ pub struct Superblock {
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,
-    /// Whether it takes over from another device, or another device takes over from it.
+    /// Whether this device takes over from another device, or another device takes over from this one.
     pub takeover: Takeover,
 }
 
@@ -112,7 +112,7 @@ impl Superblock {
         }
     }
 
-    /// The same, also for a device that must not be served.
+    /// Like [`Superblock::decode`], but also returns the superblock of a device that must not be served.
     ///
     /// # Errors
     /// As [`Superblock::decode`], except for a device that was replaced or an incomplete successor.
@@ -384,7 +384,7 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     let mut grown = Reader::bare(bytes.get(GROWN_AT..)?);
     let (formatted_size, unopened) = match version {
         FORMAT_VERSION_GROWN => (grown.take_u64()?, Generation::new(grown.take_u32()?)),
-        // Zeroes if it has not grown.
+        // A replaced device that has not grown has zeroes here.
         FORMAT_VERSION_REPLACED => match (grown.take_u64()?, Generation::new(grown.take_u32()?)) {
             (0, unopened) => (device_size, unopened),
             (formatted_size, unopened) => (formatted_size, unopened),

@@ -16,7 +16,7 @@ const REPLACED: u8 = 3;
 /// The other device of a replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherDevice {
-    /// Of this replacement: drawn for it, the same on both devices.
+    /// The id of the replacement: drawn for it, the same on both devices.
     pub uuid: [u8; 16],
     /// The path of the other device.
     pub path: String,

@@ -321,7 +321,7 @@ fn older_programs_refuse_a_device_that_must_not_serve() {
     // A power cut between the copies: the newer one counts.
     let (new, old) = (Superblock { epoch: 2, ..replaced_superblock() }.encode(), superblock().encode());
     assert!(matches!(Superblock::decode([&old, &new], 8 << 20), Err(Error::Replaced { .. })));
-    // If the copy has not begun yet, older programs serve the device, and so does this one.
+    // Until the successor is complete, older programs serve the old device, and so does this one.
     let begun = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
     let bytes = begun.encode();
     assert_eq!(bytes[12], 2);

@@ -8,5 +8,5 @@ pub const FORMAT_VERSION_GROWN: u32 = 3;
 pub const FORMAT_VERSION_REPLACED: u32 = 4;
 /// Newest format version that this code reads.
 pub const FORMAT_VERSION_NEWEST: u32 = FORMAT_VERSION_REPLACED;
-/// Oldest format version that it reads. Version 1 has no service marks.
+/// Oldest format version that this code reads. Version 1 has no service marks.
 pub const FORMAT_VERSION_OLDEST: u32 = 1;

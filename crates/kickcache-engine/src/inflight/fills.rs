@@ -28,9 +28,9 @@ impl BlockSet {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillWaiter {
     pub(crate) request: RequestSlot,
-    /// Bytes of the volume that it requested.
+    /// Bytes of the volume that the waiter requested.
     pub(crate) extent: ByteExtent,
-    /// Whether the bytes go into its memory (a read) or only into the cache (a promote).
+    /// Whether the bytes go into the request's memory (a read) or only into the cache (a promote).
     pub(crate) wants_data: bool,
 }
 
@@ -158,7 +158,7 @@ mod tests {
     fn a_fill_covers_its_blocks_until_they_change() {
         let mut fills = fills();
         assert_eq!(covered(&fills), [8, 9, 10, 11]);
-        // A byte of block 9 and the first byte of block 10.
+        // The last byte of block 9 and the first byte of block 10.
         fills.invalidate(VOLUME, ByteExtent { start: 10 * BLOCK_SIZE - 1, length: 2 });
         assert_eq!(covered(&fills), [8, 11]);
         assert!(fills.covering(VOLUME, BlockIndex::new(9)).is_none());

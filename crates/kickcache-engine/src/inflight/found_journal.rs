@@ -20,18 +20,18 @@ pub(crate) struct JournalSpan {
     pub(crate) tail: u64,
     /// Number of the next block.
     pub(crate) next: u64,
-    /// A block of the ring that cannot be read and may hold more that is needed.
+    /// An unreadable block of the ring that may contain records or chunks that recovery needs.
     pub(crate) hidden: Option<u64>,
-    /// Numbers of missing blocks between needed ones.
+    /// Numbers of missing blocks between needed blocks.
     missing: Vec<Range<u64>>,
 }
 
 /// A part of a checkpoint.
 #[derive(Debug)]
 struct FoundChunk {
-    /// Number of its block.
+    /// Number of the journal block with this chunk.
     block: u64,
-    /// Number of the block at which its checkpoint began.
+    /// Number of the journal block at which the checkpoint began.
     begun: Option<u64>,
     /// Chunks of the checkpoint.
     count: u32,
@@ -53,11 +53,11 @@ pub(crate) struct FoundRecord {
     pub(crate) record: Record,
 }
 
-/// The result of the journal.
+/// The combined content of the journal.
 pub(crate) struct JournalDigest {
     /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
-    /// The part of its blocks that is needed.
+    /// The part of the journal that is needed.
     pub(crate) span: JournalSpan,
 }
 
@@ -222,7 +222,8 @@ impl FoundJournal {
         };
         let between =
             span.missing.iter().find_map(|missing| missing.clone().find(|number| is_durable(*number)));
-        // Older versions also list the last chunks of an unfinished checkpoint.
+        // Older versions also declare the chunks of an unfinished checkpoint durable: these blocks are behind `next`,
+        // but not lost.
         let is_found = |number: &u64| self.blocks.binary_search(number).is_ok();
         between.or_else(|| (span.next..self.durable_end()).find(|number| !is_found(number)))
     }
@@ -368,7 +369,7 @@ mod tests {
         assert_eq!(found(old().into_iter().chain(newer)).digest(&larger).span.tail, 5);
     }
 
-    /// A checkpoint that began when the segment was open has the last word on it.
+    /// An image that a checkpoint took of an open segment is newer than the record of its opening.
     #[test]
     fn a_record_of_the_same_generation_leaves_the_image() {
         let geometry = geometry();

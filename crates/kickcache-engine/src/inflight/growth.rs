@@ -6,7 +6,7 @@ use crate::units::Generation;
 /// A growth of the cache device in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Growth {
-    /// The layout that it is to have.
+    /// The layout that the cache device is to have.
     pub(crate) geometry: Geometry,
     /// See [`Superblock::unopened`].
     ///
@@ -18,11 +18,11 @@ pub(crate) struct Growth {
 /// The stage of the growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The journal must have space for checkpoints of that many segments, whenever the next recovery is.
+    /// The journal must get space for the checkpoints of the larger device.
     Room,
     /// The metadata of the cache gets larger tables.
     Tables,
-    /// So does the policy.
+    /// The policy gets larger tables.
     Policy,
     /// All is ready.
     Ready,

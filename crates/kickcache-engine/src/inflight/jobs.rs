@@ -50,7 +50,7 @@ pub(crate) struct Reclaim {
 pub(crate) enum Position {
     /// Requests continue.
     Between,
-    /// The engine ends with it.
+    /// The engine ends with this checkpoint.
     Last,
 }
 
@@ -58,10 +58,10 @@ pub(crate) enum Position {
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) position: Position,
-    /// The layout when it began: the checkpoint does not include segments of a later growth.
+    /// The layout when the checkpoint began: segments of a later growth are not included.
     pub(crate) geometry: Geometry,
     pub(crate) start: Sequence,
-    /// Number of the journal block at which it began.
+    /// Number of the journal block at which the checkpoint began.
     pub(crate) ring: u64,
     /// Next chunk to snap.
     pub(crate) next: u32,
@@ -76,7 +76,7 @@ pub(crate) struct Checkpoint {
     pub(crate) finishing: bool,
     /// A batch was lost since the chunks were snapped: a copy that they call dead may be the current one again.
     pub(crate) is_outdated: bool,
-    /// It declares blocks clean that have no *clean* record.
+    /// The checkpoint declares blocks clean that have no *clean* record.
     pub(crate) tells_clean: bool,
 }
 

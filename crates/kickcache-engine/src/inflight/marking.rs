@@ -11,16 +11,16 @@ use crate::units::VolumeSet;
 /// One place that keeps the record, or fails to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Keeper {
-    /// The record that is being written there.
+    /// The record that is being written to this place.
     pub(crate) in_flight: Option<VolumeSet>,
-    /// The record that it has.
+    /// The record that this place has.
     pub(crate) keeps: Option<VolumeSet>,
     /// The last try failed.
     pub(crate) has_failed: bool,
 }
 
 impl Keeper {
-    /// Whether the record must be written there.
+    /// Whether the record must be written to this place.
     pub(crate) fn wants(&self, incomplete: VolumeSet) -> bool {
         self.in_flight.is_none() && !self.has_failed && self.keeps != Some(incomplete)
     }

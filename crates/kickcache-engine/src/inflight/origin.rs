@@ -23,10 +23,10 @@ pub(crate) enum OriginAccess {
     Write,
 }
 
-/// The origin of the access: a client, or writeback.
+/// The requester of an access: a client, or writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Priority {
-    /// A client waits for it.
+    /// A client waits for the access.
     Foreground,
     /// Writeback.
     Background,
@@ -44,17 +44,17 @@ pub(crate) struct AccessRequest {
 struct Entry {
     ticket: Ticket,
     request: AccessRequest,
-    /// Earlier entries that it must wait for.
+    /// Earlier entries that this entry must wait for.
     blockers: u32,
     /// The submission of the entry; `None` until it is ready, and while it is in flight.
     prepared: Option<Prepared>,
     in_flight: bool,
-    /// It is not combined with other writes.
+    /// The entry is not combined with other writes.
     is_apart: bool,
 }
 
 impl Entry {
-    /// Whether it is a ready write that may be combined with other writes.
+    /// Whether the entry is a ready client's write that may be combined with other writes.
     fn goes_with_others(&self) -> bool {
         !self.is_apart && self.prepared.as_ref().is_some_and(Prepared::is_client_write)
     }
@@ -107,7 +107,7 @@ impl OriginQueue {
         ticket
     }
 
-    /// The last read of the extent: it waits for all earlier accesses.
+    /// The newest read, queued or in flight, of any bytes of the extent.
     pub(crate) fn last_read(&self, extent: ByteExtent) -> Option<Ticket> {
         let reads = self.entries.iter().filter(|entry| entry.request.access == OriginAccess::Read);
         reads.filter(|read| read.request.extent.overlaps(extent)).map(|read| read.ticket).max()
@@ -148,7 +148,8 @@ impl OriginQueue {
         self.entries[at].prepared = Some(Prepared { purpose, operation });
     }
 
-    /// Takes the next access that no earlier access blocks, if there is one; it is in flight from then on.
+    /// Takes the next access that no earlier access blocks, unless the most accesses are in flight; it is in flight
+    /// from then on.
     pub(crate) fn take_startable(&mut self) -> Option<Prepared> {
         if self.in_flight >= ORIGIN_DEPTH_MAX {
             return None;
@@ -179,8 +180,8 @@ impl OriginQueue {
         (at + 1..self.entries.len()).find(|later| is_it(&self.entries[*later]))
     }
 
-    /// The write that replaced this access failed, or the write in flight for it and others: it will be ready again,
-    /// and is submitted alone.
+    /// A write in flight that replaced this access or others failed: the access will be ready again, and is submitted
+    /// alone.
     pub(crate) fn set_apart(&mut self, ticket: Ticket) {
         let at = self.position(ticket);
         let entry = &mut self.entries[at];

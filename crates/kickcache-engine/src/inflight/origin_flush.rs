@@ -29,9 +29,9 @@ pub(crate) enum Covered {
 /// The result of a flush that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EndedFlush {
-    /// The flush requests that it completes.
+    /// The flush requests that this flush completes.
     pub(crate) waiters: Vec<RequestSlot>,
-    /// The blocks that it covered: clean, or to be written again.
+    /// The blocks that this flush covered: clean now, or after a failure to be written again.
     pub(crate) blocks: Vec<BlockCopy>,
 }
 
@@ -51,7 +51,8 @@ struct UnflushedWrites {
 pub(crate) struct OriginFlush {
     /// A write to the origin was acknowledged to a client since the last flush was submitted.
     acknowledged: bool,
-    /// Any write to the origin has ended since the last flush was submitted.
+    /// A write that is not durable has ended since the last flush was submitted, or another event made a flush
+    /// necessary.
     written: bool,
     in_flight: Option<Vec<RequestSlot>>,
     waiting: Vec<RequestSlot>,
@@ -61,7 +62,7 @@ pub(crate) struct OriginFlush {
     flushing: Vec<BlockCopy>,
     /// When the oldest write since the last flush ended, or the oldest block began to gather.
     since: Option<Instant>,
-    /// Since the last submission of a flush, and the work that the flush in flight covers.
+    /// Writes since the last submission of a flush; `flushing_work` is the work that the flush in flight covers.
     given: UnflushedWrites,
     flushing_work: u64,
     /// Work of volatile writebacks in flight.
@@ -72,7 +73,7 @@ pub(crate) struct OriginFlush {
     wanted: bool,
     /// The flush in flight covers writes that were acknowledged to clients.
     covers_clients: bool,
-    /// A flush that covered such writes failed, and no client received the error.
+    /// A flush that covered acknowledged writes failed, and no client received the error.
     unreported: bool,
     covered: Covered,
     /// Tasks that wait until blocks are clean, or dirty again.
@@ -98,14 +99,14 @@ impl OriginFlush {
         self.on_write(now);
     }
 
-    /// The origin ended a write.
+    /// The origin ended a write that needs a flush, or another event made a flush necessary.
     pub(crate) fn on_write(&mut self, now: Instant) {
         self.written = true;
         self.since.get_or_insert(now);
     }
 
-    /// The durability of a writeback of this many bytes: volatile within the limit, and only the last ones before a flush for `part`
-    /// bytes. `room` is an upper bound of the limit.
+    /// The durability of a writeback of this many bytes. Volatile are only the last writebacks before the flush that
+    /// follows `part` bytes, and only within the limit. `room` is an upper bound of the limit.
     pub(crate) fn choose_durability(&self, bytes: u64, room: u64, part: u64) -> Durability {
         let room = self.budget.allowed().min(room);
         let work = work_of(1, bytes);
@@ -118,12 +119,12 @@ impl OriginFlush {
         self.given.volatile + self.flushing_work + self.volatile_in_flight
     }
 
-    /// Bytes of writeback for a flush.
+    /// Bytes of writeback before a flush: none until the limit is accurate.
     fn flush_part(&self, part: u64) -> u64 {
         if self.budget.is_accurate() { part } else { 0 }
     }
 
-    /// Whether a flush is due as soon as the limit is reached.
+    /// Whether a flush is worth its time if the limit is reached: enough was written back, and the flush will be short.
     pub(crate) fn is_worthwhile(&self, part: u64) -> bool {
         self.given.volatile > 0 && self.is_short() && self.given.bytes >= self.flush_part(part)
     }
@@ -254,7 +255,7 @@ impl OriginFlush {
         self.covered
     }
 
-    /// The flush ended well; gives who waited and what became clean.
+    /// The flush succeeded. Returns the requests that waited for it, and the blocks that are clean now.
     pub(crate) fn end(&mut self, now: Instant) -> EndedFlush {
         self.budget.on_flushed(self.flushing_work, now.since(self.begun));
         self.finish()
@@ -291,7 +292,7 @@ impl OriginFlush {
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
         if !self.written {
-            // A flush has no data to make durable.
+            // No write has ended since the last flush: no flush is due.
             self.since = None;
         }
         if !mutant!(FlushOutlivesRestart) {

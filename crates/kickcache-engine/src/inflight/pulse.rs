@@ -31,13 +31,13 @@ impl PulseId {
         }
     }
 
-    /// Its place in the table, without a bounds check, because each hit uses it twice.
+    /// The place of the device in the table, without a bounds check, because each hit uses the table twice.
     const fn index(self) -> usize {
         self.0 as usize % PULSES
     }
 }
 
-/// More than there can be: a power of two.
+/// More entries than devices: a power of two, so that an index needs no bounds check.
 const PULSES: usize = 32;
 const _: () = assert!(VOLUME_COUNT_MAX + 2 <= PULSES);
 

@@ -25,8 +25,8 @@ impl Prepared {
         )
     }
 
-    /// A client's write that follows directly and contains all bytes of this one replaces both: it is as durable as
-    /// either must be, and its end is the end of both.
+    /// Replaces this write by a later client's write, which follows directly and contains all of its bytes. The later
+    /// write is as durable as either must be, and its end is the end of both.
     pub(crate) fn overtaken_by(self, mut later: Prepared) -> Prepared {
         if let (
             Purpose::RequestWrite { request, stands_for: mut before },
@@ -53,7 +53,7 @@ impl Prepared {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HitRun {
     pub(crate) first: BlockKey,
-    /// The location of the first one.
+    /// The location of the first block.
     pub(crate) location: Location,
     pub(crate) count: u32,
 }
@@ -86,7 +86,7 @@ pub(crate) struct OriginRead {
 pub(crate) enum WritebackPart {
     /// The block of this number of a writeback.
     Block { writeback: WritebackSlot, number: u32 },
-    /// A block between two of these, which is read and not used.
+    /// A block between two blocks of writebacks, which is read and not used.
     Between(PageIndex),
 }
 
@@ -99,7 +99,7 @@ pub(crate) enum Purpose {
     HitPart { request: RequestSlot, block: PagedBlock, extent: ByteExtent },
     /// Clean blocks that the cache has too, read from the origin.
     Shared { request: RequestSlot, part: OriginRead },
-    /// A read past the cache.
+    /// A read that bypasses the cache.
     Direct { request: RequestSlot, part: OriginRead },
     /// The origin read of a fill.
     Fill { fill: FillSlot },

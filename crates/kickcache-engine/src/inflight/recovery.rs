@@ -20,9 +20,9 @@ use crate::units::{BLOCK_BYTES, Generation, SegmentIndex, Sequence};
 /// Why a block of data does not match its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// Its checksum differs: it was torn, or has rotted.
+    /// The block's checksum differs: the block was torn, or has rotted.
     Checksum,
-    /// The cache device cannot read it.
+    /// The cache device cannot read the block.
     Unreadable,
 }
 
@@ -79,11 +79,11 @@ pub(crate) struct Recovery {
     pub(crate) hidden: Option<SegmentIndex>,
     /// Segments with a first block that is still to be read; `None` before these are determined.
     pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
-    /// The first of these segments with an unreadable first block.
+    /// The first segment of `first_blocks` with an unreadable first block.
     pub(crate) unreadable_first: Option<SegmentIndex>,
     /// The first opened segment without a record of its opening in the journal.
     pub(crate) unknown: Option<SegmentIndex>,
-    /// The reason why it cannot continue.
+    /// The reason why recovery cannot continue.
     pub(crate) failed: Option<Error>,
 }
 
@@ -212,16 +212,17 @@ impl Recovery {
 /// The content of a segment without a summary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<'a> {
-    /// Its blocks before the summary; zeroes for unreadable ones.
+    /// The segment's blocks before the summary; zeroes in place of unreadable blocks.
     pub(crate) bytes: &'a [u8],
-    /// Its batches.
+    /// The segment's batches.
     pub(crate) batches: &'a [BatchHeader],
-    /// Its unreadable blocks.
+    /// The segment's unreadable blocks.
     pub(crate) unreadable: &'a BTreeSet<u32>,
 }
 
 impl Scan<'_> {
-    /// Whether a place before the last of these is an unreadable block that may be a header: live blocks may follow it.
+    /// Whether an unreadable block before the last of these places may be a header: it may if live blocks of `image`
+    /// follow it.
     fn may_hide(&self, places: RangeInclusive<u32>, image: &SegmentImage) -> bool {
         let (from, to) = (*places.start(), *places.end());
         if from >= to || mutant!(UnreadableHeaderIgnored) {

@@ -65,15 +65,15 @@ impl Pending {
         self.error.get_or_insert(errno);
     }
 
-    /// The origin completed a part of the request that its next flush makes durable. A part that it may have dropped
-    /// before stays in that state.
+    /// The origin completed a part of the request that its next flush makes durable. If the origin may have dropped an
+    /// earlier part of the request, the request stays in that state.
     pub(crate) fn note_volatile(&mut self) {
         if self.origin_part == OriginPart::None || mutant!(LetGoTakenBack) {
             self.origin_part = OriginPart::Volatile;
         }
     }
 
-    /// Its result.
+    /// The result of the request for its client.
     pub(crate) fn result(&self) -> Result<(), Errno> {
         match (self.error, self.origin_part) {
             (Some(errno), _) => Err(errno),

@@ -1,4 +1,4 @@
-//! Extents of the cache device that recovery could not read at once: each is read again, block by block.
+//! Extents of the cache device that recovery could not read in one operation: each is read again, block by block.
 
 use alloc::collections::{BTreeSet, VecDeque};
 use alloc::vec;
@@ -33,7 +33,7 @@ pub(crate) struct Stretch {
     pub(crate) extent: ByteExtent,
     /// Zeroes for unreadable blocks.
     pub(crate) bytes: Vec<u8>,
-    /// Its unreadable blocks.
+    /// The unreadable blocks.
     pub(crate) unreadable: BTreeSet<u32>,
     /// The next block to read.
     next: u32,
@@ -78,7 +78,7 @@ impl Rereads {
         self.failed <= FAILED_READS_MAX
     }
 
-    /// An extent could not be read at once.
+    /// An extent could not be read in one operation.
     pub(crate) fn add(&mut self, part: Part, extent: ByteExtent) {
         self.waiting.push_back((part, extent));
     }

@@ -1,4 +1,4 @@
-//! The searches of requests: the treatment of the blocks that are found, and the work that a turn may take.
+//! The searches of requests: the treatment of the blocks that they find, and the limit of a slice of their work.
 
 use alloc::vec::Vec;
 
@@ -6,15 +6,15 @@ use crate::ids::RequestSlot;
 use crate::time::{Duration, Instant};
 use crate::units::{ByteExtent, VolumeId};
 
-/// Time between two slices of work.
+/// Time from the start of a slice of work to the start of the next one.
 const REST: Duration = Duration::from_micros(30);
 
 /// The treatment of the blocks that a search finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
-    /// They are dropped.
+    /// All found blocks are dropped.
     Forget,
-    /// Clean blocks are dropped.
+    /// Found blocks that are clean are dropped.
     ForgetClean,
     /// Unflushed blocks become dirty again.
     MakeDirty,
@@ -27,7 +27,7 @@ pub(crate) struct Search {
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
     pub(crate) treatment: Treatment,
-    /// Blocks of the volume that were written back when the search began.
+    /// The number of blocks of the volume that writeback had stored before the search began.
     pub(crate) written_back: u64,
 }
 
@@ -50,7 +50,8 @@ impl Searching {
         Searching { searches: Vec::new(), slice, left: slice, next_slice: Instant::ZERO }
     }
 
-    /// Begins the next slice if it is due: each turn has one slice, independent of the number of its events.
+    /// Begins the next slice if it is due: at most one slice begins in each [`REST`], independent of the number of
+    /// events.
     pub(crate) fn begin_slice(&mut self, now: Instant) {
         if now >= self.next_slice {
             (self.left, self.next_slice) = (self.slice, now.plus(REST));

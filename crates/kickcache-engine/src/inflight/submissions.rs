@@ -11,7 +11,7 @@ use crate::time::Instant;
 #[derive(Debug)]
 struct Entry {
     generation: u32,
-    /// The device that it waits for.
+    /// The device that the submission waits for.
     pulse: PulseId,
     purpose: Purpose,
 }
@@ -46,12 +46,12 @@ impl Submissions {
         self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
     }
 
-    /// The next one for the driver.
+    /// The next submission for the driver.
     pub(crate) fn poll(&mut self) -> Option<Submission> {
         self.outbox.pop_front()
     }
 
-    /// Whether there is none for the driver.
+    /// Whether there is no submission for the driver.
     pub(crate) fn is_polled_empty(&self) -> bool {
         self.outbox.is_empty()
     }

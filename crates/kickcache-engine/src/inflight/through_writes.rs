@@ -88,8 +88,9 @@ impl Requests {
     }
 
     /// The origin executed a write of a block that later writes have stored in the log again, or a client reads the
-    /// block there. If the origin refuses the later writes, their data stays in the log, as over any unflushed block,
-    /// so that reads need not wait for them. Exception: a read that waits after them would return the earlier data.
+    /// block in the log. If the origin refuses the later writes, their data stays in the log, as over any unflushed
+    /// block, so that reads need not wait for them. Exception: if a read waits behind them at the origin, their data
+    /// does not stay, because this read would return the earlier data.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey, is_read_behind: impl Fn(Ticket) -> bool) {
         for pending in self.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
@@ -104,10 +105,10 @@ impl Requests {
         }
     }
 
-    /// Whether the writes through the log are counted right.
+    /// Checks the count of the writes through the log.
     ///
     /// # Panics
-    /// If they are not.
+    /// If the count is wrong.
     pub(crate) fn check_through_count(&self) {
         let count = self.iter().filter_map(through_write).count();
         assert_eq!(count, self.through_count as usize, "writes through the log");
@@ -184,7 +185,7 @@ mod tests {
         let (mut requests, mut cache, slot) = logged(Route::LogThrough);
         let (before, next) = (cache.copy_at(KEY, PLACE), Location::new(20));
         cache.insert(KEY, next, Checksum::new(0), SlotState::Dirty);
-        // The place of the older copy has no meaning any more.
+        // The older copy is dead, and only its flag remains.
         cache.enter_sweep(PLACE);
         requests.follow_copy(&mut cache, before, next);
         let now = cache.copy_at(KEY, next);

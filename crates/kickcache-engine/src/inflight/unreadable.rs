@@ -6,13 +6,13 @@ use crate::cache::BlockCopy;
 use crate::time::{Duration, Instant};
 use crate::units::BlockKey;
 
-/// Between two tries of a block, or of a device that is not readable.
+/// Time between two tries of a block, or of a device that is not readable.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1_000);
 /// A cache device that has completed no read with success since a failed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Failing {
     pub(crate) since: Instant,
-    /// When its superblock is read next.
+    /// When the superblock of the device is read next.
     pub(crate) probe_at: Instant,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Unreadable {
     pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
     /// The newest failed read of a doubtful block.
     pub(crate) last_failure: Instant,
-    /// Damaged blocks, as many as are named.
+    /// The damaged blocks that are listed, at most [`DAMAGED_NAMED_MAX`](crate::config::DAMAGED_NAMED_MAX).
     pub(crate) damaged: BTreeSet<BlockKey>,
 }
 
 impl Unreadable {
-    /// Whether every block may be read as any other.
+    /// Whether the device is readable and no block must be read alone.
     pub(crate) fn is_empty(&self) -> bool {
         self.failing.is_none() && self.doubtful.is_empty()
     }

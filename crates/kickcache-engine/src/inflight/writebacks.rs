@@ -62,7 +62,7 @@ impl Writebacks {
         self.table.iter().map(|(_, writeback)| writeback).filter(is_one).count()
     }
 
-    /// Blocks of them all.
+    /// Blocks of all writebacks in flight of a volume.
     pub(crate) fn blocks_for(&self, volume: VolumeId) -> usize {
         let found = self.table.iter().filter(|(_, writeback)| writeback.volume == volume);
         found.map(|(_, writeback)| writeback.blocks.len()).sum()

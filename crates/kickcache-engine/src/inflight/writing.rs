@@ -54,25 +54,25 @@ impl Route {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Written {
     pub(crate) copy: BlockCopy,
-    /// Its fate if the origin refuses the write.
+    /// The fate of the block if the origin refuses the write.
     pub(crate) if_refused: IfRefused,
 }
 
 /// The fate of a block in the log if the origin refuses its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfRefused {
-    /// It stays: the log had a dirty block there before.
+    /// The block stays: before the write, the log had a dirty copy of this block.
     StaysDirty,
-    /// It stays: the log had an unflushed block there before, or a client has read the new one.
+    /// The block stays: the log had an unflushed copy before the write, or a client has read the new copy.
     StaysUnflushed,
-    /// It is dropped, durably, before the client receives the error.
+    /// The block is dropped, durably, before the client receives the error.
     Forgotten,
 }
 
 /// The part of a write that the log has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoggedPart {
-    /// All blocks so far.
+    /// All blocks that the log has taken.
     All,
     /// The log could not take all blocks: the origin must have the write.
     Part,
@@ -81,9 +81,9 @@ pub(crate) enum LoggedPart {
 /// A write into the log in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Logging {
-    /// Its route, which may continue to the origin.
+    /// The route of the write, which may continue to the origin.
     pub(crate) route: Route,
-    /// Its place in the origin's queue, once all of its blocks are in the log.
+    /// The write's place in the origin's queue, once all of its blocks are in the log.
     pub(crate) ticket: Option<Ticket>,
     /// The part that the log has taken.
     pub(crate) taken: LoggedPart,
@@ -92,9 +92,9 @@ pub(crate) struct Logging {
 /// A write that the origin has, or that waits for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OriginTurn {
-    /// Its route to the origin.
+    /// The route of the write to the origin.
     pub(crate) route: Route,
-    /// Its place in the origin's queue.
+    /// The write's place in the origin's queue.
     pub(crate) ticket: Ticket,
 }
 
@@ -105,21 +105,21 @@ pub(crate) enum WritePhase {
     Arrived,
     /// Partial blocks are completed.
     Merging {
-        /// The route after that.
+        /// The route after the partial blocks are complete.
         route: Route,
     },
-    /// Its blocks join the log, or wait for their batches to land.
+    /// The blocks of the write join the log, or wait for their batches to land.
     Logging(Logging),
-    /// The origin writes it.
+    /// The origin executes the write, or the write waits for its turn there.
     AtOrigin(OriginTurn),
-    /// The origin refused it: its blocks in the log are dropped.
+    /// The origin refused the write: its blocks in the log are dropped.
     Undoing {
-        /// It keeps its place in the origin's queue until then.
+        /// The write keeps this place in the origin's queue until its blocks are dropped.
         ticket: Ticket,
     },
-    /// The origin has it durably: older blocks in the log are dropped.
+    /// The origin has the write durably: older blocks in the log are dropped.
     Superseding {
-        /// It keeps its place in the origin's queue until then.
+        /// The write keeps this place in the origin's queue until the older blocks are dropped.
         ticket: Ticket,
     },
     /// Only the reply is left.
@@ -130,7 +130,7 @@ pub(crate) enum WritePhase {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Metered {
     pub(crate) source: offload::ServedBy,
-    /// When it began, by the cache device's time.
+    /// When the write began, by the cache device's time.
     pub(crate) begun: Instant,
 }
 
@@ -146,11 +146,11 @@ pub(crate) struct Writing {
     /// Checksums of the whole blocks of the request's payload.
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) merged: Vec<Merged>,
-    /// Its blocks in the log, in order.
+    /// The write's blocks in the log, in order.
     pub(crate) written: Vec<Written>,
-    /// Batches that had failed when it made the log durable.
+    /// Batches that had failed when the write made the log durable.
     pub(crate) failed_batches: u32,
-    /// Tasks for the time after the origin completed it.
+    /// Tasks for the time after the origin completed the write.
     pub(crate) afterwards: Vec<Task>,
     /// The device that counts a long write in progress.
     pub(crate) metered: Option<Metered>,
@@ -194,7 +194,7 @@ impl Writing {
         }
     }
 
-    /// Its place in the origin's queue, if it has one.
+    /// The write's place in the origin's queue, if it has one.
     pub(crate) fn place(&self) -> Option<Ticket> {
         match self.phase {
             WritePhase::Logging(logging) => logging.ticket,

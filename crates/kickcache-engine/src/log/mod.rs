@@ -50,7 +50,7 @@ struct OpenSegment {
     base: Option<Sequence>,
     /// Batches begun and not landed.
     pending: u32,
-    /// A batch failed: no summary, no reuse.
+    /// A batch failed: the segment gets no summary and is retired.
     failed: bool,
 }
 
@@ -74,12 +74,13 @@ pub(crate) struct Log {
     linger: Duration,
 }
 
-/// Whose data a batch entry holds.
+/// The kind of the block of a batch entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingKind {
-    /// A fill's, or a clean one that reclaim carries on.
+    /// A block of a fill, or a clean block that reclaim moves.
     Clean,
-    /// A client's write, which may be acknowledged when its batch lands, or a dirty block on the move.
+    /// A client's write, which may be acknowledged when its batch lands, or a block that reclaim moves and that is not
+    /// clean.
     Dirty,
 }
 
@@ -92,13 +93,13 @@ pub(crate) enum Depth {
     All,
 }
 
-/// Where a block went.
+/// The result of an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Appended {
     pub(crate) location: Location,
-    /// A segment that the head opened for it.
+    /// A segment that the head opened for the appended block.
     pub(crate) opened: Option<SegmentIndex>,
-    /// The segment in which a batch began for it.
+    /// The segment in which a batch began for the appended block.
     pub(crate) header: Option<SegmentIndex>,
     /// Whether the waiter waits for one more batch than before.
     pub(crate) joined: bool,
@@ -107,9 +108,9 @@ pub(crate) struct Appended {
 /// The gathering batch of a head.
 struct GatheringBatch {
     slot: BatchSlot,
-    /// A segment that the head opened for it.
+    /// A segment that the head opened for the batch.
     opened: Option<SegmentIndex>,
-    /// Whether it began just now.
+    /// Whether this append began the batch.
     is_new: bool,
 }
 
@@ -124,7 +125,7 @@ pub(crate) struct BatchWrite {
     pub(crate) segment: SegmentIndex,
 }
 
-/// Where the entry of a block stands whose batch has not landed.
+/// The place of an entry in a batch that has not landed.
 struct PendingPlace {
     batch: u32,
     at: usize,
@@ -296,7 +297,7 @@ impl Log {
         }
     }
 
-    /// When the next batch will be old enough.
+    /// When the next gathering batch is old enough to be closed.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let begun = |head: &Head| Some(self.batches.get(head.gathering?.0)?.begun.plus(self.linger));
         self.heads.iter().filter_map(begun).min()
@@ -395,7 +396,7 @@ impl Log {
         })
     }
 
-    /// Where the data of a location stands in memory, if its batch has not landed.
+    /// The memory of the data of a location, if its batch has not landed.
     pub(crate) fn memory_of(&self, location: Location) -> Option<Memory> {
         let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         Some(self.batches.get(number)?.entries[at].memory)
@@ -414,7 +415,7 @@ impl Log {
         is_written
     }
 
-    /// Whose data stands at a location of a batch that is not yet submitted.
+    /// The kind of the block at a location, if its batch is not yet submitted.
     pub(crate) fn pending_kind(&self, location: Location) -> Option<PendingKind> {
         let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         let batch = self.batches.get(number)?;
@@ -425,7 +426,7 @@ impl Log {
         Some(if entry.page.is_some() && !entry.dirty { PendingKind::Clean } else { PendingKind::Dirty })
     }
 
-    /// Lets a waiter wait for the batches that gather; gives how many that are.
+    /// Makes a waiter wait for all batches that are not yet submitted; returns their number.
     pub(crate) fn attach(&mut self, waiter: RequestSlot) -> u32 {
         let gathering: Vec<BatchSlot> = self.heads.iter().filter_map(|head| head.gathering).collect();
         let closed = self.heads.iter().flat_map(|head| head.closed.iter().copied());
@@ -436,8 +437,8 @@ impl Log {
         u32::try_from(slots.len()).expect("a few batches")
     }
 
-    /// A superseded copy did not land: the superseding copy now keeps the copy before it. Returns the batch of the
-    /// superseding copy.
+    /// A superseded copy did not land: the superseding copy now keeps the copy that the lost one had superseded.
+    /// Returns the batch of the superseding copy.
     pub(crate) fn pass_on(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
         self.batches.iter_mut().find_map(|(number, batch)| {
             let heir = batch.entries.iter_mut().find(|entry| entry.older == Some(lost))?;
@@ -465,7 +466,8 @@ impl Log {
         }
     }
 
-    /// Replaces the data of a block whose batch is not yet submitted; `None` if that cannot be.
+    /// Replaces the data of a block whose batch is not yet submitted; `None` if it is submitted, or if either data is
+    /// in a page that the log must release.
     pub(crate) fn absorb(&mut self, location: Location, append: &Append) -> Option<Appended> {
         let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         let batch = self.batches.get_mut(number).expect("just found");

@@ -40,7 +40,7 @@ fn a_waiter_for_durability_detects_a_volatile_batch() {
     assert_eq!(log.land(volatile.slot).waiters, [RequestSlot(1); 2]);
 }
 
-/// Should the batch be lost, the copy from before it is the block again.
+/// If the batch is lost, the copy that the block superseded is current again.
 #[test]
 fn a_replaced_block_keeps_the_copy_that_it_superseded() {
     let mut log = log();

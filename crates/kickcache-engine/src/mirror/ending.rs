@@ -5,10 +5,10 @@ use crate::device::{DeviceError, SubmissionId};
 /// The meaning of the end of a submission for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// It is the end of a submission of the engine, with this result.
+    /// The operation has no counterpart on another device: its end is passed to the engine unchanged.
     Passed,
-    /// The other device has still to complete it.
+    /// The other device has still to complete the submission.
     Awaited,
-    /// A submission of the engine has ended so.
+    /// A submission of the engine has ended on all of its devices, with this result.
     Ended(SubmissionId, Result<(), DeviceError>),
 }

@@ -29,7 +29,7 @@ enum Progress {
 /// The operations of the new device that the engine does not await any more.
 #[derive(Default, Debug)]
 pub(super) struct Released {
-    /// Operations in flight there.
+    /// Operations in flight on the new device.
     pub(super) twins: Vec<SubmissionId>,
     /// Ends of operations that had completed on the old device.
     pub(super) endings: Vec<Ending>,

@@ -10,7 +10,7 @@
 //!   and ends when both have ended.
 //! * M-2: a part is copied while no write is in flight there; new writes to it wait.
 //! * M-3: once the superblock of the old device may record the takeover, an error of either device is an error for the
-//!   engine.
+//!   engine, except an error of a discard on the new device.
 
 pub mod ending;
 mod flight;
@@ -58,7 +58,7 @@ enum Stage {
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
-    /// The host has begun to copy it.
+    /// The host has begun to copy the part.
     is_begun: bool,
 }
 
@@ -66,7 +66,7 @@ struct Part {
 #[derive(Debug)]
 pub struct Mirror {
     stage: Stage,
-    /// All bytes before this have been copied, or are written by the host.
+    /// All bytes before this offset have been copied, or are written by the host.
     copied: u64,
     extent: ByteExtent,
     part: Option<Part>,
@@ -234,7 +234,8 @@ impl Mirror {
         self.stage = Stage::Parting;
     }
 
-    /// Once no operation is in flight on either device: the waiting submissions, for the new device only.
+    /// Returns the waiting submissions, for the new device only. Call this once no operation is in flight on either
+    /// device.
     pub fn into_held(self) -> impl Iterator<Item = Submission> {
         debug_assert!(self.stage == Stage::Parting && self.flights.is_empty());
         self.held.into_iter()

@@ -3,7 +3,7 @@
 /// A device of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The cache device, or the other device of the submission.
+    /// The old cache device; or, for an operation of an origin, the origin.
     Old,
     /// The successor.
     New,

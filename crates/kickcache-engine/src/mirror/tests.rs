@@ -62,7 +62,7 @@ fn copied_parts_are_written_to_both_devices() {
     mirror.handle_copied();
     mirror.handle_submission(write(1, MIB));
     mirror.handle_submission(write(2, 3 * MIB));
-    // A service mark.
+    // The third write is a service mark, which both devices get.
     mirror.handle_submission(write(3, 16_384));
     assert_eq!(sides(&mut mirror), [Side::Old, Side::New, Side::Old, Side::Old, Side::New]);
     assert_eq!(end(&mut mirror, 1, Side::New), Ending::Awaited);

@@ -3,8 +3,9 @@
 //!
 //! A chunk is written only when all earlier changes are durable: a block that the chunk calls dead is then superseded
 //! or dropped durably. A dead location stays dead until its segment is opened again, so that chunks from different
-//! times are consistent. A live location in a submitted batch is durable by then as well: if recovery finds no entry
-//! for it, the entry was overwritten.
+//! times are consistent; if the loss of a batch makes such a location live, the chunks not yet written are taken again.
+//! A live location in a submitted batch is durable by then as well: if recovery finds no entry for it, the entry was
+//! overwritten.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -187,7 +188,7 @@ pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), Devic
         state.take_out_of_service();
     }
     if state.device.is_out_of_service() {
-        // A later flush cannot make the checkpoint complete.
+        // Out of service, no later flush can complete the checkpoint.
         state.device.checkpoint = None;
         return;
     }

@@ -47,7 +47,8 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     }
     let is_unmarked = state.device.is_out_of_service() && !state.marking.is_recorded();
     if is_unmarked && !mutant!(OutOfServiceUnmarked) {
-        // A restart must not restore blocks that are dropped now.
+        // The discard waits for the record that the cache device is out of service: without it, a restart could restore
+        // the blocks that the discard drops.
         state.requests.add_pending(slot);
         state.wait_marked(slot);
         return;
@@ -62,7 +63,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     state.search(slot, whole, Treatment::Forget);
 }
 
-/// The cache holds no block of the extent: the origin discards it when that is durable.
+/// The cache holds no block of the extent: the origin discards the extent when this is durable.
 pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.waiters.unlock(slot);
@@ -98,7 +99,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let now = state.now;
     let found = state.volumes.get_mut(volume);
     match (result, found.settings.origin) {
-        // It was durable when it ended.
+        // A discard of a remote origin was durable when it ended: the request's flush need not cover it.
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) if mutant!(LocalDiscardDurable) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
@@ -106,11 +107,18 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
             state.requests.get_mut(slot).note_volatile();
         }
     }
-    let result = match result {
-        Ok(()) | Err(DeviceError::Unsupported) => Ok(()),
-        Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace) => Err(Errno::Io),
-    };
-    state.end_pending_with(slot, result);
+    match (result, found.settings.origin) {
+        (Ok(()) | Err(DeviceError::Unsupported), _) => state.end_pending(slot),
+        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Remote) => {
+            // The origin may hold unflushed blocks of the extent, which the log has no more: a restart of the origin
+            // would restore older data that later reads return.
+            state.requests.get_mut(slot).fail(Errno::Io);
+            found.flush.wait(slot);
+        }
+        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Local) => {
+            state.end_pending_with(slot, Err(Errno::Io));
+        }
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +250,26 @@ mod tests {
         assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
         assert_eq!(cached(&scene), 256);
         scene.engine.check();
+    }
+
+    #[test]
+    fn a_refused_discard_ends_after_a_flush_of_a_remote_origin() {
+        let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 1));
+        scene.fail("origin discard", DeviceError::Io);
+        scene.begin(Operation::Discard, 0, 4096);
+        assert_eq!(
+            scene.take_reply(),
+            None,
+            "the flush in flight may have begun before the block was stored"
+        );
+        assert_eq!(scene.end_held_first_and_hold("origin flush"), ["origin flush"]);
+        assert_eq!(scene.take_reply(), None);
+        scene.end_held();
+        assert_eq!(scene.take_reply(), Some(Err(Errno::Io)));
     }
 
     #[test]

@@ -77,7 +77,8 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     let is_old = due_at(state, volume).is_some_and(|at| now >= at);
     let is_full = found.flush.gathered() >= state.unflushed_max();
     let found = state.volumes.get_mut(volume);
-    // A later flush would take longer: client writes continue.
+    // If clients write during the drain, a flush does not wait for the end of the drain: a later flush would take
+    // longer.
     let is_in_the_way = found.drain_end.has_begun()
         && (counts.unflushed >= 2 * counts.dirty || counts.unflushed > 0 && found.flush.is_at_limit());
     if is_old || is_full || found.draining && (is_drained || is_in_the_way) {
@@ -90,8 +91,8 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     }
 }
 
-/// The time of a flush without a request: early after many writes or on an idle volume. A busy volume is not flushed if no block waits for
-/// that, or if many writes bypassed the log.
+/// The time of a flush without a request: early after many writes or on an idle volume. In service, a busy volume is
+/// not flushed if no block waits for the flush, or if many writes bypassed the log.
 pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     let after = state.settings.origin_flush_after;
     let found = state.volumes.get(volume);
@@ -123,8 +124,8 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     if result.is_err() {
         state.requests.let_go(volume);
         let found = state.volumes.get_mut(volume);
-        // Otherwise the blocks would be written and flushed again as fast as the origin refuses, and so would flushes
-        // that reclaim requests.
+        // Without a pause, the blocks would be written and flushed again as fast as the origin refuses, and the flushes
+        // that reclaim requests would be repeated as fast.
         found.rest_after_origin_error(now);
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
@@ -153,7 +154,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     state.agenda.push_back(Task::Writeback(volume));
 }
 
-/// The server of an origin was lost, and may have lost unflushed data: those blocks are dirty again.
+/// The server of an origin was lost, and may have lost unflushed data: unflushed blocks become dirty again.
 pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
     if mutant!(RestartForgotten) {
         let now = state.now;
@@ -411,7 +412,7 @@ mod tests {
         }
     }
 
-    /// A part of the block may be at the origin, and be read.
+    /// The origin may have stored a part of the block although it refused the writeback.
     #[test]
     fn a_refused_writeback_needs_a_flush_of_the_origin() {
         let mut scene = Scene::new(Mode::WriteBack);

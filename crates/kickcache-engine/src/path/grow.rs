@@ -3,8 +3,8 @@
 //! First the engine makes space in the journal for the larger checkpoints, and the tables grow, step by step, so that
 //! requests do not wait. Then the host makes the new superblock durable, in both copies. Only then does the engine use
 //! a new segment (G-1): if the superblock did not include the segment, the next recovery would lose its blocks. A crash
-//! before leaves the old state. A crash after leaves segments without records in the journal; older structures in these
-//! have generations up to the one in the superblock, and do not count.
+//! before the superblock is durable leaves the old state. A crash after that leaves new segments without records in the
+//! journal; older structures in these have generations up to the one in the superblock, and do not count.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -55,7 +55,7 @@ pub(crate) fn is_due(state: &State) -> bool {
     })
 }
 
-/// The next step.
+/// Takes the next step of a growth, if one is in progress.
 pub(crate) fn go_on(state: &mut State) {
     let Some(Growth { geometry, stage, .. }) = state.growth else { return };
     let next = match stage {
@@ -145,7 +145,7 @@ mod tests {
         assert_eq!(status.segments, u64::from(superblock.geometry.segment_count));
         assert!(status.free_segments > before.free_segments + before.segments / 2);
         assert_eq!(scene.engine.growth(), GrowthPhase::None);
-        // More than the device could hold before.
+        // These blocks are more than the device could hold before its growth.
         blocks(200..5_000).for_each(|at| scene.write(at, 4096).0.unwrap());
         scene.engine.check();
         assert_eq!(blocks(0..5_000).find(|at| !scene.is_cached(*at)), None);

@@ -79,7 +79,7 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
 /// The successors of the blocks of a batch that did not land.
 #[derive(Debug, Default)]
 struct Heirs {
-    /// The batches with copies that supersede some of them.
+    /// The batches with copies that supersede some of these blocks.
     batches: Vec<BatchSlot>,
     /// Some blocks have no copy in the log any more.
     is_lost: bool,
@@ -119,8 +119,8 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     true
 }
 
-/// A copy has no place in the log any more: the copy that it superseded becomes the current one again, or the origin's.
-/// The write of a client begins again.
+/// A copy has no place in the log any more: the copy that it superseded becomes current again, or, if there is none,
+/// the data of the origin. The write of a client begins again.
 fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     match entry.older {
         Some(older) if !mutant!(OlderCopyForgotten) => state.revive(key, older),

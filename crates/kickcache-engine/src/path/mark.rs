@@ -20,9 +20,9 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{VolumeId, VolumeSet};
 
-/// Time between two tries while no record exists.
+/// Time between two tries after a failed write of the record, while no record exists.
 const RETRY: Duration = Duration::from_millis(2_000);
-/// The same for an existing record that could name fewer volumes.
+/// Time between two tries after a failed write of the record, while a record exists.
 const RETRY_RECORDED: Duration = Duration::from_millis(30_000);
 
 /// Updates the record.
@@ -36,7 +36,7 @@ pub(crate) fn go_on(state: &mut State) {
     release(state);
 }
 
-/// Clears deadlines that have passed.
+/// Clears deadlines that have passed; when failed keepers are due, they may be tried again.
 fn expire(state: &mut State) {
     let now = state.now;
     let marking = &mut state.marking;
@@ -137,9 +137,9 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin proves the
-    /// contrary. The flush is needed even if the origin was not written since: the dirty blocks may have been writes
-    /// that failed.
+    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin is requested,
+    /// which proves that the origin is complete. The flush is needed even if the origin was not written since: the
+    /// dirty blocks may have been writes that failed.
     pub(crate) fn prove_complete(&mut self, volume: VolumeId) {
         let is_incomplete = self.marking.incomplete.is_some_and(|set| set.contains(volume));
         if is_incomplete && let Some(found) = self.volumes.find_mut(volume) {

@@ -39,7 +39,8 @@ fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageInde
         let is_origin_current = state.cache.slots().state(*location) == SlotState::Clean
             || state.requests.is_on_its_way(&state.cache, key.volume(), *location);
         let is_left = state.device.is_out_of_service() && is_origin_current;
-        // Otherwise the bytes of a refused write could reach the origin after reads returned the earlier ones.
+        // If the rest came from a write that the origin refuses, the refused bytes could reach the origin after reads
+        // returned the earlier bytes.
         !is_left && !state.may_vanish(key, *location)
     };
     match found.filter(is_usable) {
@@ -125,7 +126,7 @@ pub(crate) fn on_cached(
     }
 }
 
-/// The origin has the block, but only its flush makes that certain: the entry stays until then.
+/// The origin has the block, but may lose it before its next flush: the entry stays until the flush.
 fn heal_unflushed(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let found = state.volumes.get_mut(key.volume());
     if found.may_forget() {
@@ -223,7 +224,7 @@ mod tests {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin write");
         scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
-        // The read returns the earlier data if the origin refuses the write.
+        // After this refusal, the rest of the block must not come from a write that the origin may refuse.
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(scene.now);
         let seen = scene.begin(partial, 8192 + 512, 1024);
         assert!(!seen.iter().any(|line| line.starts_with("cache")), "{seen:?}");

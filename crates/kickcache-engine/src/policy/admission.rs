@@ -16,7 +16,7 @@ const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
 /// Unknown blocks wait if fewer than one in this many requested blocks was the first use of a new block.
 const STRICT: u64 = 512;
-/// The wait ends if more than one in this many would have been.
+/// The wait ends if more than one in this many requested blocks would have been such a use.
 const OPEN: u64 = 256;
 /// Misses are few if they are at most one in this many requested blocks.
 const FEW: u64 = 8;
@@ -26,9 +26,9 @@ const LEARNING: u64 = 32;
 /// The answer for one miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Promote it.
+    /// Promote the block.
     Promote,
-    /// Serve it from the origin only, and record the request in ghost memory.
+    /// Serve the block from the origin only, and record the request in ghost memory.
     Remember,
 }
 
@@ -44,9 +44,9 @@ pub(crate) enum Pressure {
 /// A block that leaves probation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Newcomer {
-    /// It was hit there.
+    /// The block was hit in probation.
     pub(crate) was_used: bool,
-    /// When its segment was written.
+    /// When the block's segment was written.
     pub(crate) written: Sequence,
 }
 
@@ -57,11 +57,12 @@ pub(crate) struct Gate {
     is_strict: bool,
     /// Newcomers that left, or blocks that were turned away, since the last judgement.
     judged: u64,
-    /// Blocks among them that were used, or requested again soon.
+    /// Judged blocks that were used, or requested again soon.
     used: u64,
-    /// Requested blocks up to then.
+    /// Requested blocks up to the last judgement.
     asked: RequestedBlocks,
-    /// Blocks written before the last sudden change do not count; the requested blocks at that time.
+    /// The newest sequence number at the last sudden change, before which blocks do not count, and the requested blocks
+    /// at that time.
     opened: Sequence,
     asked_at_change: RequestedBlocks,
 }

@@ -20,9 +20,9 @@ const STEP: u64 = 2;
 /// The entry of ghost memory for a block that is not cached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct GhostEntry {
-    /// The queue in which it starts.
+    /// The queue in which the block starts if it is admitted.
     pub(crate) queue: Queue,
-    /// The time of its entry.
+    /// The age of the entry.
     pub(crate) noted: EntryAge,
 }
 
@@ -47,11 +47,11 @@ impl Rooms {
 /// The age of an entry in ghost memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum EntryAge {
-    /// So recent that blocks admitted then are still in probation.
+    /// The entry is so recent that blocks admitted at the same time are still in probation.
     JustNow,
     /// Not long ago.
     Lately,
-    /// It is nearly dropped.
+    /// The entry is nearly dropped.
     LongAgo,
 }
 

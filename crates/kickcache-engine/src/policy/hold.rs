@@ -30,8 +30,7 @@ use crate::policy::returns::{Returned, Returns};
 use crate::policy::turn::{HOLD_AHEAD, HOLD_ROUND, HOLD_TURN};
 use crate::units::{BlockKey, VolumeId};
 
-/// While main is frozen, one miss in this many is admitted regardless of its count, if there is room: a loop is known
-/// soon.
+/// While main is frozen, one miss in this many is admitted regardless of its count, if there is room.
 const PART: u64 = 28;
 /// Fractions of a tick of the miniatures' clock.
 const FINE: u64 = 256;
@@ -45,12 +44,12 @@ const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
 /// The lead over soon reused blocks is the lead divided by this.
 const SOON_SHARE: i64 = 2;
-/// With fewer quarters of this lead left, excluded blocks are remembered. If they were always remembered, blocks that
-/// a database reads and then writes would replace the frozen ones.
+/// With fewer quarters of the lead over soon reused blocks left, excluded blocks are remembered. If they were always
+/// remembered, blocks that a database reads and then writes would replace the frozen ones.
 const DOUBT_QUARTERS: i64 = 3;
 /// If the holding miniature is behind by the lead divided by this, the frozen blocks are useless.
 const BEHIND_SHARE: i64 = 6;
-/// Before main is frozen, this fraction of the usual hits counts against it.
+/// Before main is frozen, one in this many hits of the usual miniature also counts against the holding one.
 const MARGIN_SHARE: i64 = 32;
 /// Miniatures have this share of the real cache's room, in percent, because its segments waste some.
 const ROOM_PERCENT: u64 = 95;
@@ -63,9 +62,9 @@ pub(crate) struct Hold {
     holding: Miniature,
     /// The largest lead of the holding miniature in hits, in the units of the margin.
     lead_max: i64,
-    /// Its present lead in hits.
+    /// The present lead of the holding miniature, in the same units.
     lead: i64,
-    /// Its present lead in hits, counting only the usual one's hits on soon reused blocks.
+    /// The present lead in the same units, if only hits on soon reused blocks count for the usual miniature.
     soon_lead: i64,
     is_on: bool,
     /// Main was frozen, and the frozen blocks have not proved useless since.
@@ -180,7 +179,7 @@ impl Hold {
         self.lead_max / tuned!(SoonLead, SOON_SHARE)
     }
 
-    /// The frozen blocks are useless.
+    /// The frozen blocks proved useless: the holding miniature begins empty.
     fn begin_again(&mut self) {
         self.was_on = false;
         self.holding.clear();
@@ -232,7 +231,7 @@ impl Hold {
         self.look_at = next.max((self.usual.clock() * FINE).saturating_sub(behind_max));
     }
 
-    /// By the clock of the miniatures, in fractions.
+    /// The time between two looks by the clock of the miniatures, in [`FINE`] fractions of a tick.
     fn between_looks(&self, count: u64) -> u64 {
         (tuned!(HoldRound, HOLD_ROUND) * self.usual.capacity() * FINE / count.max(1)).max(1)
     }
@@ -247,7 +246,7 @@ impl Hold {
         self.room += blocks;
     }
 
-    /// There is room for this many blocks without dropping any.
+    /// The cache has room for this many blocks without dropping any block.
     pub(crate) fn on_unused(&mut self, blocks: u64) {
         self.room = self.room.max(blocks);
     }

@@ -60,7 +60,7 @@ impl Latencies {
         *count = count.saturating_add(requests);
     }
 
-    /// The 99th percentile of the last minute, if there were enough requests.
+    /// The 99th percentile of the last minute, if there were enough requests in it.
     pub(crate) fn p99(&self, now: Instant) -> Option<u64> {
         let known = match now.since(self.since).as_nanos() / HALF {
             0 => &self.halves[..],

@@ -2,17 +2,17 @@
 
 use crate::time::Instant;
 
-/// The fixed cost of a request, in bytes: a device has a cap on both.
+/// The fixed cost of a request, in bytes: a device has a cap on requests and a cap on bytes.
 const OVERHEAD: u64 = 48 << 10;
-/// Busy nanoseconds of a measurement: caps let the allowance of a time slice pass at once. This many requests are
-/// enough for a first one.
+/// Busy nanoseconds of a measurement: caps let the allowance of a time slice pass at once. [`FIRST_COUNT`] requests are
+/// enough for the first measurement.
 const WINDOW: u64 = 200_000_000;
 const FIRST_COUNT: u32 = 8;
 /// Scale of the pace: nanoseconds for this many bytes.
 const SCALE: u64 = 1 << 20;
 /// Levels of requests in flight, each twice as many as the one before.
 const LEVELS: usize = 12;
-/// With more in flight a device serves more if the difference is at least this many percent.
+/// More requests in flight make a device faster if, with fewer, work takes longer by more than this many percent.
 const MORE: u64 = 20;
 
 /// The cost of this many requests of this many bytes in all.
@@ -34,7 +34,7 @@ pub(crate) struct Load {
     area: u64,
     work: u64,
     ended: u32,
-    /// Work for others that ended in the same time.
+    /// Work of writeback that ended in the same measurement.
     others: u64,
     /// Work that ended in the measurements before.
     total: u64,
@@ -79,7 +79,7 @@ impl Load {
         }
     }
 
-    /// A request of others of this many bytes ended: a wait for it does not make the device slow.
+    /// A read of this many bytes for writeback ended: requests that waited for it do not make the device look slow.
     pub(crate) fn end_other(&mut self, bytes: u64) {
         if self.requests > 0 {
             self.others += work_of(1, bytes);
@@ -126,7 +126,7 @@ impl Load {
         work_of(1, bytes).saturating_mul(self.pace) / SCALE
     }
 
-    /// Whether more requests in flight did not raise its pace, as far as is known.
+    /// Whether more requests in flight did not make the device faster, as far as is known.
     pub(crate) fn is_at_its_limit(&self) -> bool {
         let below = self.levels[..self.level].iter().rev().find(|pace| **pace > 0);
         below.is_none_or(|below| below * 100 <= self.levels[self.level] * (100 + MORE))

@@ -1,7 +1,8 @@
 //! A miniature of the cache: a simulation with a sample of the blocks and the same share of the cache's room.
 //!
-//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps
-//! single blocks, as S3-FIFO does, without segments. All of its memory is allocated at the start.
+//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps single
+//! blocks, as S3-FIFO does, and treats runs of a queue's blocks as segments. All of its memory is allocated at the
+//! start.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -30,7 +31,7 @@ const NONE: u16 = u16::MAX;
 /// The treatment of a block that is not in the miniature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intake {
-    /// Admits it.
+    /// The block is admitted.
     All,
     /// Once full, admits blocks that were read often, in place of blocks that were not used for long, and all written
     /// blocks.
@@ -41,7 +42,7 @@ pub(crate) enum Intake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LookupResult {
     Nothing,
-    /// A block that was requested before fewer other blocks than there is room for.
+    /// A block that was last requested less than one capacity of requests ago.
     Soon,
     /// A block with an older last request.
     Late,
@@ -141,10 +142,10 @@ pub(crate) struct Miniature {
     uses: Vec<Uses>,
     /// Requested blocks.
     clock: u64,
-    /// The first of each chain.
+    /// The first entry of each chain.
     chains: Vec<u16>,
     free: List,
-    /// It was full once.
+    /// The miniature was full once.
     is_full: bool,
     probation: List,
     main: List,
@@ -203,7 +204,7 @@ impl Miniature {
         self.entries.len() as u64
     }
 
-    /// Whether it was ever full since it was empty.
+    /// Whether the miniature was ever full since it was empty.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }

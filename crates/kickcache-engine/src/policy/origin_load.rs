@@ -4,11 +4,11 @@ use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
 use crate::units::ByteExtent;
 
-/// A read that begins at most this many bytes from the end of the last one is not random, and neither is a long one.
+/// A read that begins at most this many bytes from the end of the last read is not random, nor is a long read.
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
-/// Nanoseconds without requests to a failed origin.
+/// Nanoseconds after an error during which an origin serves no hits.
 const AVOID: u64 = 10_000_000_000;
 /// Nanoseconds with more than one read in flight that make a measurement: longer than the bursts that limits let pass.
 const WINDOW: u64 = 200_000_000;
@@ -131,7 +131,7 @@ impl OriginLoad {
         self.load.backlog() + self.writebacks.backlog()
     }
 
-    /// Whether it is idle.
+    /// Whether the origin is idle.
     pub(crate) fn is_idle(&self) -> bool {
         self.load.is_idle() && self.writebacks.is_idle()
     }
@@ -172,7 +172,7 @@ impl OriginLoad {
         is_known.then_some(self.random_read)
     }
 
-    /// Nanoseconds of a small read of an origin at its limit, if it was seen there recently.
+    /// Nanoseconds of a small read of an origin at its limit, if the origin was at its limit recently.
     pub(crate) fn small_read(&self, now: Instant) -> Option<u64> {
         let Limit { small, small_at, .. } = self.limit;
         (small > 0 && now.since(small_at).as_nanos() < FORGET_LIMIT).then_some(small)
@@ -182,7 +182,7 @@ impl OriginLoad {
         self.avoid_until = now.plus(Duration::from_nanos(AVOID));
     }
 
-    /// Whether it failed recently.
+    /// Whether the origin failed recently.
     pub(crate) fn is_avoided(&self, now: Instant) -> bool {
         now < self.avoid_until
     }

@@ -8,9 +8,9 @@
 //! requests, the reads of a writeback get a turn after several times as much work for clients. These reads are many:
 //! blocks that are adjacent on the origin are scattered in the log.
 //!
-//! The rate is a continuous function of the dirty share. Between the marks there is one writeback at a time, with rests that shrink to zero at
-//! the high mark. The depth grows from the high mark to the dirty limit, where client writes are delayed (`policy/throttle`). If reclaim
-//! waits for writeback, depth and turns depend on the missing segments.
+//! The rate is a continuous function of the dirty share. Between the marks there is one writeback at a time, with rests
+//! that shrink to zero at the high mark. From the high mark to the dirty limit the depth grows, and client writes are
+//! delayed (`policy/throttle`). If reclaim waits for writeback, depth and turns depend on the missing segments.
 //!
 //! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold if writeback is urgent
 //! or the high mark is reached: writes of clients would go to the origin anyway, in smaller pieces.
@@ -23,7 +23,8 @@ use crate::time::{Duration, Instant};
 
 /// Foreground accesses between two writebacks at the low mark.
 const TURN_LOW: u64 = 64;
-/// The same for reclaim with all segments ready, and for a drain.
+/// Foreground accesses between two writebacks if reclaim waits for writeback and all segments are ready, and during a
+/// drain.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
@@ -35,7 +36,7 @@ const REST_MAX: u64 = 1_000_000_000;
 /// Work of the cache device for the clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CacheWork {
-    /// Clients wait for it.
+    /// Clients wait for the cache device.
     pub(crate) is_behind: bool,
     /// Work that ended so far.
     pub(crate) done: u64,
@@ -45,7 +46,8 @@ pub(crate) struct CacheWork {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct View {
     pub(crate) now: Instant,
-    /// Blocks to write back, of all volumes, in 1/1024 of the cache.
+    /// The volume's dirty and unflushed blocks in 1/1024 of the cache, as if it were alone; at least `high` if the
+    /// volume has reached its high mark.
     pub(crate) dirty_share: u64,
     pub(crate) low: u64,
     pub(crate) high: u64,
@@ -143,7 +145,7 @@ impl Pacing {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
-        // Urgent work is not charged to later work.
+        // A writeback beyond the cap is urgent, and does not delay later writebacks.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }
@@ -161,7 +163,7 @@ impl Pacing {
         self.ended.plus(Duration::from_nanos(rest.min(REST_MAX)))
     }
 
-    /// Sets another cap.
+    /// Drops the use so far, because the cap has changed.
     pub(crate) fn forget_use(&mut self) {
         self.used = RateUse::default();
     }
@@ -320,7 +322,7 @@ mod tests {
         assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
         let start = Start { bytes: 64 * BLOCK_SIZE, reads: 64, ..Start::default() };
         pacing.on_start(start, &RateCap { bytes: None, requests: None });
-        // Half of the way to the high mark: 1 + 63 / 2 times.
+        // Half of the way to the high mark, the turn is 1 + 63 / 2 times the work of a writeback.
         let turn = 32 * work_of(64, 64 * BLOCK_SIZE);
         assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), WritebackPace::GiveWay);
         assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));

@@ -34,9 +34,9 @@ const CREDIT_TIMES: i64 = 4;
 /// The treatment of a part of a long stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// It is treated as any other request.
+    /// The part is treated as any other request.
     Enter,
-    /// It bypasses the cache.
+    /// The part bypasses the cache.
     PassBy,
 }
 
@@ -64,7 +64,7 @@ impl Piece {
         Piece { volume, how, first: BlockIndex::containing(whole.start), blocks: whole.length / BLOCK_SIZE }
     }
 
-    /// Its parts within one extent each.
+    /// The parts of this piece, each within one extent.
     fn extents(self) -> impl Iterator<Item = Piece> {
         let (start, end) = (self.first.get(), self.first.get() + self.blocks);
         (start / EXTENT_BLOCKS..end.div_ceil(EXTENT_BLOCKS)).map(move |extent| {
@@ -74,26 +74,26 @@ impl Piece {
         })
     }
 
-    /// The hash of its extent.
+    /// The hash of the extent with the first block of this piece.
     fn hash(self) -> u64 {
         BlockKey::new(self.volume, BlockIndex::new(self.first.get() / EXTENT_BLOCKS)).hash()
     }
 
-    /// The start within its extent.
+    /// The start of this piece in its extent, in blocks.
     fn start(self) -> u8 {
         u8::try_from(self.first.get() % EXTENT_BLOCKS).expect("below 256")
     }
 
-    /// The end within its extent; the last block of an extent does not count.
+    /// The end of this piece in its extent, in blocks; the last block of an extent does not count.
     fn end(self) -> u8 {
         u8::try_from((u64::from(self.start()) + self.blocks).min(EXTENT_BLOCKS - 1)).expect("below 256")
     }
 }
 
-/// A stream that bypassed a part of an extent.
+/// A stream with a part in an extent, admitted or not.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
-    /// The time of the bypass, in extents.
+    /// The time of the stream, in extents of the clock.
     at: u32,
     /// Blocks from the extent's start to the place of the stream.
     end: u8,
@@ -114,7 +114,7 @@ impl Pass {
     }
 }
 
-/// An extent that streams bypassed: the last stream, and the one before it.
+/// An extent with parts of streams: the last stream, and the previous stream.
 #[derive(Clone, Copy, Debug)]
 struct Extent {
     /// From the hash; 0 means none.
@@ -183,7 +183,7 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Blocks are admitted, or could be.
+    /// Advances the clock by blocks that are admitted, or could be.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }
@@ -204,7 +204,7 @@ impl Passage {
         way
     }
 
-    /// Blocks were read that are not cached.
+    /// Blocks of a read miss, or of a client's write of a long stream.
     pub(crate) fn on_missed(&mut self, piece: Piece) {
         self.on_time(piece);
         if !self.has_streams {
@@ -218,7 +218,7 @@ impl Passage {
         }
     }
 
-    /// A block was read from the cache for the first time.
+    /// A cached block was read for the first time, or overwritten.
     #[inline]
     pub(crate) fn on_hit(&mut self, key: BlockKey) {
         if self.has_streams {
@@ -232,7 +232,7 @@ impl Passage {
         self.come_back(part, |pass| pass.way == Way::Enter);
     }
 
-    /// A part of an extent is read again: the stream that bypassed it last earns from that, if it may.
+    /// A part of an extent is used again: of its last two streams, the newest that may earn from it does.
     fn come_back(&mut self, part: Piece, may_earn: impl Fn(&Pass) -> bool) {
         let Some(extent) = self.find(part.hash()) else { return };
         let passes = [&mut extent.last, &mut extent.before].into_iter().filter(|pass| may_earn(pass));
@@ -248,7 +248,7 @@ impl Passage {
         *account = (*account + hits).min(self.credit_max);
     }
 
-    /// A stream has bypassed a part of an extent.
+    /// Records that a part of a stream entered the cache or bypassed it.
     fn note(&mut self, part: Piece, way: Way) {
         self.has_streams = true;
         let now = self.now();

@@ -11,7 +11,7 @@ const RESERVED_PART: u64 = 2;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     total: u64,
-    /// The shared part in use by each volume, without its private part.
+    /// The reserve of each volume, without its private part.
     reserve: u64,
     own: Reserves,
     volumes: VolumeSet,
@@ -33,7 +33,7 @@ impl Quota {
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);
-        // Each other volume has its reserve, or more of the shared part.
+        // Each other volume counts with its reserve, or with its use if that is larger.
         let taken: u64 = others.map(|other| used(other).max(reserve(other))).sum();
         self.total.saturating_sub(taken).max(reserve(volume))
     }

@@ -10,7 +10,7 @@ pub(crate) struct Reserves {
 }
 
 impl Reserves {
-    /// The wishes, or each reduced by the same factor if they exceed `most` together.
+    /// The requested numbers of blocks, or each reduced by the same factor if they exceed `most` together.
     pub(crate) fn new(wanted: impl Iterator<Item = (VolumeId, u64)>, most: u64) -> Reserves {
         let mut reserves = Reserves::default();
         wanted.for_each(|(volume, blocks)| reserves.blocks[usize::from(volume.get())] = blocks.min(most));
@@ -18,7 +18,7 @@ impl Reserves {
         if sum > most { reserves.scaled(most, sum) } else { reserves }
     }
 
-    /// This part of each, rounded down.
+    /// The reserves of all volumes, multiplied by `part / whole` and rounded down.
     pub(crate) fn scaled(&self, part: u64, whole: u64) -> Reserves {
         Reserves { blocks: self.blocks.map(|blocks| blocks * part / whole) }
     }

@@ -16,7 +16,8 @@ use crate::units::BlockKey;
 
 /// A segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// The same while copies are few: dead copies use room that other blocks need.
+/// While copies are few, a segment with at most this share of live blocks is cleaned first, in percent: dead copies use
+/// room that other blocks need.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.
@@ -28,7 +29,8 @@ const COPIES_SHARE: u64 = 4;
 /// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed first, in
 /// percent.
 const STALE_PERCENT: u32 = 10;
-/// Only while there are at most this many misses per hit: during a scan all of main looks unused.
+/// Stale segments are reclaimed first only while there are at most this many misses per hit: during a scan all of main
+/// looks unused.
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;
@@ -36,22 +38,22 @@ const ASKED_SHARE: u64 = 4;
 /// What to do with a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judgement {
-    /// Drop it.
+    /// Drop the block.
     Demote,
-    /// Copy it to the head of a queue, with these hits left.
+    /// Copy the block to the head of a queue, with these hits left.
     Reinsert(Queue, u8),
 }
 
 /// Why a segment is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// Its turn: blocks with enough hits are copied, up to a share of the segment.
+    /// It is the segment's turn: blocks with enough hits are copied, up to a share of the segment.
     Turn,
-    /// Most of it is dead: live blocks are copied.
+    /// Most of the segment is dead: live blocks are copied.
     Dead,
-    /// Its blocks are stale: only blocks that must stay are copied.
+    /// The segment's blocks are stale: only blocks that must stay are copied.
     Stale,
-    /// Clients wait, and no other segment gives them room: as for stale blocks.
+    /// Clients wait, and no other segment gives them room: only blocks that must stay are copied.
     Room,
 }
 
@@ -60,7 +62,7 @@ pub(crate) enum Reason {
 pub(crate) enum Verdict {
     /// Give every hot block a hit less and move the segment to the head of the queue.
     Keep,
-    /// Empty it.
+    /// Empty the segment.
     Reclaim,
 }
 
@@ -76,7 +78,7 @@ pub(crate) struct Work {
 struct Copies {
     /// All work up to the last time that the past was halved.
     until: Work,
-    /// The share of this work that counts.
+    /// The share of the work up to `until` that still counts.
     past: Work,
     are_many: bool,
 }
@@ -84,7 +86,7 @@ struct Copies {
 impl Copies {
     /// Updates with the totals so far.
     fn observe(&mut self, all: Work, capacity: u64) {
-        // The counters of a removed volume are removed with it.
+        // The totals may shrink, because the counters of a removed volume are removed with it.
         let new = all.admitted.saturating_sub(self.until.admitted);
         let copied = self.past.copied + all.copied.saturating_sub(self.until.copied);
         let admitted = self.past.admitted + new;
@@ -101,7 +103,7 @@ impl Copies {
 struct Use {
     /// All requests up to the last time that the past was halved.
     until: RequestedBlocks,
-    /// The share of these requests that counts.
+    /// The share of the requests up to `until` that still counts.
     past: RequestedBlocks,
     is_good: bool,
 }
@@ -112,7 +114,7 @@ impl Use {
         let new = all.since(self.until);
         let RequestedBlocks { hits, misses } = self.past.plus(new);
         self.is_good = hits * tuned!(StaleMisses, MISSES_FOR_A_HIT) >= misses;
-        // The counters of a removed volume are removed with it.
+        // The totals may shrink, because the counters of a removed volume are removed with it.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
             *self = Use { until: all, past: RequestedBlocks { hits: hits / 2, misses: misses / 2 }, ..*self };
         }
@@ -193,7 +195,7 @@ impl Retention {
         self.departed.remember(key.hash());
     }
 
-    /// Ghost memory counts while main is held.
+    /// Ghost memory counts misses while main is frozen.
     fn note_content(&mut self) {
         self.departed.change(if self.hold.is_on() { Content::PrintsAndCounts } else { Content::Prints });
     }

@@ -8,15 +8,15 @@ use alloc::collections::VecDeque;
 
 use crate::units::BlockKey;
 
-/// Misses that are remembered: this many at most, and the cache's capacity in blocks divided by the other.
+/// Misses that are remembered: the cache's capacity in blocks divided by [`MISSES_SHARE`], but at most this many.
 const MISSES: u64 = 256;
 const MISSES_SHARE: u64 = 128;
 const MISSES_MIN: u64 = 32;
 /// Returns that are judged together.
 const RETURNS: usize = 32;
-/// They are within this many misses if the freeze is useless.
+/// The freeze is useless if the last [`RETURNS`] returns are within this many misses, and hits are few.
 const WITHIN: u32 = 512;
-/// And there are more returned blocks than this for each hit.
+/// Hits are few if they are fewer than the returned blocks divided by this.
 const BLOCKS_FOR_A_HIT: u32 = 4;
 
 /// A miss while main is frozen.
@@ -26,8 +26,8 @@ pub(crate) enum Returned {
     No,
     /// The block was requested recently.
     Yes,
-    /// The block was requested recently, and others show that the freeze is useless; this many of these were first
-    /// requests.
+    /// The block was requested recently, and the last returns show that the freeze is useless; of the misses since the
+    /// first of these returns, `first` were first requests.
     InVain { first: usize },
 }
 
@@ -87,7 +87,7 @@ impl Returns {
         let Some(oldest) = oldest else { return Returned::Yes };
         let misses = self.misses.wrapping_sub(oldest.misses);
         let returned = self.blocks.wrapping_sub(oldest.blocks);
-        // The hits of a removed volume are removed with it.
+        // The hits may shrink, because the hits of a removed volume are removed with it.
         let is_hit = hits.wrapping_sub(oldest.hits) >= returned / BLOCKS_FOR_A_HIT;
         if misses > WITHIN || is_hit {
             return Returned::Yes;
@@ -102,7 +102,8 @@ mod tests {
     use super::*;
     use crate::units::{BlockIndex, VolumeId};
 
-    /// Misses of these blocks, with a hit after every few; returns how many show a useless freeze.
+    /// Misses of these blocks, with a hit after every `misses_for_a_hit` misses; returns how many misses show a useless
+    /// freeze.
     fn in_vain(returns: &mut Returns, blocks: impl Iterator<Item = u64>, misses_for_a_hit: u64) -> usize {
         let is_in_vain = |(number, block)| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));

@@ -78,7 +78,7 @@ impl Shift {
         self.wanted = Some(Wanted { volume, before });
     }
 
-    /// The look that is due, if any. A proven shift ends first.
+    /// The look that is due, if any; none while a shift is proven and has not ended.
     pub(crate) fn take_wanted(&mut self) -> Option<Wanted> {
         self.wanted.take_if(|_| !self.is_proven)
     }

@@ -14,7 +14,7 @@ use crate::units::{BLOCK_SIZE, BlockIndex};
 const EXTENT_BLOCKS: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
 /// Nanoseconds until misses alone would have filled the cache, times the chance: read-ahead pays from here on.
 const PAYS: u64 = 60_000_000_000;
-/// Nanoseconds in which no device fills a cache: the clock is not real.
+/// If misses alone would fill the cache in fewer nanoseconds, the clock is not real: no device is so fast.
 const ALONE_MIN: u64 = 1_000_000_000;
 /// The most nanoseconds that count for a pause between misses: an idle volume shows nothing about the speed of its
 /// origin.
@@ -24,7 +24,7 @@ const PACE_MISSES: u64 = 32;
 /// Number of groups of [`PACE_MISSES`] misses that are kept. A volume that pauses now and then has a low mean rate,
 /// and yet some groups at the speed of the origin.
 const GROUPS: usize = 8;
-/// Hashes of the last first blocks: they are still valid after a change.
+/// The number of the last first requests with stored hashes: some of these remain valid after a change.
 const LAST: usize = 128;
 /// Blocks after which the count begins again.
 const COUNT_MAX: u32 = 1_024;
@@ -36,7 +36,7 @@ const MEETINGS_MIN: u64 = 8;
 const EXTENTS_MAX: u64 = 1 << 20;
 const ONE: u64 = 1 << 31;
 
-/// The spread of those blocks.
+/// The spread of the blocks of a volume's first requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distance {
     /// Too few blocks were seen.
@@ -60,7 +60,7 @@ pub(crate) struct Scale {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Pace {
     last_miss: Instant,
-    /// Misses so far.
+    /// Misses that were counted so far.
     count: u64,
     nanos: u64,
     /// In 1/1024.
@@ -114,7 +114,7 @@ impl Pace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Filling {
     now: u128,
-    /// At most as much.
+    /// At the rate of the fastest group; at most `now`.
     fastest: u128,
 }
 
@@ -188,7 +188,7 @@ impl Spread {
         }
     }
 
-    /// Whether the extent with this hash was met before; it is from now on.
+    /// Whether the extent with this hash was met before; from now on it counts as met.
     fn meet(&mut self, hash: u32) -> bool {
         let print = u16::try_from(hash >> 16).expect("16 bits").max(1);
         let first = usize::try_from(hash).expect("32 bits");

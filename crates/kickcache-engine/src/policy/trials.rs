@@ -14,7 +14,8 @@ const PART: u64 = 50;
 const SPANS: u32 = 50;
 /// Most requests that are saved for trials.
 const SAVED_MAX: u64 = 4_096;
-/// A setting that serves more requests must serve this many percent more to be chosen, and this many to be kept.
+/// The origin must raise the served work by more than this many percent to be used, and by more than this to stay in
+/// use.
 const TAKEN: u64 = 6;
 const KEPT: u64 = 3;
 /// Two spans are alike if neither has more than this many percent less than the other.
@@ -50,13 +51,13 @@ struct Rate {
 }
 
 impl Rate {
-    /// Whether the cache device did about as much.
+    /// Whether the cache device did about as much work as in the other span.
     fn is_like(&self, other: &Rate) -> bool {
         let by_cache = |served: &ServedLoad| served.by_cache;
         self.exceeds(other, 100 - STEADY, by_cache) && other.exceeds(self, 100 - STEADY, by_cache)
     }
 
-    /// This many percent of the work at this rate in the time of the other span, compared with the work of the other.
+    /// Whether the selected work at this rate is more than this many percent of the selected work at the other rate.
     fn exceeds(&self, other: &Rate, percent: u64, of: impl Fn(&ServedLoad) -> u64) -> bool {
         let product = |one: &Rate, other: &Rate| u128::from(of(&one.served)) * u128::from(other.nanos);
         product(self, other) * 100 > product(other, self) * u128::from(percent)
@@ -125,7 +126,7 @@ impl Trials {
         self.seen = now;
         if rested > GAP {
             self.is_proven &= rested <= FORGET;
-            // Later requests were part of no trial.
+            // Only requests up to the last backlog count as part of the trial.
             self.spend(requests);
             (self.is_trial, self.usual) = (false, None);
             return Some(EndedSpan { now, served, rate: None });
@@ -171,9 +172,9 @@ impl Trials {
             return;
         }
         self.spans += 1;
-        // Caps let more pass at first, from unused allowance.
+        // A trial needs two similar spans before it: at first, caps let more requests pass, from unused allowance.
         let is_steady = self.usual.replace(rate).is_some_and(|before| before.is_like(&rate));
-        // With the origin there may be twice as many.
+        // With the origin, twice as many requests may be served in a span.
         let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
         let is_due = !self.is_proven || self.spans >= SPANS;
         self.is_trial = trial == TrialRule::Allowed && is_steady && is_due && self.saved(requests) >= needed;

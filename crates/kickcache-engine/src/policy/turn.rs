@@ -8,11 +8,11 @@ use crate::queue::Queue;
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// Segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
-/// The same while main is frozen.
+/// Segments of main that one search looks at while main is frozen.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// The most that is copied from a segment in its turn, in percent; the rest is dropped, used or not.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
-/// A segment of main with more than this share of hot blocks stays in place, in percent.
+/// A segment of main with more than this share of hot blocks is not emptied in its turn, in percent.
 const KEEP_PERCENT: u64 = 60;
 /// A frozen main is walked once per this many capacities of requests: blocks without a use since then are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;
@@ -23,8 +23,8 @@ pub(crate) const HOLD_TURN: u64 = 3;
 pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;
 /// A segment of a frozen main is emptied if at least this share of its blocks is cold, in percent.
 const HOLD_COLD_PERCENT: u64 = 7;
-/// Segments of room that are made ahead of admissions then. With two, HDD requests of the duel over stale data rise
-/// from 15.0 to 16.2.
+/// Segments of room that are made ahead of admissions while main is frozen. With two, HDD requests of the duel over
+/// stale data rise from 15.0 to 16.2.
 pub(crate) const HOLD_AHEAD: u64 = 1;
 
 /// Whether a segment of main stays in place, `hot` of its `blocks` blocks with hits.
@@ -32,8 +32,8 @@ pub(crate) fn stays_in_place(hot: u64, blocks: u64) -> bool {
     hot * 100 > blocks * tuned!(Keep, KEEP_PERCENT)
 }
 
-/// Whether all blocks with hits in a segment of a frozen main are copied. If the share without hits, which is dropped, is smaller
-/// than [`HOLD_COLD_PERCENT`], only a part of them is, so that reclaim frees space.
+/// Whether all blocks with hits in a segment of a frozen main are copied. If the share without hits, which is dropped,
+/// is smaller than [`HOLD_COLD_PERCENT`], only a part of the blocks with hits is copied, so that reclaim frees space.
 pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }

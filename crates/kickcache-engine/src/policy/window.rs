@@ -27,7 +27,8 @@ const WHOLE: u64 = 512 << 10;
 const PATIENCE_SHARE: u64 = 32;
 /// Misses after which an opening window doubles.
 const OPENING_MISSES: u32 = 4;
-/// A volume misses suddenly if it misses more than this many times as often as before, and more than this, in 1/1024.
+/// A volume misses suddenly if its share of misses exceeds this multiple of the usual share by more than this, in
+/// 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
 /// The misses of a volume are of known blocks if this share of them is, in 1/1024; of other blocks if suddenly at most
@@ -39,9 +40,9 @@ const START: u64 = 64 << 10;
 /// The facts about a missed block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MissFacts {
-    /// It is in ghost memory.
+    /// The block is in ghost memory.
     pub(crate) is_known: bool,
-    /// A window twice as wide would have filled it before.
+    /// A window twice as wide would have filled the block before.
     pub(crate) is_near: bool,
     /// A block further away is cached as well: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,
@@ -59,9 +60,9 @@ pub(crate) struct MissFacts {
 /// Whether a missed block was requested before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recall {
-    /// It was.
+    /// The block was requested before.
     Known,
-    /// Not as far as is known.
+    /// The block was not requested before, as far as is known.
     First,
 }
 
@@ -85,17 +86,17 @@ pub(crate) struct FillWindow {
     /// Blocks that were requested for the first time since the last look.
     first: usize,
     opening: bool,
-    /// It opens as soon as this is shown to pay.
+    /// The window opens as soon as read-ahead is shown to pay.
     wants_to_open: bool,
-    /// It opens only after a proof: it is new, or was narrowed because misses lay too far apart.
+    /// The window opens only after a proof: it is new, or was narrowed because misses lay too far apart.
     is_closed: bool,
     /// Read-ahead was useless: misses near each other do not open it again.
     is_barred: bool,
-    /// It opens once more when stale blocks begin to be dropped.
+    /// The window opens once more when stale blocks begin to be dropped.
     wants_room: bool,
     /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
     looked: [Sequence; 2],
-    /// Blocks written before this do not count as useless.
+    /// Blocks with a lower sequence number do not count as useless.
     opened: Sequence,
 }
 
@@ -146,8 +147,8 @@ impl FillWindow {
         self.first += 1;
     }
 
-    /// A read-ahead block was dropped or overwritten without a hit; its segment was begun at `written`, and the cache
-    /// has room for `capacity` blocks.
+    /// A read-ahead block was dropped or overwritten without a hit; `written` is the newest batch of its segment, and
+    /// the cache has room for `capacity` blocks.
     pub(crate) fn on_useless(&mut self, written: Sequence, capacity: u64) {
         if written < self.opened {
             return;
@@ -192,7 +193,7 @@ impl FillWindow {
         None
     }
 
-    /// Records a miss that is not filled, because main is frozen.
+    /// Records the place and the time of a miss, filled or not.
     pub(crate) fn observe(&mut self, extent: ByteExtent, recall: Recall, now: Instant) {
         if extent.length >= WHOLE {
             return;

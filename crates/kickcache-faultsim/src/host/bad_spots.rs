@@ -6,7 +6,7 @@ use kickcache_engine::device::DeviceOperation;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
-/// The maximum in one life.
+/// The most bad spots of one life.
 pub const BAD_SPOTS_MAX: u64 = 4;
 /// Reads of each bad spot that an engine may try per second by itself, in addition to the reads that clients request.
 const TRIES_PER_SECOND: u64 = 4;
@@ -31,7 +31,7 @@ impl BadSpots {
         }
     }
 
-    /// How many there are.
+    /// The number of bad spots.
     pub fn count(&self) -> u64 {
         self.places.len() as u64
     }
@@ -41,7 +41,7 @@ impl BadSpots {
         self.failed
     }
 
-    /// Whether a submission to the cache device fails.
+    /// Whether a submission to the cache device fails because it reads a bad spot.
     pub(super) fn meets(&self, operation: &DeviceOperation, extent: ByteExtent) -> bool {
         let is_read = matches!(operation, DeviceOperation::Read { .. });
         is_read && self.places.range(extent.start..extent.end()).next().is_some()
@@ -55,7 +55,7 @@ impl BadSpots {
     /// Counts a read that failed.
     ///
     /// # Errors
-    /// If there are more than clients, and an engine that lets time pass between its tries, can cause.
+    /// If more reads have failed than clients, and an engine that pauses between its own tries, can cause.
     pub(super) fn count_failed(&mut self, now: Instant) -> Result<(), String> {
         let since = *self.since.get_or_insert(now);
         self.failed += 1;

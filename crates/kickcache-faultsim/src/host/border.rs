@@ -68,7 +68,7 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// A submission ended.
+    /// Ends the claim of a submission that has ended.
     pub(super) fn release(&mut self, flight: &InFlight) {
         if let Some(place) = self.claims.iter().position(|claim| claim.id == flight.id) {
             self.claims.swap_remove(place);

@@ -22,7 +22,7 @@ impl Claim {
         Claim { id, device, extent, writes }
     }
 
-    /// Whether a submission must not be in flight at the same time.
+    /// Whether a submission must not be in flight together with the submission of this claim.
     pub(super) fn clashes(&self, flight: &InFlight) -> bool {
         let both_write = self.writes && flight.writes;
         let one_writes = self.writes || flight.writes;

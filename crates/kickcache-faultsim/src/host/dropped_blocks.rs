@@ -11,11 +11,11 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Volu
 /// Dropped blocks, derived from the journal's writes and the cache device's flushes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DroppedBlocks {
-    /// By submission: records in flight.
+    /// The dropped blocks in records in flight, by submission.
     written: BTreeMap<u64, Vec<BlockKey>>,
-    /// Records that the device has, by the number of the flush that will make them durable.
+    /// Dropped blocks with a record on the device, each with the number of the flush that makes the record durable.
     landed: BTreeMap<BlockKey, u64>,
-    /// By submission: flushes in flight, with their numbers.
+    /// The numbers of the flushes in flight, by submission.
     flushes: BTreeMap<u64, u64>,
     next_flush: u64,
 }
@@ -51,7 +51,7 @@ impl DroppedBlocks {
         }
     }
 
-    /// Whether an extent has such a block.
+    /// Whether an extent contains a dropped block with a record that is not durable.
     pub(super) fn overlaps(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         let on_way: BTreeSet<&BlockKey> = self.written.values().flatten().collect();
         let blocks = extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE);

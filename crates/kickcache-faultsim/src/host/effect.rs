@@ -67,7 +67,7 @@ impl<E: Subject> Host<E> {
         if let DeviceOperation::NoteOutOfService { incomplete } = flight.operation
             && self.random.chance(300)
         {
-            // The host recorded it although the submission failed.
+            // The host made the record although the submission failed.
             around.devices.noted = Some(incomplete);
         }
         let device = around.devices.get(flight.device);

@@ -77,7 +77,7 @@ pub struct Surroundings<'a> {
     pub devices: &'a mut Devices,
     /// The event queue.
     pub queue: &'a mut Queue,
-    /// The record.
+    /// The trace of the run.
     pub trace: &'a mut Trace,
     /// Counts of injected faults.
     pub injected: &'a mut Injected,
@@ -183,7 +183,7 @@ impl<E: Subject> Host<E> {
         (self.faults, self.outages) = (faults, outages);
     }
 
-    /// Places of the cache device that can never be read again.
+    /// Places of the cache device that cannot be read for the rest of this life.
     pub fn bad_spots(&mut self) -> &mut BadSpots {
         &mut self.bad_spots
     }
@@ -199,7 +199,7 @@ impl<E: Subject> Host<E> {
         self.in_flight.iter().flatten().map(text).collect::<Vec<_>>().join("; ")
     }
 
-    /// Hands a request in.
+    /// Submits a request of a client to the engine.
     pub fn request(&mut self, now: Instant, request: Request<'_>, payload: Payload) {
         self.memory.insert(request.id, payload);
         self.bad_spots.count_request();

@@ -15,11 +15,11 @@ pub const NEVER: Tick = u64::MAX;
 /// A write of a client, of data or zeroes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteRecord {
-    /// Its volume.
+    /// The volume of the request.
     pub volume: VolumeId,
-    /// When it was issued.
+    /// When the request was issued.
     pub issued: Tick,
-    /// When it was acknowledged; [`NEVER`] if it was not, or failed.
+    /// When the request was acknowledged; [`NEVER`] if it was not, or failed.
     pub acknowledged: Tick,
     /// Acknowledged as durable.
     pub durable: bool,
@@ -31,12 +31,12 @@ pub struct Book {
     writes: Vec<WriteRecord>,
     /// By volume: writes acknowledged before this tick are durable.
     flushed_through: Vec<Tick>,
-    /// By volume: from and before which ticks acknowledged writes may be lost, as a flush failed.
+    /// By volume: spans of ticks; a write that was acknowledged within a span may be lost, because a flush failed.
     doomed: Vec<Vec<(Tick, Tick)>>,
     /// Start ticks of the requests in flight.
     in_flight: BTreeSet<Tick>,
     tick: Tick,
-    /// Reads of writes that are not acknowledged bind them.
+    /// A read of an unacknowledged write proves that the write took effect.
     strict: bool,
 }
 

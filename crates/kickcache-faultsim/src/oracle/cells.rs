@@ -33,7 +33,7 @@ enum Cell {
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
     pub(super) volume: VolumeId,
-    /// By chunk: whether the origin held [`INITIAL`] there before the run, and zeroes else.
+    /// For each chunk, whether the origin held [`INITIAL`] in it before the run; otherwise it held zeroes.
     filled: Vec<bool>,
     cells: Vec<Option<Box<Cell>>>,
 }

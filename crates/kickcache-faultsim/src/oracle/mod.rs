@@ -40,16 +40,16 @@ pub struct Oracle {
 pub struct FirstContent {
     /// Bytes of the volume.
     pub size: u64,
-    /// Of each 64 KiB, whether it holds data.
+    /// For each 64 KiB of the volume, whether it holds data.
     pub filled: Vec<bool>,
 }
 
 /// A write that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartedWrite {
-    /// The version that it stores.
+    /// The version that the write stores.
     pub version: Version,
-    /// When it began.
+    /// When the write began.
     pub issued: Tick,
 }
 
@@ -78,7 +78,7 @@ impl Oracle {
         self.book.start()
     }
 
-    /// It ended without a result that the oracle can use.
+    /// Such a request ended without a result that the oracle can use.
     pub fn end(&mut self, started: Tick) {
         self.book.end(started);
     }
@@ -218,8 +218,8 @@ impl Oracle {
         }
     }
 
-    /// After an unavoidable loss in a crash, each place of an extent may hold any value that it ever held, but a single
-    /// one.
+    /// After an unavoidable loss in a crash, each place of an extent may hold any value that it ever held, and the
+    /// first read determines the value.
     pub fn loosen(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.book.next_tick();
         let Oracle { book, shadows, .. } = self;

@@ -9,7 +9,7 @@ use crate::plan::faults::Faults;
 use crate::plan::{Abandoned, Plan};
 
 /// The operator takes the cache device out of service, in front of slow origins. Power cuts follow while the service
-/// marks change. In most runs no device fails, so that every acknowledged write counts.
+/// marks change. In the runs without device errors, every acknowledged write counts.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
@@ -38,12 +38,13 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
         plan.faults.origin.flush = random.within(500, 5_000);
     }
     if random.chance(200) {
-        // No record is possible: requests past the cache device fail.
+        // The host cannot make the record, and half of the writes of the marks fail: requests that bypass the cache
+        // device may fail.
         (plan.faults.cache.write, plan.faults.note) = (5_000, 10_000);
     }
 }
 
-/// The origins have all blocks, and few of these are flushed.
+/// The origins have stored all blocks, and have flushed few blocks.
 fn write_back_early(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1, 2, 900);
@@ -67,7 +68,7 @@ fn overwrite_all(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(50, 150), random.within(10, 20));
 }
 
-/// The same, and the flushes that would prove the volumes complete fail.
+/// Like [`overwrite_all`], but many of the flushes fail that would prove the volumes complete.
 fn fail_to_complete(plan: &mut Plan, random: &mut Random) {
     overwrite_all(plan, random);
     plan.faults.origin.flush = random.within(3_000, 8_000);

@@ -13,7 +13,8 @@ use crate::plan::{Plan, focus};
 /// A cache device with more segments than one chunk describes: its checkpoints have two.
 const TWO_CHUNKS: u64 = 31 << 20;
 
-/// Crashes during checkpoints. Some batches fail between the first look at a segment and the write of its chunk.
+/// Crashes during checkpoints. In most of these runs the cache device fails some writes, so that batches fail between
+/// the first look at a segment and the write of its chunk.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     focus::crash_at_a_checkpoint(plan, random);

@@ -44,7 +44,8 @@ impl Plan {
             long_pause_permille: swarm(random, 1, 10),
             absent_permille: swarm(random, 200, 600),
             requests,
-            // A damaged block of a segment without a summary looks like a torn one to recovery.
+            // With damage, the run has one life: to the next recovery, a damaged block of a segment without a summary
+            // would look like a torn one.
             lives: if faults.damage == Damage::default() { lives } else { 1 },
             weights: draw_weights(random),
             shape: draw_shape(random),
@@ -80,9 +81,9 @@ impl Plan {
 /// Turns a plan into one with a special aim.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// Rare features, which three plans of four may have, one after the other: of this many plans, those with these
-/// numbers. All entries test the same number, so that some features occur together and others never do; the last plan
-/// of four stays as it was drawn.
+/// Rare features, applied in this order to three plans of four. An entry is (`of`, `numbers`, `draw`): a plan
+/// has the feature if its random number below `of` is among `numbers`. All entries test the same number, so
+/// that some features occur together and others never do; the last plan of four stays as it was drawn.
 const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
@@ -145,7 +146,7 @@ const FOCUSED_PERMILLE: u64 = 200;
 fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
-    // A separate generator: its values do not depend on which of the rare plans were drawn.
+    // A separate generator, with values that do not depend on the features drawn before.
     let mut aside = Random::new(random.clone().next_u64());
     let rare: &[_] = if aside.chance(750) { &RARE } else { &[] };
     for (of, numbers, draw) in rare {
@@ -212,7 +213,7 @@ fn draw_settings(random: &mut Random) -> EngineSettings {
         origin_offload: OriginOffload::Proven,
         freed_segments: FreedSegments::Kept,
         write_budget: None,
-        // Without a draw of its own.
+        // The choice uses no draw of its own, so that later draws stay the same.
         search_steps: pick(&mut random.clone(), &[16, 64, 256, 4_096]),
     }
 }

@@ -16,7 +16,7 @@ pub struct Rates {
     pub write: u64,
     /// Flushes.
     pub flush: u64,
-    /// Anything takes half a minute.
+    /// Submissions of any kind that take half a minute.
     pub hang: u64,
     /// Flushes that report success without doing anything.
     pub lie: u64,
@@ -27,9 +27,9 @@ pub struct Rates {
 /// Error rates of the two devices of a replacement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SealedRates {
-    /// Of the old device.
+    /// The error rates of the old device.
     pub old: Rates,
-    /// Of the new device.
+    /// The error rates of the new device.
     pub new: Rates,
 }
 
@@ -53,18 +53,18 @@ pub enum Trouble {
     Refuses,
     /// Writes and flushes succeed, reads fail.
     Unreadable,
-    /// As [`Trouble::Refuses`], because the device is full.
+    /// Reads and flushes succeed, writes fail because the device is full.
     Full,
     /// Operations do not complete before the trouble ends.
     Silent,
 }
 
-/// Trouble that lasts for minutes, or for the rest of a life.
+/// Trouble that lasts for seconds to minutes, or for the rest of a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LongTrouble {
     /// Lives with such trouble, in 1/1000.
     pub permille: u64,
-    /// Whether the cache device has it, or an origin.
+    /// Whether the cache device has the trouble, or an origin.
     pub is_cache: bool,
     /// The kind of trouble.
     pub trouble: Trouble,
@@ -80,7 +80,7 @@ pub enum Rotting {
     Journal,
     /// All of the journal.
     WholeJournal,
-    /// The newest data: the log is readable and lists the blocks that have rotted.
+    /// Blocks of the newest data: the log stays readable and lists these blocks.
     Data,
     /// Whole segments, which are zeroed, also after a stop.
     Segments,
@@ -108,7 +108,7 @@ pub struct Faults {
     pub origin: Rates,
     /// Of the successor of the cache device during the copy.
     pub successor: Rates,
-    /// Of both devices of a replacement after sealing.
+    /// The error rates of both devices of a replacement after sealing.
     pub sealed: SealedRates,
     /// Whether the journal and the marks of the cache device are spared.
     pub spares_journal: bool,
@@ -182,7 +182,7 @@ impl Faults {
             && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
     }
 
-    /// Whether a device may hold or return other bytes than it reported.
+    /// Whether a device may lose or change bytes without reporting an error.
     pub fn may_deceive(&self) -> bool {
         let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()

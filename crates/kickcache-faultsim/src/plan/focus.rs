@@ -98,8 +98,8 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     plan.faults =
         Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
     plan.wait_max = Some(Duration::from_millis(1_000));
-    // As in a daemon: blocks that reclaim moves gather. If each had a batch of its own, they would take twice the
-    // space.
+    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, they would take twice
+    // the space.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.cache_size = 8 << 20;
     plan.clients = plan.clients.max(8);
@@ -177,7 +177,8 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// The same for writes that only the origin has: the client that flushes gets the error, whichever client wrote.
+/// A failed flush of an origin drops writes that only the origin has: the client that flushes gets the error, whichever
+/// client wrote.
 fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = if random.chance(500) { Mode::WriteAround } else { Mode::Bypass };
@@ -185,7 +186,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.mode_changes, plan.drains, plan.absent_permille) = (false, false, 0);
     plan.faults = Faults::default();
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(1_000, 5_000), true);
-    // The engine flushes by itself.
+    // The engine flushes an origin soon after a write, even without a client's flush.
     plan.settings.origin_flush_after = Duration::from_millis(random.within(1, 10));
     (plan.weights.read, plan.weights.promote) = (0, 0);
     (plan.weights.write, plan.weights.flush, plan.weights.durable_permille) = (100, random.within(2, 20), 0);
@@ -193,7 +194,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     if random.chance(500) {
-        // Zeroes of some blocks and of a part of one are written one after the other, with flushes in between.
+        // Clients write zeroes to whole blocks and to parts of blocks, with flushes in between.
         (plan.weights.zeroes, plan.weights.flush, plan.shape.sector_permille) = (100, 50, 900);
         (plan.clients, plan.pause) = (16, Duration::from_micros(0));
         (plan.shape.hot_permille, plan.origin_latency.base) =
@@ -203,7 +204,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// Reclaim moves blocks through the whole log that are written to the origin and unflushed there.
+/// Through the whole log, reclaim moves blocks that were written to the origin, and that the origin has not flushed.
 fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     for volume in &mut plan.volumes {
@@ -214,7 +215,7 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // A flush may take long, with blocks behind it that reclaim cannot wait for.
+    // A flush may take so long that reclaim cannot wait for the blocks that it makes clean.
     plan.origin_latency = Latency {
         base: Duration::from_micros(20),
         mean: Duration::from_micros(random.within(2_000, 6_000)),
@@ -264,7 +265,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks with their only copy on the cache device cannot be read for the rest of a life, while reclaim must move other
-/// dirty blocks through the log. No request may wait for that.
+/// dirty blocks through the log. While a block is unreadable, no request may wait for long.
 pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         keep_dirty(plan);
@@ -346,8 +347,8 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The same for the newest data only, where recovery reads each block: lives are short, so that no summary covers the
-/// data, and flushes make it durable.
+/// Rot of the newest data only, where recovery reads each block: lives are short, so that no summary covers the data,
+/// and flushes make it durable.
 pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (1_000, Rotting::Data);
@@ -438,7 +439,8 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 20_000, 300_000][random.index(3)];
     if step_max > 20_000 {
-        // A partial write waits while its block is read and written, and other writes wait for it.
+        // With such long steps, requests may wait longer than the usual limit: a partial write waits for the read and
+        // the write of its block, and other writes wait for the partial write.
         plan.wait_max = None;
     }
     plan.replacement = Some(Replacement {
@@ -456,8 +458,8 @@ pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     (plan.faults, plan.growth) = (Faults::default(), None);
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // As in a daemon: if reclaim moved single blocks, each in a batch of two, it might never end, and leave-out waits
-    // until the engine is idle.
+    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, reclaim might never
+    // end, and leave-out waits until the engine is idle.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.leaving_permille = random.within(300, 1_000);
     go_round(plan, random);

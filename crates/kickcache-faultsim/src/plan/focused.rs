@@ -31,8 +31,8 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     // A cache device with write errors is put out of service. If an origin then loses unflushed writes, the only copies
     // are lost.
     plan.faults.origin.forgets = false;
-    // As in a daemon: blocks that reclaim moves gather. Each in a batch of its own would take twice the space, and while an origin fails
-    // they stay dirty.
+    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, they would take twice
+    // the space, and they stay dirty while an origin fails.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     let rate = ERROR_RATES[random.index(ERROR_RATES.len())];
     for _ in 0..random.within(1, 2) {

@@ -5,7 +5,7 @@ use kickcache_engine::time::Duration;
 /// Growth of the cache device while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Growth {
-    /// Lives in which it grows, in 1/1000.
+    /// Lives in which the cache device grows, in 1/1000.
     pub permille: u64,
     /// Longest time from the start of a life to the growth.
     pub within: Duration,

@@ -6,7 +6,7 @@ use kickcache_random::Random;
 /// The latency of submissions to a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
-    /// Shortest.
+    /// The shortest latency of a submission without data.
     pub base: Duration,
     /// Mean of the random part that is added to `base`.
     pub mean: Duration,

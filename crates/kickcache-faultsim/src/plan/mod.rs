@@ -45,7 +45,7 @@ pub enum PlanKind {
 }
 
 impl PlanKind {
-    /// The option of `kickcache-vopr` that plays them.
+    /// The option of `kickcache-vopr` that plays plans of this kind.
     pub fn option(self) -> &'static str {
         match self {
             PlanKind::Any => "",

@@ -5,12 +5,12 @@ use kickcache_engine::time::Duration;
 /// Replacement of the cache device while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replacement {
-    /// Lives in which it is replaced, in 1/1000.
+    /// Lives in which the cache device is replaced, in 1/1000.
     pub permille: u64,
-    /// Longest time into a life until it begins.
+    /// Longest time from the start of a life to the replacement.
     pub within: Duration,
     /// How long each step may take: to read, write or flush.
     pub step_max: Duration,
-    /// By this many bytes at most the other device is larger.
+    /// The other device is larger by at most this many bytes.
     pub larger_max: u64,
 }

@@ -22,19 +22,19 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The same, always with unreadable cached copies.
+/// Restarts of origins, always with damaged cached copies.
 pub(super) fn draw_beside_damage(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     read_damaged_copies(plan, random);
 }
 
-/// The same, always with fills that read ahead.
+/// Restarts of origins, always with fills that read ahead.
 pub(super) fn draw_beside_fills(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     read_a_patchwork(plan, random);
 }
 
-/// The same, always with writes that the log has no copy of.
+/// Restarts of origins, always with writes that the log has no copy of.
 pub(super) fn draw_without_copies(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     write_past_the_log(plan, random);
@@ -61,7 +61,7 @@ fn restart(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
 }
 
-/// Cached copies are unreadable while the origin has not flushed the blocks that were written back: the engine must not
+/// Cached copies are damaged while the origin has not flushed the blocks that were written back: the engine must not
 /// confuse the two conditions.
 fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     write_back_at_once(plan);

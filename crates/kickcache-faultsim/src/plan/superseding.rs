@@ -39,7 +39,8 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (900, [64, 256][random.index(2)]);
     (plan.weights.read, plan.weights.write) = (random.within(30, 100), 100);
     (plan.weights.flush, plan.weights.discard) = (random.within(0, 20), random.within(0, 10));
-    // A damaged block of a segment without a summary looks like a torn one to recovery.
+    // With damage, the run has one life: to the next recovery, a damaged block of a segment without a summary would
+    // look like a torn one.
     let lives = if plan.faults.damage == Damage::default() { random.within(4, 12) } else { 1 };
     (plan.requests, plan.lives) = (random.within(20, 150), lives);
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);

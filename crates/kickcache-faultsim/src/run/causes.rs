@@ -66,7 +66,7 @@ impl Simulation {
         let faults = &self.plan.faults;
         let has_long = faults.long.is_some_and(|long| !long.is_cache) || faults.outage_permille > 0;
         let is_sound = self.plan.restart_after.is_none() && faults.origin == Rates::default() && !has_long;
-        // Dirty blocks of a write in flight go with it if it fails.
+        // If a write in flight fails, its dirty blocks are dropped.
         let is_other = |other: &Outstanding| other.ask.volume != ask.volume || other.ask.changes_nothing();
         let is_alone = self.outstanding.iter().all(|(other, request)| *other == id || is_other(request));
         if !self.watched.was_out || !is_sound || !is_alone || ask.operation != Operation::Discard {

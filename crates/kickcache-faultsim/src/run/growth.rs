@@ -26,7 +26,7 @@ use crate::run::Simulation;
 use crate::subject::Subject;
 use crate::superblock::superblock;
 
-/// Growths of a run. While a device hangs, thousands of small ones would fit into its time, each with larger tables to write.
+/// Growths of a run. While a device hangs, thousands of small growths could happen, each with larger tables to write.
 const GROWTHS_MAX: u64 = 200;
 
 impl Simulation {

@@ -17,7 +17,7 @@ use crate::subject::Subject;
 const CRASH_PERMILLE: u64 = 300;
 /// Lives in which a device is left out with dirty blocks, in 1/1000.
 const ABANDONED_PERMILLE: u64 = 800;
-/// A submission for it is durable within about this many events.
+/// A submission of the leave-out is durable within about this many events.
 const EVENTS: u64 = 24;
 
 impl Simulation {

@@ -20,16 +20,16 @@ use crate::sectors::may_hide_log;
 use crate::subject::Subject;
 use crate::workload::Ask;
 
-/// The same for dirty data that may be damaged.
+/// Longest simulated time of a drain if some of the dirty data may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
 /// Crashes during a kind of submission, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
-/// The same for all data that recovery found.
+/// All data that recovery found is read and durable within about this many events.
 const VERIFY_EVENTS: u64 = 60;
-/// About this many steps has the replacement of a small device.
+/// The replacement of a small device has about this many steps.
 const REPLACEMENT_STEPS: u64 = 48;
 
 impl Simulation {
@@ -80,7 +80,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    /// Which volumes are served in the next life; one at least.
+    /// Chooses the volumes that are served in the next life, one at least.
     fn draw_served(&mut self) {
         let keep = self.clients[0].volume();
         for number in 0..self.served.len() {
@@ -160,8 +160,8 @@ impl Simulation {
         Ok(host.engine.phase())
     }
 
-    /// Compares the clean blocks of the log with the origin. A difference would otherwise appear only after the clean
-    /// block is demoted.
+    /// Compares the clean blocks of the log with the origin. Without this comparison, a difference would appear only
+    /// after the clean block is demoted.
     pub(super) fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         for (volume, block, checksum) in host.engine.clean_blocks() {
             let number = usize::from(volume.get());
@@ -254,7 +254,7 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash happens soon after a submission of the kind that it waits for, or at the end of the work.
+    /// The crash happens soon after a submission of the kind that the plan aims at, or at the end of the work.
     fn work_and_crash_aiming<E: Subject>(
         &mut self,
         mut host: Host<E>,

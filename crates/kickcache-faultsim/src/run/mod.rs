@@ -68,11 +68,11 @@ struct Outstanding {
     ask: Ask,
     started: Tick,
     version: Version,
-    /// When it was issued.
+    /// When the request was issued.
     issued: Instant,
     /// The client that waits; `None` for reads that verify.
     client: Option<usize>,
-    /// The cache device was out of service when it was issued.
+    /// The cache device was out of service when the request was issued.
     is_past_cache: bool,
 }
 
@@ -298,7 +298,7 @@ impl Simulation {
         )
     }
 
-    /// The next event.
+    /// Processes the next event or timeout.
     fn step<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let timeout = host.engine.poll_timeout();
         let event = self.queue.next();

@@ -14,7 +14,7 @@ impl Simulation {
         let number = self.random.index(self.volumes.len());
         let volume = volume_id(number);
         if !self.served[number] {
-            // The volume is not served, so there is no engine to act on.
+            // The engine does not serve the volume, so the operator cannot act on it.
         } else if self.plan.mode_changes && self.random.chance(700) {
             let mode = draw_mode(&mut self.random);
             self.note(|| format!("mode of volume {number} becomes {mode:?}"));

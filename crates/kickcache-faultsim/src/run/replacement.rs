@@ -128,7 +128,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The next part, or the flush after the last part.
+    /// Begins to copy the next part, or the flush after the last part.
     fn copy<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Step, String> {
         let mirror = mirror(host)?;
         if mirror.is_copied() {
@@ -220,7 +220,7 @@ impl Simulation {
                 if !is_out && !host.takeover_errors().has_successor_failed() {
                     return Err("a successor without an error is abandoned".to_owned());
                 }
-                // Writes of a part that were in flight stay as they are.
+                // The successor still completes the writes of a part that are in flight.
                 if let Some(successor) = &mut self.devices.successor {
                     successor.complete_all();
                 }
@@ -263,7 +263,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// After a crash: which of the two devices is served, as a start finds it.
+    /// Determines after a crash which of the two devices is served, as a start does.
     pub(super) fn end_interrupted_replacement(&mut self) -> Result<(), String> {
         self.replacing = None;
         let Some(mut new) = self.devices.successor.take() else { return self.check_retired() };

@@ -15,7 +15,8 @@ use crate::subject::Subject;
 
 /// Lives after which the device is formatted, in 1/1000.
 const FORMAT_PERMILLE: u64 = 250;
-/// The same where most lives abandon the cache device: only a life with a cache can.
+/// Lives after which the device is formatted, in 1/1000, in runs in which most lives abandon the cache device: only a
+/// life with a cache device can abandon it.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;
@@ -42,7 +43,7 @@ impl Simulation {
             return Ok(Service::In);
         }
         self.note(|| "the cache device is out of service and left out".to_owned());
-        // The mark that was read may not be durable yet.
+        // The host makes a record as well, because the mark that was read may not be durable yet.
         self.devices.noted = self.out_of_service::<E>()?;
         let mut blank = SimulatedDevice::new(self.plan.cache_size);
         E::format(&mut blank, [9; 16], &self.plan.origin_sizes)?;
@@ -83,7 +84,7 @@ impl Simulation {
         let settings = self.volumes[usize::from(volume.get())];
         let mut host = self.open_in_spite::<E>(settings)?;
         if host.engine.phase() != Phase::Running {
-            // The content is uncertain.
+            // The log could not be read back, so that the content of the volume is uncertain.
             self.oracle.distrust(volume);
             self.kill_host(host);
             return self.note_resolved::<E>(volume);

@@ -129,7 +129,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
             .into_iter()
             .filter(|part| part.extent.length > 0)
             .for_each(|part| self.waiting.push_front(part));
-        // The part that replies is last.
+        // The part that replies to the request is played last.
         let last = self.waiting.iter().position(|waiting| waiting.id == task.id).unwrap();
         self.waiting.swap(last, usize::from(whole.start < start) + usize::from(end < whole.end()));
     }
@@ -160,7 +160,7 @@ impl<const FLAW: u8> StandIn<FLAW> {
             Operation::Flush | Operation::WriteZeroes { .. } | Operation::Promote => {
                 self.pass_through(task, task.extent);
             }
-            // An origin may keep discarded data.
+            // A discard has no effect here, because an origin may keep discarded data.
             Operation::Discard => self.reply(task.id, Ok(())),
         }
     }

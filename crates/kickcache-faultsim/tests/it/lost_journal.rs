@@ -63,7 +63,7 @@ fn a_lost_journal_is_refused_after_kill_and_stop() {
     stopped.stop();
     stopped.kill();
     let opened = "its journal, which does not say that segment 0 was opened";
-    // The superblock records a stop.
+    // After a stop, the superblock records that there was a journal.
     for (mut stage, part) in [(killed, opened), (stopped, "its journal, of which nothing is left,")] {
         let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
         assert!(all.len() > 1, "{all:?}");
@@ -184,7 +184,7 @@ fn a_new_unwritten_cache_device_is_not_missed() {
     }
 }
 
-/// Each journal block that a newer one declares durable.
+/// Each missing journal block that a newer block declares durable is enough for a refusal.
 #[test]
 fn a_block_of_the_journal_that_is_missing_is_refused() {
     let stage = long_life();
@@ -200,7 +200,7 @@ fn a_block_of_the_journal_that_is_missing_is_refused() {
     }
 }
 
-/// No later block declares it durable; the segment that it opened proves that it existed.
+/// No later block declares the newest journal block durable; the segment that its record opened proves that it existed.
 #[test]
 fn a_lost_newest_journal_block_is_detected_by_its_segment() {
     let mut stage = long_life();

@@ -45,7 +45,7 @@ fn a_device_out_of_service_never_returns_to_service() {
     let until = stage.now().plus(Duration::from_millis(20));
     let outage = Outage { device: Device::Cache, trouble: Trouble::Refuses, from: stage.now(), until };
     stage.set_faults(Faults::default(), vec![outage]);
-    // The device accepts writes again long before the last of its errors stops counting.
+    // The device accepts writes again long before its last error stops counting.
     for version in 3..60 {
         stage.write(blocks(0, 8), version).unwrap();
         stage.pass(1);
@@ -131,8 +131,8 @@ fn a_silent_device_is_put_on_record_by_the_host() {
     assert!(waited < Duration::from_millis(5_200), "{waited:?}");
 }
 
-/// A flushed block is written over, past the cache device. Until the origin has flushed that, the volume is not complete:
-/// the power may take the new data, and the older one is on the cache device alone.
+/// A flushed block is written over, past the cache device. Until the origin has flushed the new data, the volume is not
+/// complete: a power cut may lose the new data, and only the cache device has the older data.
 #[test]
 fn a_volume_is_complete_only_when_its_origin_has_flushed() {
     let mut complete = 0;
@@ -191,7 +191,8 @@ fn an_unrecorded_discard_reveals_no_older_data() {
     assert!(seen > 0, "no discard failed halfway");
 }
 
-/// Writes through the log: its blocks are dirty meanwhile, and not on the cache device alone.
+/// Writes through the log: the blocks are dirty meanwhile, but the cache device does not have the only copy of
+/// acknowledged data.
 fn write_through_dirty_blocks(stage: &mut Stage, version: u64) {
     let id = stage.ask(VOLATILE, blocks(0, 4), version);
     let mut seen_dirty = 0;
@@ -217,7 +218,7 @@ fn a_write_in_flight_is_not_lost_with_the_device() {
         "the origin has flushed before it was looked at"
     );
     assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
-    // Nor is the next one, over blocks that the origin has and has not flushed.
+    // The next write is not lost either: it is over blocks that the origin has and has not flushed.
     write_through_dirty_blocks(&mut stage, 4);
     let mut stage = Stage::with(dirty_plan(7), 7);
     assert_eq!(stage.open(), Phase::Running);

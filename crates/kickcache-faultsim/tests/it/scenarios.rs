@@ -130,7 +130,7 @@ fn serving_does_not_write_the_superblock() {
     assert_ne!(copies(&stage), before, "it says what of the journal is durable");
 }
 
-/// The same when a volume is added: the older copy is written and flushed first.
+/// open-cas#1650: when a volume is added, one copy of the superblock is written and flushed before the other.
 #[test]
 fn a_superblock_of_two_generations_is_either_of_them() {
     for seed in 0..80u64 {
@@ -145,7 +145,8 @@ fn a_superblock_of_two_generations_is_either_of_them() {
         let mut new = old.clone();
         new.add_volume("late", 4 << 20, "another").unwrap();
         new.epoch += 1;
-        // Nothing is written; the first copy is being written; it is durable; the second copy is being written too.
+        // With 0 to 3 steps: nothing is written; the first copy is being written; the first copy is durable; the second
+        // copy is being written too.
         let steps = seed % 4;
         for (copy, offset) in (0..).zip(SUPERBLOCK_OFFSETS).take(usize::try_from(steps.div_ceil(2)).unwrap())
         {
@@ -392,8 +393,7 @@ fn a_clean_volume_continues_without_its_cache_device() {
     assert_eq!(stage.on_origin(0), Some(39));
 }
 
-/// The other half of the promise: a read of dirty data that is unreadable returns an error, never the older data of the
-/// origin.
+/// A read of dirty data that is unreadable returns an error, never the older data of the origin.
 #[test]
 fn reads_of_dirty_blocks_fail_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 11);
@@ -446,7 +446,8 @@ fn a_superseding_write_is_acknowledged_only_once_stored() {
     }
 }
 
-/// The same if the whole cache device is missing: the rest of the block is unreadable, so that the write fails.
+/// If the whole cache device is missing, the rest of a partly written dirty block is unreadable, so that the write
+/// fails.
 #[test]
 fn a_partial_dirty_block_is_unwritable_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 27);
@@ -501,7 +502,7 @@ fn a_flipped_bit_in_a_clean_block_is_healed() {
     assert!(stage.status().volumes[0].counters.healed_blocks > 0);
 }
 
-/// The same in a dirty block: an error, and the block stays.
+/// A flipped bit in a dirty block is an error, and the block stays.
 #[test]
 fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     let mut stage = Stage::new(Mode::WriteBack, 13);
@@ -555,7 +556,8 @@ fn a_corrupt_clean_block_after_a_kill_is_healed() {
     assert_eq!(stage.status().volumes[0].counters.healed_blocks, 1);
 }
 
-/// The write failed, and the block was written elsewhere: the damaged copy in the first place is unused.
+/// If the write of a block fails, the block is written to another place, and its damaged copy in the first place is not
+/// used.
 #[test]
 fn a_failed_write_is_not_reported_as_corruption() {
     for seed in 0..40 {

@@ -71,7 +71,7 @@ pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
     plan
 }
 
-/// The same in write-back, with limits so high that the engine starts no writeback by itself.
+/// Like [`plan`] in write-back mode, with limits so high that the engine starts no writeback by itself.
 pub(crate) fn dirty_plan(seed: u64) -> Plan {
     let mut plan = plan(Mode::WriteBack, seed);
     let volume = &mut plan.volumes[0];
@@ -232,7 +232,7 @@ impl Stage {
         self.ask_of(VOLUME, operation, extent, version)
     }
 
-    /// The same for another volume.
+    /// Submits a request to any volume; a write has a version.
     pub(crate) fn ask_of(
         &mut self,
         volume: VolumeId,

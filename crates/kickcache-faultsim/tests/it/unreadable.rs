@@ -88,7 +88,7 @@ fn a_drain_skips_an_unreadable_block_and_names_it() {
     assert_eq!(failed(&mut stage), tries);
     assert_eq!(stage.on_origin(500), Some(0));
     assert_eq!((stage.on_origin(499), stage.on_origin(501)), (Some(2), Some(2)));
-    // A part of the block is as lost as the whole; after a write of the whole block it is like any other.
+    // A write of a part of the block fails as well; after a write of the whole block, the block is like any other.
     let part = ByteExtent { start: 500 * BLOCK_SIZE + 512, length: 512 };
     assert_eq!(stage.write(part, 3), Err(Errno::Io));
     stage.write(blocks(500, 1), 4).unwrap();

@@ -103,7 +103,7 @@ fn unreadable_records_are_refused_where_needed() {
     let first = geometry.journal().start / BLOCK_SIZE;
     let found = stage.places(is_journal);
     assert!(found.len() > 1 && found[0] == first, "{found:?}");
-    // The block after the newest may be a newer one.
+    // If the block after the newest one is unreadable, it may contain newer records: recovery refuses it as well.
     for place in [found[0], *found.last().unwrap(), found.last().unwrap() + 1] {
         stage.devices.cache.make_unreadable(place);
         let error = refused(&mut stage);
@@ -113,13 +113,13 @@ fn unreadable_records_are_refused_where_needed() {
         stage.devices = unreadable;
         stage.devices.cache.mend();
     }
-    // The blocks after that were never written.
+    // Two blocks after the newest one, no block was ever written.
     stage.devices.cache.make_unreadable(found.last().unwrap() + 2);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
     stage.stop();
     stage.kill();
-    // The last checkpoint contains the effect of all records before it.
+    // The last checkpoint contains the effect of all earlier records, so an unreadable one does no harm.
     stage.devices.cache.make_unreadable(first);
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(100), vec![2; 100]);
@@ -128,7 +128,7 @@ fn unreadable_records_are_refused_where_needed() {
 /// If a device can read no block, recovery does not try each of its blocks.
 #[test]
 fn a_mostly_unreadable_device_is_refused_soon() {
-    // The journal has 64 blocks, or 655.
+    // With these sizes, the journal has 64 or 655 blocks.
     for size in [8 << 20, 256 << 20] {
         let mut plan = dirty_plan(71);
         plan.cache_size = size;

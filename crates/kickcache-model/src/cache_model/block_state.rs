@@ -3,8 +3,8 @@
 /// The state of a cached block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockState {
-    /// The origin has it.
+    /// The origin has the same data.
     Clean,
-    /// It must still be written back.
+    /// The block must still be written back.
     Dirty,
 }

@@ -17,13 +17,13 @@ use crate::workload::Kind;
 /// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
-    /// The access ends with it.
+    /// The access with this id ends with the operation.
     Access(u32),
     /// At its end the access ends, and the data read is filled.
     Miss(Demand),
     /// At its end the access ends, and the data written is written back.
     Logged(Demand),
-    /// Background work: no client waits for it.
+    /// Background work: no client waits for the operation.
     Background,
 }
 

@@ -18,7 +18,7 @@ use crate::replay::real_engine::Kickcache;
 
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;
-/// bcache's default.
+/// Bytes of bcache's default sequential cut-off.
 const BCACHE_CUTOFF: u64 = 4 << 20;
 
 /// A cache that can be simulated.
@@ -42,7 +42,7 @@ pub enum CacheKind {
 /// Settings of kickcache's engine, in addition to sizes and mode; other caches ignore them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tuning {
-    /// Sequential streams that pass it by.
+    /// Sequential streams that bypass the cache.
     pub sequential_cutoff: SequentialCutoff,
     /// Bytes that may be written to the cache device a day.
     pub write_budget: Option<NonZeroU64>,
@@ -80,7 +80,7 @@ impl CacheKind {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }
 
-    /// The approximate bytes of its largest tables.
+    /// The approximate bytes of the largest tables of the model.
     fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
         match self {
             CacheKind::None | CacheKind::Lru => 0,
@@ -90,7 +90,7 @@ impl CacheKind {
         }
     }
 
-    /// An empty one as it is by default.
+    /// An empty cache with default settings.
     ///
     /// # Errors
     /// A sentence if the sizes are impossible.
@@ -103,7 +103,7 @@ impl CacheKind {
         self.start_tuned(cache_bytes, origin_bytes, seed, Tuning::default())
     }
 
-    /// An empty one.
+    /// An empty cache with these settings.
     ///
     /// # Errors
     /// As [`CacheKind::start`].

@@ -23,7 +23,7 @@ enum Purpose {
     Fill,
 }
 
-/// Which blocks are cached, by when they were used.
+/// The cached blocks, by the time of their last use.
 #[derive(Debug, Default)]
 struct Order {
     used: BTreeMap<u64, u64>,

@@ -1,4 +1,4 @@
-//! Models of the other ways to do it: no cache at all, the caches of Linux, and reference policies.
+//! Models of the alternatives to kickcache: no cache at all, the caches of Linux, and reference policies.
 
 pub mod bare;
 pub mod bcache;

@@ -22,10 +22,10 @@ const BUILT_IN: [(&str, &str); 8] = [
     ("object-store", include_str!("../../devices/object-store.toml")),
 ];
 
-/// Microseconds of processor time that no access costs.
+/// The most microseconds of processor time that a file may give for an access.
 const ACCESS_COST_MAX: f64 = 1e6;
 
-/// A file as it is written.
+/// The content of a device file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
@@ -152,7 +152,7 @@ fn sentence(error: &toml::de::Error, text: &str) -> String {
 }
 
 impl DeviceKind {
-    /// Whether a device can be like that.
+    /// Checks that a device can have these figures.
     fn check(&self) -> Result<(), String> {
         let figures = match self {
             DeviceKind::Disk(disk) | DeviceKind::Mirror(disk) => disk.figures(),

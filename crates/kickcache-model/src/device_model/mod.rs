@@ -36,7 +36,7 @@ pub struct ModelRequest {
     pub offset: u64,
     /// Bytes.
     pub length: u64,
-    /// Comes back when it is done.
+    /// Returned by [`DeviceModel::poll`] when the operation has ended.
     pub token: u64,
 }
 
@@ -47,7 +47,7 @@ pub(crate) enum Range {
     Positive,
     /// 0 or more.
     NotNegative,
-    /// From 0 to so much.
+    /// From 0 to this limit.
     UpTo(f64),
     /// A whole number of parts, from 1 to this many.
     Count(u32),
@@ -75,7 +75,7 @@ impl Range {
 
 /// A device in virtual time. Time must never run backwards from call to call.
 pub trait DeviceModel {
-    /// Hands an operation in.
+    /// Submits an operation.
     fn submit(&mut self, now: Instant, request: ModelRequest);
 
     /// The latest time of the next completion or internal change; `None` if no operation is in flight.

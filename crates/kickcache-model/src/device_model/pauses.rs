@@ -13,7 +13,7 @@ const SEED: u64 = 0x7061_7573_6573;
 /// The pauses of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Pauses {
-    /// Mean time between two, in microseconds; 0 if there are none.
+    /// Mean time between two pauses, in microseconds; 0 if there are none.
     every: f64,
     longest: f64,
     random: Random,

@@ -29,7 +29,7 @@ pub struct RemoteParameters {
     pub sigma: f64,
     /// Probability in 1/1000 of an operation that takes longer.
     pub tail_permille: u64,
-    /// How many times as long.
+    /// How many times as long such an operation takes.
     pub tail_factor: f64,
     /// Bytes a microsecond of one operation.
     pub stream_bandwidth: f64,

@@ -1,6 +1,6 @@
-//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency, of which a
-//! few are longer than that. Other operations in flight may add to it. Occasionally the whole disk pauses, as
-//! a virtual disk does while its host is busy.
+//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency, which a few accesses
+//! exceed. Other operations in flight may add to the latency. Occasionally the whole disk pauses, as a virtual disk does
+//! while its host is busy.
 //!
 //! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
 //! measurements read far more than they write. Long transfers share the bus with short ones in turns.
@@ -31,18 +31,18 @@ pub struct SsdParameters {
     pub command: f64,
     /// Bytes a microsecond over the bus; it limits the rate together with `command`.
     pub bandwidth: f64,
-    /// The same for writes; if it is missing, `bandwidth` applies.
+    /// As `bandwidth`, for writes; if it is missing, `bandwidth` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<f64>,
     /// Dies that work in parallel.
     pub dies: usize,
-    /// The part of a read's time that its die cannot do anything else.
+    /// The part of a read's time in which its die cannot do anything else.
     pub die_share: f64,
     /// Median of a 4 KiB read, without the bus.
     pub read_median: f64,
     /// Median of a 4 KiB write to the drive's buffer, without the bus.
     pub write_median: f64,
-    /// Spread of the logarithm of both.
+    /// Spread of the logarithm of the times of reads and writes.
     pub sigma: f64,
     /// The time that each read in flight adds to another operation.
     pub crowding: f64,
@@ -59,9 +59,9 @@ pub struct SsdParameters {
     pub mixing: f64,
     /// Accesses of 1,000 that take longer than the log-normal distribution gives.
     pub tail_permille: u64,
-    /// How much longer, if they are reads, or if it is left out for writes.
+    /// The additional time of these reads, and of these writes if `write_tail_time` is missing.
     pub tail_time: f64,
-    /// How much longer if they are writes.
+    /// The additional time of these writes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.

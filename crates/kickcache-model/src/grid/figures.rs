@@ -13,7 +13,7 @@ const COUNT_MIN: u64 = 100;
 /// Latencies in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyFigures {
-    /// The average.
+    /// The mean latency.
     pub mean: f64,
     /// 99 % are not longer.
     pub p99: f64,
@@ -34,14 +34,14 @@ pub struct Figures {
     /// Flushes of the origin.
     #[serde(rename = "origin flushes")]
     pub origin_flushes: u64,
-    /// Reads after the beginning; `None` if there were few.
+    /// Latencies of reads after the beginning; `None` if there were too few.
     pub reads: Option<LatencyFigures>,
-    /// Writes after the beginning.
+    /// Latencies of writes after the beginning.
     pub writes: Option<LatencyFigures>,
-    /// Reads of the beginning.
+    /// Latencies of reads in the beginning.
     #[serde(rename = "reads, first minute")]
     pub first_reads: Option<LatencyFigures>,
-    /// Writes of the beginning.
+    /// Latencies of writes in the beginning.
     #[serde(rename = "writes, first minute")]
     pub first_writes: Option<LatencyFigures>,
 }

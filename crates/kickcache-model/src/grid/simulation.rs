@@ -17,7 +17,7 @@ use crate::workload::fio::FioWorkload;
 
 /// The cache that is judged.
 pub const JUDGED: CacheKind = CacheKind::Kickcache(Mode::WriteBack);
-/// The caches that it is compared with.
+/// The caches that [`JUDGED`] is compared with.
 pub const OTHERS: [CacheKind; 3] = [
     CacheKind::None,
     CacheKind::DmCache(Age::REPAIRED, WriteMode::Back),
@@ -31,9 +31,9 @@ pub const BEGINNING_SECONDS: u64 = 60;
 pub struct Setup {
     /// The case.
     pub case: Case,
-    /// Its origin.
+    /// The origin of the case.
     pub origin: DeviceFile,
-    /// Its cache device.
+    /// The cache device of the case.
     pub cache_device: DeviceFile,
     /// Processor time of an access.
     pub access_cost: Duration,
@@ -42,7 +42,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The figures of a cache. The beginning is a run of its own: it is shorter, and otherwise the same.
+    /// The figures of a cache. The beginning is a separate run, which is shorter and otherwise the same.
     ///
     /// # Errors
     /// A sentence if the case cannot be simulated.

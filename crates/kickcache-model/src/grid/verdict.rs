@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::grid::figures::{Figures, LatencyFigures};
 use crate::result::Pacing;
 
-/// Bounds of all cases. Factors are of the best of the other caches.
+/// Bounds of all cases. Factors are relative to the best of the other caches.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
@@ -29,7 +29,7 @@ pub struct Bounds {
     pub hits: f64,
     /// Greatest number of bytes written to the cache device for each byte that entered the cache.
     pub written: f64,
-    /// The same where the load has a rate.
+    /// As `written`, for a load with a rate.
     #[serde(rename = "written, paced")]
     pub written_paced: f64,
 }
@@ -63,7 +63,7 @@ pub enum Side {
 /// A statistic of a latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Statistic {
-    /// The average.
+    /// The mean.
     Mean,
     /// The 99th percentile.
     P99,
@@ -91,11 +91,11 @@ pub const MEASURES: [Measure; 11] = [
 pub struct Comparison {
     /// The figure that is compared.
     pub measure: Measure,
-    /// kickcache's.
+    /// The figure of kickcache.
     pub found: f64,
-    /// The best of the others; of [`Measure::Written`] the bound.
+    /// The best figure of the other caches; for [`Measure::Written`], the bound.
     pub best: f64,
-    /// The worst that is within the bound.
+    /// The worst figure within the bound.
     pub limit: f64,
 }
 
@@ -154,11 +154,11 @@ impl Measure {
 /// The figures of all caches on a case.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CaseFigures {
-    /// kickcache's.
+    /// The figures of kickcache.
     pub judged: Figures,
-    /// Without a cache.
+    /// The figures without a cache.
     pub bare: Figures,
-    /// With the other caches.
+    /// The figures with the other caches.
     pub others: Vec<Figures>,
 }
 

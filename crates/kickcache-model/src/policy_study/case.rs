@@ -12,7 +12,7 @@ const LEARNING: u64 = 2;
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
 /// A cache with room for more than this share of a load's blocks is too large for a comparison of policies.
 const LARGE: f64 = 0.75;
-/// Different blocks of skewed reads for each of the cache.
+/// Different blocks of skewed reads, for each block of the cache.
 const SKEWED: u64 = 4;
 
 /// The measures of a case, in addition to the hits.
@@ -38,9 +38,9 @@ pub struct Case {
     pub load: Arc<Load>,
     /// The capacity of the cache in blocks of the load.
     pub cache_blocks: u64,
-    /// The first access that counts, and the first that no longer does.
+    /// The first access that counts.
     pub counted_from: usize,
-    /// See there.
+    /// The first access that no longer counts.
     pub counted_until: usize,
     /// The further measures.
     pub watch: Watch,
@@ -63,7 +63,7 @@ impl Case {
         }
     }
 
-    /// The same; `None` if the cache is too large for the load to compare policies.
+    /// As [`Case::whole`]; `None` if the cache is too large for the load to compare policies.
     pub fn of_size(load: &Arc<Load>, cache_blocks: u64, size: &str) -> Option<Case> {
         let is_large = share(cache_blocks, load.footprint.max(1)) > LARGE;
         (!is_large).then(|| Case::whole(load, cache_blocks, size))

@@ -13,9 +13,9 @@ pub struct Finding {
     pub engine: Outcome,
     /// The reference policies, in blocks of the load.
     pub references: Option<[Misses; NAMES.len()]>,
-    /// Of a shift: the engine with a cache that was empty at the change.
+    /// For a shift: the engine with a cache that was empty at the change.
     pub fresh: Option<Outcome>,
-    /// Of a loop: hits of the best set of blocks, in blocks of the load.
+    /// For a loop: hits of the best set of blocks, in blocks of the load.
     pub best_static: Option<u64>,
 }
 
@@ -27,18 +27,18 @@ impl Finding {
         Some((self.engine.miss_ratio() - best) * 100.0)
     }
 
-    /// Of a loop: the part of the best set's hits that the engine has; each block of the load is `scale` of the volume's.
+    /// For a loop: the part of the best set's hits that the engine has; each block of the load is `scale` blocks of the volume.
     pub fn part_of_best(&self, scale: u64) -> Option<f64> {
         let hits = self.engine.touched_blocks - self.engine.missed_blocks;
         self.best_static.map(|best| float(hits) / float((best * scale).max(1)))
     }
 
-    /// Blocks written to the cache device for each that missed.
+    /// Blocks written to the cache device for each block that missed.
     pub fn written_per_miss(&self) -> f64 {
         share(self.engine.cache_write_bytes / BLOCK_SIZE, self.engine.missed_blocks)
     }
 
-    /// Of a shift: hits that an empty cache has more, in points.
+    /// For a shift: the hit ratio of an empty cache minus that of the engine, in points.
     pub fn behind_fresh(&self) -> Option<f64> {
         self.fresh.map(|fresh| (self.engine.miss_ratio() - fresh.miss_ratio()) * 100.0)
     }

@@ -8,7 +8,7 @@ use crate::statistics::mean;
 pub struct Effect {
     /// Hits, in points of the requested blocks.
     pub hits: f64,
-    /// Bytes written for each that entered.
+    /// Bytes written for each byte that entered the cache.
     pub written: f64,
 }
 
@@ -21,7 +21,7 @@ impl Effect {
     }
 }
 
-/// A value may cost so much more to write, in bytes for each that entered.
+/// The most additional bytes that a value may write for each byte that entered the cache.
 const WRITTEN_MORE_MAX: f64 = 0.02;
 
 /// The values that the other traces choose for each trace.
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_trace_does_not_choose_for_itself() {
         let built = effects(&[50.0, 50.0, 50.0], 1.2);
-        // Of great use for the first trace, and of none for the others.
+        // This value helps the first trace a lot, and the other traces not at all.
         let other = effects(&[60.0, 49.0, 49.0], 1.2);
         let found = left_out(&[0, 1, 2], &[&built, &other]);
         assert_eq!(found.chosen, [0, 1, 1], "the others choose the value that helps the first");

@@ -24,7 +24,7 @@ const THETA: f64 = 0.9;
 /// A read or a write of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Which of both.
+    /// Whether the touch is a read or a write.
     pub kind: Kind,
     /// The first block.
     pub block: u64,
@@ -37,7 +37,7 @@ pub struct Touch {
 pub struct Load {
     /// The displayed name.
     pub name: String,
-    /// In their order.
+    /// The accesses, in their order.
     pub accesses: Vec<PlacedAccess>,
     /// Bytes of the volume.
     pub volume_bytes: u64,
@@ -104,7 +104,7 @@ impl Load {
         Load::made(name, (0..length * passes).map(|number| number % length))
     }
 
-    /// The same, with every other read a skewed one of as many blocks as `others` gives.
+    /// The reads of [`Load::repeat`], mixed at random with about as many skewed reads of `others` other blocks.
     pub fn mixed(name: &str, length: u64, others: u64, passes: u64) -> Load {
         let mut zipf = Zipf::new(others, THETA, 1);
         let mut random = Random::new(2);
@@ -119,13 +119,13 @@ impl Load {
         Load::made(name, blocks)
     }
 
-    /// Skewed reads.
+    /// A load of skewed reads.
     pub fn skewed(name: &str, blocks: u64, count: u64) -> Load {
         let mut zipf = Zipf::new(blocks, THETA, 3);
         Load::made(name, (0..count).map(|_| zipf.next()))
     }
 
-    /// One load, then the other on other blocks.
+    /// This load, and then the other load on other blocks.
     #[must_use]
     pub fn then(&self, next: &Load, name: &str) -> Load {
         let block = |base: u64| move |access: &PlacedAccess| base + access.extent.start / BLOCK_SIZE;

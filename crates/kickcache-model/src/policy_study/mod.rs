@@ -33,7 +33,7 @@ use crate::workload::Kind;
 pub enum ComparedPolicies {
     /// Every reference policy.
     Policies,
-    /// No others.
+    /// No other policies run.
     Nothing,
 }
 
@@ -44,7 +44,7 @@ pub struct Setup {
     pub scale: Scale,
     /// The other policies that run.
     pub beside: ComparedPolicies,
-    /// The share of the interval between accesses that a write to the cache device takes.
+    /// The time of a write to the cache device; 0 if writes end at once.
     pub write_time: Duration,
 }
 

@@ -11,7 +11,7 @@ use crate::workload::Kind;
 /// Accesses of a load of single blocks.
 const COUNT: u64 = 1_500_000;
 
-/// Skewed draws: the block of rank r is drawn as often as the r-th part of the first, to the power of the exponent. The ranks are
+/// Skewed draws: compared with the block of rank 1, the block of rank r is drawn r^-exponent times as often. The ranks are
 /// shuffled over the blocks.
 struct Skewed {
     sums: Vec<f64>,

@@ -42,11 +42,11 @@ pub struct CloudRow {
 /// Operations or MiB a second that were published.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CloudFigures {
-    /// Of the slow disk alone.
+    /// The figure of the slow disk alone.
     pub slow: f64,
-    /// Of the fast disk of 80 GiB alone.
+    /// The figure of the fast disk of 80 GiB alone.
     pub fast: f64,
-    /// Of bcache.
+    /// The figure of bcache.
     pub bcache: f64,
 }
 

@@ -1,4 +1,4 @@
-//! The experiments with hard disks: a row, its model, and kickcache in the same place.
+//! The experiments with hard disks: a published row, the model of its cache, and kickcache on the same devices.
 
 use crate::published::experiment::{Charts, ChartsNote, Column, Experiment, Figure, Series, Table};
 use crate::published::figures::{Figures, iops_at_end};

@@ -36,7 +36,7 @@ pub struct Charts {
 /// The note below the title of charts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChartsNote {
-    /// The names of all experiments that share them.
+    /// The names of all experiments that share the charts.
     Names,
     /// No note.
     Nothing,
@@ -73,7 +73,7 @@ impl Column {
 /// A figure and its kind.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Figure {
-    /// There is none.
+    /// The figure is missing.
     Missing,
     /// Words.
     Words(&'static str),
@@ -88,13 +88,13 @@ pub enum Figure {
         /// The required rate.
         asked: f64,
     },
-    /// One for each job.
+    /// A rate for each job.
     ByJob(Vec<f64>),
     /// A part, in percent.
     Percent(f64),
-    /// How often one is the other.
+    /// The ratio of two figures.
     Ratio(f64),
-    /// A share of the reads, from 0 to 1; charts show the rest, of a million.
+    /// A share of the reads, from 0 to 1; charts show the other reads, in a million.
     PartOfReads(f64),
     /// The required value, as it was written.
     Asked(f64),
@@ -125,13 +125,13 @@ impl Figure {
 
 /// Experiments with the same columns.
 pub struct Table {
-    /// Its place in JSON.
+    /// The key of the table in JSON.
     pub key: &'static str,
     /// The text above the table; none for the first table.
     pub caption: Option<&'static str>,
     /// The heading of the column with names.
     pub names: &'static str,
-    /// Its heading on a page.
+    /// The heading of the table on a page.
     pub heading: &'static str,
     /// A page's note on the figures.
     pub note: &'static str,
@@ -146,6 +146,6 @@ pub struct Table {
 pub struct Series {
     /// The name on the page.
     pub name: &'static str,
-    /// [`Column::key`].
+    /// The [`Column::key`] of the column.
     pub key: &'static str,
 }

@@ -63,7 +63,7 @@ fn total(series: &Series, seconds: usize) -> f64 {
     if missing <= 0.0 || rates.is_empty() {
         return whole;
     }
-    // The last interval may be a part of one.
+    // The last interval may be incomplete, so it is left out.
     let tail = &rates[rates.len().saturating_sub(TAIL_SECONDS + 1)..rates.len().saturating_sub(1).max(1)];
     let tail_rate = tail.iter().sum::<f64>() / float(tail.len().max(1));
     whole + missing * step * tail_rate

@@ -33,7 +33,7 @@ impl ZipfReads {
         ZipfReads { shapes: (0..jobs).map(shape).collect(), places, start, file_bytes, left: count }
     }
 
-    /// This many reads more.
+    /// Adds this many reads.
     pub fn go_on(&mut self, count: u64) {
         self.left += count;
     }
@@ -57,10 +57,10 @@ impl Workload for ZipfReads {
     }
 }
 
-/// In which order places are visited.
+/// The order in which places are visited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
-    /// One behind the other.
+    /// In the order of their addresses.
     Sequential,
     /// Scattered, each once.
     Scattered,
@@ -77,7 +77,7 @@ pub struct SweepShape {
     pub block_bytes: u64,
     /// Where the stretch begins.
     pub start: u64,
-    /// Its bytes, a power of two.
+    /// Bytes of the stretch, a power of two.
     pub bytes: u64,
     /// Jobs, which share the stretch.
     pub jobs: usize,
@@ -94,7 +94,7 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// From its beginning.
+    /// A sweep from the beginning of the stretch.
     pub fn new(shape: SweepShape) -> Sweep {
         let job = |job: usize| JobShape { name: format!("job {}", job + 1), depth: shape.depth };
         Sweep { shape, shapes: (0..shape.jobs).map(job).collect(), done: 0 }

@@ -14,13 +14,13 @@ const BCACHE_CUTOFF: u64 = 4 << 20;
 /// One published run of fio.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// Its name.
+    /// The name of the row.
     pub name: &'static str,
-    /// How it is simulated.
+    /// The scene by which the row is simulated.
     pub scene: Scene,
     /// The parameter that the model took from the row itself; all other rows are predictions.
     pub fitted: Option<&'static str>,
-    /// How long it ran, in minutes.
+    /// The length of the published run, in minutes.
     pub minutes: u64,
     /// The published figures. The reads of one job are the sum if only that was published; the share is that
     /// of reads of the cache device among the reads of clients.

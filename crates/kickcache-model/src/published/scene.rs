@@ -46,7 +46,7 @@ const DM_BLOCK_BYTES: u64 = 64 << 10;
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
 const COST: Duration = Duration::from_micros(12);
-/// Seconds that must be as those before for a run to be taken to go on so.
+/// A run ends early, and its rate is assumed to stay, if its last `STEADY` seconds were like the `STEADY` seconds before.
 const STEADY: usize = 60;
 /// Length of the run of the bare SSD, in seconds: its rate is constant.
 const SSD_SECONDS: u64 = 60;
@@ -139,7 +139,7 @@ struct Ready {
 }
 
 impl Scene {
-    /// Runs it for so long.
+    /// Runs the scene for this many minutes; the bare SSD runs for `SSD_SECONDS` instead.
     ///
     /// # Panics
     /// If the sizes are impossible.
@@ -256,7 +256,7 @@ fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, stret
     at.plus(Duration::from_nanos(result.nanos))
 }
 
-/// Fills a cache with the blocks of files that are read a lot and then deleted; gives when that is over.
+/// Fills a cache with the blocks of files that are read a lot and then deleted; returns the time of the end.
 pub fn fill_with_stale_data(cache: &mut dyn CacheModel, cache_bytes: u64, start: u64, seed: u64) -> Instant {
     let mut devices = Devices::cached(quick(seed), quick(seed + 1));
     let length = Duration::from_millis(10_000_000);

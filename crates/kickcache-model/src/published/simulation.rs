@@ -27,7 +27,7 @@ pub enum Simulation {
 
 /// The result of a simulation.
 pub enum Outcome {
-    /// Its runs, in their order.
+    /// The runs of the simulation, in their order.
     Runs(Vec<RunResult>),
     /// Counts in steady state.
     Counted(Steady),
@@ -35,19 +35,19 @@ pub enum Outcome {
 
 /// A simulation with its result.
 pub struct Simulated {
-    /// The simulation.
+    /// The simulation that was run.
     pub simulation: Simulation,
-    /// Its result.
+    /// The result of the simulation.
     pub outcome: Outcome,
 }
 
 /// The results of all simulations.
 pub struct Outcomes(Vec<Simulated>);
 
-/// Which run.
+/// Identifies a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RunOf {
-    /// That of a scene.
+    /// A run of a scene.
     Scene(Scene),
     /// A run of a cloud cache.
     Cloud {
@@ -73,7 +73,7 @@ impl Simulation {
         self == other
     }
 
-    /// Runs it, and names its runs so that no two share a name.
+    /// Runs the simulation, and names its runs so that no two share a name.
     ///
     /// # Errors
     /// If the engine refuses the sizes.
@@ -99,7 +99,7 @@ impl Outcomes {
         self.places().map(|(_, run)| run)
     }
 
-    /// A run.
+    /// The run that `of` identifies; `None` if there is no such run.
     pub fn run(&self, of: RunOf) -> Option<&RunResult> {
         self.places().find(|(place, _)| *place == of).map(|(_, run)| run)
     }
@@ -129,7 +129,7 @@ impl Outcomes {
 }
 
 impl Simulation {
-    /// Which run its run of an index is.
+    /// Identifies the run with an index.
     fn run_of(&self, index: usize) -> Option<RunOf> {
         match *self {
             Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),

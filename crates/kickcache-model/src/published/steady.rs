@@ -19,7 +19,7 @@ use crate::zipf::Zipf;
 
 const DATA_BLOCKS: u64 = (1 << 30) / BLOCK_SIZE;
 const THETA: f64 = 1.2;
-/// Reads that teach, and as many that count.
+/// Reads of the warm-up, and as many that count.
 pub const READS: u64 = 10_000_000;
 /// Time between two reads.
 const STEP: Duration = Duration::from_micros(20);
@@ -47,20 +47,20 @@ pub const ROWS: [SteadyRow; 3] = [
 pub struct Steady {
     /// Hits of the best choice that never changes.
     pub ideal: f64,
-    /// Hits of LRU; it fills as often as it misses.
+    /// Hits of LRU, which fills as often as it misses.
     pub lru: f64,
-    /// Hits of S3-FIFO, likewise.
+    /// Hits of S3-FIFO, which fills as often as it misses.
     pub s3_fifo: f64,
     /// Hits of kickcache.
     pub hits: f64,
     /// Blocks that kickcache promoted, for each read.
     pub fills: f64,
-    /// Bytes that it wrote to the cache device, for each byte read.
+    /// Bytes that kickcache wrote to the cache device, for each byte read.
     pub written: f64,
 }
 
 impl SteadyRow {
-    /// Runs it, with this many reads that teach and as many that count.
+    /// Runs the row, with this many reads of warm-up and as many that count.
     ///
     /// # Errors
     /// If the engine refuses the sizes.

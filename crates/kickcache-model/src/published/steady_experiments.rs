@@ -30,7 +30,7 @@ fn experiment(row: SteadyRow) -> Experiment {
         mark: String::new(),
         note: format!("required of kickcache: {:.0}", (1.0 - row.asked_hits) * 1_000_000.0),
         run: vec![Simulation::Steady(row)],
-        // Counted, not timed.
+        // The rows are counts without times, for which no chart is drawn.
         charts: None,
         columns: Box::new(move |outcomes| columns(row, outcomes)),
     }
@@ -44,7 +44,7 @@ fn columns(row: SteadyRow, outcomes: &Outcomes) -> Vec<Column> {
     vec![
         Column::new("best choice", "ideal_hits", part(found.map(|found| found.ideal))),
         Column::new("LRU", "lru_hits", part(lru)),
-        // It fills as often as it misses.
+        // LRU fills as often as it misses.
         Column::derived("fills", part(lru.map(|hits| 1.0 - hits))),
         Column::new("S3-FIFO", "s3_fifo_hits", part(found.map(|found| found.s3_fifo))),
         Column::new("kickcache", "kickcache.hits", part(found.map(|found| found.hits))),

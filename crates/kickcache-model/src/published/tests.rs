@@ -50,7 +50,7 @@ fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     run(course, &mut load, &mut cache, &mut devices, &mut |_| ())
 }
 
-/// Reads a stretch from its beginning to its end, and again; gives when that is over.
+/// Reads a stretch from its beginning to its end, and again; returns the time of the end.
 fn read_twice(cache: &mut Kickcache, start: u64, bytes: u64) -> Instant {
     let (kind, order, block_bytes) = (Kind::Read, Order::Sequential, 1 << 20);
     let shape = SweepShape { kind, order, block_bytes, start, bytes, jobs: 1, depth: 1 };
@@ -126,7 +126,7 @@ fn half_repaired_caches_promote_files_during_their_layout() {
 #[test]
 fn copies_in_flight_at_the_start_block_no_run() {
     let result = full_dm_cache(Age::LINUX_4_12_RC1).run(1, 1, &mut |_| ());
-    // Before the run dirty blocks are written back, as many at a time as this age allows to move in all.
+    // Before the run, dirty blocks are written back, with as many copies in flight as this age allows.
     assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
 }
 

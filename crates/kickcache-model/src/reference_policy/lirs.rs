@@ -23,7 +23,7 @@ pub struct Lirs {
     clock: u64,
     /// Blocks by their last use, down to the oldest with a short distance.
     stack: BTreeMap<u64, u64>,
-    /// By block: its place in the stack.
+    /// The place of each block in the stack.
     on_stack: HashMap<u64, u64>,
     /// Blocks of the stack that are in neither queue have a short distance.
     queues: Queues<2>,

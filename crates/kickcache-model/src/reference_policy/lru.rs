@@ -1,4 +1,4 @@
-//! The least recently used block leaves.
+//! The policy that evicts the least recently used block.
 
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;

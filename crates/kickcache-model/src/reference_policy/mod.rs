@@ -1,5 +1,5 @@
-//! Reference policies: they keep single blocks, without segments, headers or copies. They neither write nor
-//! waste space for those, an advantage that no log has.
+//! Reference policies: they keep single blocks. Without segments, headers and copies, they write less and waste no
+//! space, an advantage that no log has.
 
 pub mod arc;
 pub mod fifo;

@@ -11,12 +11,12 @@ pub(crate) struct Queues<const COUNT: usize> {
 }
 
 impl<const COUNT: usize> Queues<COUNT> {
-    /// Empty ones.
+    /// Empty queues.
     pub(crate) fn new() -> Queues<COUNT> {
         Queues { clock: 0, places: HashMap::new(), queues: std::array::from_fn(|_| BTreeMap::new()) }
     }
 
-    /// Which queue a block is in.
+    /// The queue of a block.
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
         self.places.get(&block).map(|place| place.0)
     }

@@ -13,7 +13,7 @@ use crate::result::RunResult;
 use crate::result::series::Series;
 use crate::workload::Workload;
 
-/// How often the cache model's counters are looked at.
+/// Nanoseconds between two samples of the cache model's counters.
 const SAMPLE: u64 = 1_000_000_000;
 
 /// How a run is made.
@@ -21,7 +21,7 @@ const SAMPLE: u64 = 1_000_000_000;
 pub struct Course {
     /// The time of the cache model's clock when the run starts.
     pub start: Instant,
-    /// When the run ends, at the latest, seen from its start.
+    /// The longest time of the run.
     pub length: Duration,
     /// Processor time that each access costs its job.
     pub cost: Duration,
@@ -38,9 +38,9 @@ pub struct Course {
 /// continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stalls {
-    /// Mean time between two; zero if there are none.
+    /// Mean time between two stalls; zero if there are none.
     pub every: Duration,
-    /// The longest.
+    /// The longest stall.
     pub longest: Duration,
 }
 
@@ -69,7 +69,7 @@ impl Samples {
         Samples { next, last: first, first, hits, misses }
     }
 
-    /// Whether the last `seconds` were as those before, nearly all hits.
+    /// Whether the hits of the last `seconds` are about those of the same time before, and nearly no access misses.
     fn are_steady(&self, seconds: usize) -> bool {
         let hits = self.hits.values();
         let Some(from) = hits.len().checked_sub(2 * seconds) else { return false };
@@ -177,11 +177,11 @@ pub fn run_idle(
 /// A point in time at which something happens.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// On the cache model's clock.
+    /// The time of the events on the cache model's clock.
     at: Instant,
     /// Since the start of the run.
     now: Instant,
-    /// When the cache model wanted to be called, before this point.
+    /// The time that the cache model requested for its next call, before the events at this point.
     timeout: Option<Instant>,
 }
 

@@ -9,13 +9,13 @@ use crate::workload::Kind;
 /// An access of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Demand {
-    /// Names it; unique among those in flight, and small.
+    /// Identifies the access: small, and unique among the accesses in flight.
     pub id: u32,
     /// The job of the access: some caches treat tasks differently.
     pub job: usize,
     /// The operation.
     pub kind: Kind,
-    /// Where.
+    /// The extent of the access.
     pub extent: ByteExtent,
 }
 
@@ -24,7 +24,7 @@ pub struct Demand {
 pub struct Tally {
     /// Blocks of reads that the cache device served, or could have served.
     pub hit_blocks: u64,
-    /// Blocks of reads that did not.
+    /// Blocks of reads that missed the cache.
     pub miss_blocks: u64,
     /// Bytes brought into the cache because a read missed them.
     pub promoted_bytes: u64,
@@ -47,12 +47,12 @@ pub trait CacheModel {
     /// Time passed; called when [`CacheModel::poll_timeout`] is due.
     fn handle_timeout(&mut self, now: Instant, devices: &mut Devices);
 
-    /// So much time passed until something woke it: it may have got a processor later.
+    /// The cache model slept for this time until an event woke it, so its processor may have been late.
     fn handle_sleep(&mut self, slept: Duration) {
         let _ = slept;
     }
 
-    /// The access that ended next, by its id.
+    /// The id of the next access that ended; `None` if there is none.
     fn poll_reply(&mut self) -> Option<u32>;
 
     /// The time of the next call, if no event happens before.

@@ -16,7 +16,7 @@ pub const CACHE_BYTES: u64 = 512 * MIB;
 pub const ORIGIN_BYTES: u64 = 4_096 * MIB;
 const DATA_BYTES: u64 = 256 * MIB;
 const COST: Duration = Duration::from_micros(100);
-/// Between two workloads.
+/// Pause between two workloads.
 const REST: Duration = Duration::from_millis(20_000);
 const LENGTH_MAX: Duration = Duration::from_millis(600_000);
 
@@ -51,7 +51,7 @@ impl CloudWork {
     }
 }
 
-/// Lets a cache serve all loads, for this many seconds each.
+/// Runs all loads on a cache, for this many seconds each.
 pub fn cloud_duel(cache: &mut dyn CacheModel, seconds: u64, seed: u64) -> Vec<RunResult> {
     let mut devices = Devices::cached(capped(700.0, 31.25, seed), capped(610.0, 25.5, seed + 1));
     let mut now = Instant::ZERO;

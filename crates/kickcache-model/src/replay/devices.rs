@@ -6,7 +6,7 @@ use kickcache_engine::units::ByteExtent;
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 use crate::result::DeviceResult;
 
-/// Which device.
+/// A device in the replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {
     /// The cache device.
@@ -82,10 +82,10 @@ impl Devices {
         }
     }
 
-    /// Hands an operation to a device; `poll` returns its token when the operation has ended.
+    /// Submits an operation to a device; `poll` returns its token when the operation has ended.
     ///
     /// # Panics
-    /// If there is no cache device and it is meant.
+    /// If `place` is the cache device, and there is none.
     pub fn submit(&mut self, now: Instant, place: Place, request: ModelRequest) {
         let at = Instant::ZERO.plus(now.since(self.start));
         let device = self.get(place);
@@ -98,14 +98,14 @@ impl Devices {
         device.next = device.model.next_event();
     }
 
-    /// The same, of an errand.
+    /// Submits an errand.
     pub(crate) fn send(&mut self, now: Instant, to: Errand, token: u32) {
         let (place, operation, extent) = to;
         let (offset, length) = (extent.start, extent.length);
         self.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
     }
 
-    /// When something ends or changes inside of a device.
+    /// The time of the next end of an operation, or change inside a device.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)
     }

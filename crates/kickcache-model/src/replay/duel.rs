@@ -19,9 +19,9 @@ const HDD_IOPS: f64 = 300.0;
 const BANDWIDTH: f64 = 1e9;
 /// The place of blocks that are never requested again, at the end of the disk.
 const STALE_OFFSET: u64 = 3_500 * MIB;
-/// A pass over those ends with a rest: the cache writes back.
+/// The rest after each pass over the stale blocks, in which the cache writes back.
 const REST: Duration = Duration::from_millis(2_000);
-/// A job that runs, or a cache that is still dirty after so long has no end.
+/// The longest time of a job, and the longest wait for a clean cache.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
 /// The place of the most popular blocks of each hot set in a job's half of the data.
 const OLD_CENTRE: f64 = 0.1;
@@ -60,7 +60,7 @@ pub struct Duel {
     pub work: Work,
     /// Requests in all.
     pub requests: u64,
-    /// In this many steps the requests move from one hot set to another; with one they have one all the time.
+    /// In this many steps the requests move from one hot set to another; with one step, the hot set stays the same.
     pub steps: u64,
     /// Processor time of a client for each request.
     pub cost: Duration,
@@ -68,7 +68,7 @@ pub struct Duel {
     pub ssd_iops: Option<u32>,
     /// Periods in which the clients and the cache are stopped.
     pub stalls: Stalls,
-    /// Of the offsets and the devices.
+    /// Seed of the offsets and the devices.
     pub seed: u64,
 }
 
@@ -77,16 +77,16 @@ pub struct Duel {
 pub struct DuelResult {
     /// Requests to the slow disk.
     pub hdd_requests: f64,
-    /// MiB read from it.
+    /// MiB read from the slow disk.
     pub hdd_read: f64,
-    /// MiB written to it.
+    /// MiB written to the slow disk.
     pub hdd_written: f64,
     /// MiB written to the fast disk.
     pub ssd_written: f64,
 }
 
 impl Duel {
-    /// Lets a cache serve it.
+    /// Runs the duel on a cache.
     ///
     /// # Panics
     /// If the cache does not get clean.

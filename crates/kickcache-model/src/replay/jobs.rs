@@ -23,13 +23,13 @@ struct InFlight {
 struct ClientState {
     /// When its places in the queue become free, ascending.
     free: VecDeque<Instant>,
-    /// Places that wait, and until when; without a time, for other jobs.
+    /// Places that wait until `wake`; without a time there, for other jobs.
     parked: usize,
     wake: Option<Instant>,
     waits_for_jobs: bool,
     finished: bool,
     in_flight: u32,
-    /// Its processor is at work until then.
+    /// The client's processor is busy until this time.
     busy_until: Instant,
     result: JobResult,
 }

@@ -32,7 +32,7 @@ pub struct LateProcessor {
     pub reads: u64,
     /// Whether the origin may serve cached blocks.
     pub offload: OriginOffload,
-    /// Of the offsets and the devices.
+    /// Seed of the offsets and the devices.
     pub seed: u64,
 }
 
@@ -46,7 +46,7 @@ pub struct OriginRequests {
 }
 
 impl LateProcessor {
-    /// Lets the real engine serve it.
+    /// Runs the reads on the real engine.
     ///
     /// # Panics
     /// If the sizes are impossible.

@@ -27,7 +27,7 @@ pub struct Kickcache {
     volume: VolumeId,
     /// Copies that end at once and have a completion.
     copied: Vec<SubmissionId>,
-    /// By the devices' tokens.
+    /// The submitted operations, by the tokens of the devices.
     in_flight: Slots<Submitted>,
 }
 
@@ -53,7 +53,7 @@ impl Kickcache {
         Kickcache::with(EngineSettings::default(), cache_bytes, origin_bytes, change)
     }
 
-    /// The same with other settings of the engine.
+    /// As [`Kickcache::new`], with other settings of the engine.
     ///
     /// # Errors
     /// As [`Kickcache::new`].
@@ -74,7 +74,7 @@ impl Kickcache {
         Ok(kickcache)
     }
 
-    /// Reads the blank device.
+    /// Starts the engine on the blank cache device.
     fn recover(&mut self) {
         blank_device::run(&mut self.engine, Instant::ZERO);
         assert!(self.engine.phase() == Phase::Running, "a blank cache device needs no recovery");

@@ -25,10 +25,10 @@ impl<T> Slots<T> {
         u32::try_from(self.things.len() - 1).expect("few are in flight")
     }
 
-    /// Gives the thing of a number back.
+    /// Removes and returns the value of a number.
     ///
     /// # Panics
-    /// If there is none.
+    /// If the number has no value.
     pub(crate) fn take(&mut self, number: u32) -> T {
         let thing = self.things[number as usize].take().expect("it is in flight");
         self.unused.push(number);

@@ -12,14 +12,14 @@ const DIGITS: u8 = 3;
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
-    /// None.
+    /// A histogram without latencies.
     fn default() -> Latencies {
         Latencies(Histogram::new(DIGITS).expect("three digits are allowed"))
     }
 }
 
 impl Latencies {
-    /// Notes one.
+    /// Records a latency.
     pub fn record(&mut self, latency: Duration) {
         self.record_many(latency, 1);
     }
@@ -29,12 +29,12 @@ impl Latencies {
         self.0.record_n(latency.as_nanos(), count).expect("the histogram grows");
     }
 
-    /// How many there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// Both together.
+    /// The latencies of both histograms.
     #[must_use]
     pub fn merged(&self, other: &Latencies) -> Latencies {
         let mut sum = self.clone();
@@ -72,7 +72,7 @@ impl Latencies {
         self.quantile(0.999)
     }
 
-    /// The longest.
+    /// The longest latency.
     pub fn max(&self) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.max() }
     }

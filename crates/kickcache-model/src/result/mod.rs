@@ -18,7 +18,7 @@ pub const RESULT_VERSION: u32 = 1;
 /// One run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// [`RESULT_VERSION`] of its writer.
+    /// The [`RESULT_VERSION`] of the writer of this result.
     pub version: u32,
     /// The run, in few words: the row of a table.
     pub name: String,
@@ -51,7 +51,7 @@ pub struct RunResult {
     pub jobs: Vec<JobResult>,
     /// Blocks that were found in the cache, over time; empty without a cache.
     pub hit_blocks: Series,
-    /// Blocks that were not.
+    /// Blocks that were not found in the cache, over time.
     pub miss_blocks: Series,
     /// The counters of the cache device.
     pub cache_device: Option<DeviceResult>,
@@ -66,7 +66,7 @@ pub struct RunResult {
     /// The trigger of an access.
     #[serde(default)]
     pub pacing: Pacing,
-    /// Whether it may be compared with others.
+    /// Whether the run may be compared with others.
     #[serde(default, skip_serializing_if = "Validity::is_usual")]
     pub standing: Validity,
 }
@@ -75,7 +75,7 @@ pub struct RunResult {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Validity {
-    /// It may.
+    /// The run may be compared with others.
     #[default]
     Counts,
     /// An effect other than the measured one, such as other programs, had too much influence.
@@ -103,13 +103,13 @@ pub enum Pacing {
 /// The results of one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobResult {
-    /// Its name.
+    /// The job's name.
     pub name: String,
     /// Accesses in flight at most.
     pub depth: u32,
-    /// Its reads.
+    /// The job's reads.
     pub reads: Direction,
-    /// Its writes.
+    /// The job's writes.
     pub writes: Direction,
     /// Flushes, discards and the like, which count in none of the two.
     pub others: u64,
@@ -120,7 +120,7 @@ pub struct JobResult {
 pub struct Direction {
     /// How many ended.
     pub count: u64,
-    /// Their bytes.
+    /// Bytes of the accesses.
     pub bytes: u64,
     /// Times from request to reply.
     pub latencies: Latencies,

@@ -86,7 +86,7 @@ impl Series {
         self.interval_nanos = self.interval_nanos.saturating_mul(2);
     }
 
-    /// Both together, in the longer of their intervals.
+    /// The sums of both series, in the longer of their intervals.
     #[must_use]
     pub fn merged(&self, other: &Series) -> Series {
         if other.values.is_empty() {

@@ -4,14 +4,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::statistics::student::quantile;
 
-/// With fewer rounds there is no verdict.
+/// The fewest rounds with which there is a verdict.
 pub const ROUNDS_MIN: usize = 3;
 /// An interval is not shown if its end is this many times its beginning.
 const WIDE: f64 = 100.0;
 /// The probability of a wrong verdict of each kind.
 const ERROR: f64 = 0.05;
 
-/// Which figures are good.
+/// The figures that are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Better {
     /// Operations a second.
@@ -53,9 +53,9 @@ pub struct Comparison {
     pub low: Option<f64>,
     /// Upper end of the interval.
     pub high: Option<f64>,
-    /// Rounds behind it.
+    /// The number of rounds that were compared.
     pub rounds: usize,
-    /// Differences up to this part are called none.
+    /// The largest difference, as a part, that counts as equal.
     pub margin: f64,
     /// The verdict.
     pub verdict: Verdict,
@@ -70,7 +70,7 @@ struct Estimate {
 }
 
 impl Estimate {
-    /// `None` of no number; the error of one is unknown, and infinite.
+    /// The estimate; `None` without numbers. The error of a single number is infinite.
     fn of(numbers: &[f64]) -> Option<Estimate> {
         let count = f64::from(u32::try_from(numbers.len()).ok().filter(|count| *count > 0)?);
         let mean = numbers.iter().sum::<f64>() / count;
@@ -125,21 +125,21 @@ pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison
     })
 }
 
-/// The least difference, as a part, that this many rounds of a thing against itself could distinguish from
-/// none; `None` for fewer than three rounds.
+/// The least difference between two targets, as a part, that this many rounds could prove; `None` for fewer than
+/// three rounds.
 pub fn noise_floor(figures: &[f64]) -> Option<f64> {
     let logarithms: Vec<f64> =
         figures.iter().filter(|figure| **figure > 0.0).map(|figure| figure.ln()).collect();
     if logarithms.len() < ROUNDS_MIN {
         return None;
     }
-    // Of two series of rounds each has an error of its own.
+    // A comparison has the errors of two series of rounds.
     let reach = Estimate::of(&logarithms)?.reach(ERROR / 2.0) * std::f64::consts::SQRT_2;
     Some(reach.exp_m1())
 }
 
 impl Verdict {
-    /// It in words; the margin is a part.
+    /// The verdict in words; the margin is a part.
     pub fn words(self, margin: f64) -> String {
         match self {
             Verdict::Faster => "faster".into(),

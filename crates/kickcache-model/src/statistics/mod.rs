@@ -17,7 +17,7 @@ pub fn median(numbers: &[f64]) -> Option<f64> {
     Some(low.midpoint(high))
 }
 
-/// The mean of some numbers; 0 of none.
+/// The mean of some numbers; 0 if there are no numbers.
 pub fn mean(numbers: impl IntoIterator<Item = f64>) -> f64 {
     let (sum, count) =
         numbers.into_iter().fold((0.0, 0.0), |(sum, count), number| (sum + number, count + 1.0));

@@ -10,7 +10,7 @@ use crate::trace_file::zstd::Zstd;
 
 /// Bytes that detection needs: a tar header.
 const HEAD: u64 = 512;
-/// Layers one in the other, such as tar in gzip.
+/// The most nested layers, such as tar in gzip.
 const LAYERS_MAX: u32 = 4;
 /// Memory that decompression may take: that of the strongest usual settings.
 const XZ_KIB_MAX: u32 = 256 << 10;
@@ -22,11 +22,11 @@ enum Packing {
     Gzip,
     Zstd,
     Tar,
-    /// Not supported.
+    /// A packing that is not supported.
     Other(&'static str),
 }
 
-/// First bytes.
+/// The first bytes of files, and their packing.
 const MARKS: [(&[u8], Packing); 9] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], Packing::Xz),
     (&[0x1f, 0x8b], Packing::Gzip),
@@ -72,7 +72,7 @@ fn open_layers(mut reader: Box<dyn Read>, layers: u32) -> io::Result<Box<dyn Rea
         Some(Packing::Xz) => unpacked("xz", XzReader::new_mem_limit(whole, true, XZ_KIB_MAX)),
         Some(Packing::Gzip) => unpacked("gzip", MultiGzDecoder::new(whole)),
         Some(Packing::Zstd) => unpacked("zstd", Zstd::new(whole)),
-        // Each of its files may be compressed.
+        // Each file of the archive may be compressed.
         Some(Packing::Tar) => return Ok(Box::new(Archive::new(Box::new(whole), open_layers, layers - 1))),
     };
     open_layers(plain, layers - 1)

@@ -1,4 +1,4 @@
-//! Which format fits the beginning of a file.
+//! Detection of a trace's format from the beginning of the file.
 
 use crate::trace_file::format::action::Action;
 use crate::trace_file::format::blkparse::action_of;
@@ -7,10 +7,10 @@ use crate::trace_file::format::{blktrace, csv, parser, recording};
 use crate::trace_file::lines::text;
 use crate::trace_file::trace_format::Format;
 
-/// Lines that are looked at.
+/// The first lines that decide on the format.
 const LINES: usize = 20;
 
-/// The format, if one fits.
+/// The format of a file that begins so; `None` if no format fits.
 pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     if recording::is_recording(head) {
         return Some(Format::Kickcache);
@@ -31,7 +31,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))
 }
 
-/// Which events count: the earliest in an access's life that the file notes.
+/// The events that count: the earliest event in the life of an access that the beginning of the file contains.
 pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     let is_noted = |action: &Action| match format {
         Format::Blktrace => blktrace::has_action(head, *action),
@@ -62,7 +62,7 @@ fn fits(format: Format, text: &str, action: Action) -> bool {
     good > bad
 }
 
-/// The content of a line, where every event counts and a field must have the form that the format requires.
+/// The content of a line; an error if a field has not the form that the format requires.
 fn says(format: Format, parser: &mut dyn LineParser, line: &str) -> Result<Parsed, String> {
     let parsed = parser.parse(line.trim_end())?;
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();

@@ -9,7 +9,7 @@ use crate::trace_file::trace_format::Format;
 /// A defect of a trace.
 #[derive(Error, Debug)]
 pub enum TraceError {
-    /// The file cannot be read on.
+    /// Reading the file failed.
     #[error("{0}")]
     Io(#[from] io::Error),
     /// A pipe, for example: it can be read only once, and a trace is read several times.
@@ -38,7 +38,7 @@ pub enum TraceError {
     /// A part of a recording is invalid; reading continues behind it.
     #[error("at byte {offset}: {what}")]
     Damaged {
-        /// Where it begins.
+        /// The offset at which the invalid part begins.
         offset: u64,
         /// The part found, and the part expected.
         what: String,
@@ -46,7 +46,7 @@ pub enum TraceError {
     /// A line, or for binary traces a record, is invalid; reading continues behind it.
     #[error("line {number}: {what}")]
     Line {
-        /// Its number from 1.
+        /// The number of the line or record, from 1.
         number: u64,
         /// The text found, and the text expected.
         what: String,

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-/// A file, or the files of a directory that may be traces, by name.
+/// The path itself if it is no directory; otherwise the files in it that may be traces, ordered by name.
 ///
 /// # Errors
 /// If the directory cannot be read.
@@ -17,7 +17,7 @@ pub fn files(path: &Path) -> std::io::Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether a file of this path may be a trace: the others are descriptions.
+/// Whether a file of this path may be a trace: `.md` files are descriptions.
 pub(crate) fn is_trace_name(path: &[u8]) -> bool {
     !path.ends_with(b".md")
 }

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use crate::trace_file::error::TraceError;
 
-/// Longest line; a file without line ends is none of the texts.
+/// Bytes of the longest line: a file without line ends has none of the formats.
 const LENGTH_MAX: usize = 64 << 10;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 

@@ -36,7 +36,7 @@ use crate::trace_file::event::Event;
 use crate::trace_file::source::Source;
 use crate::trace_file::time_order::{Ordered, TimeOrder};
 
-/// Bytes that detection looks at.
+/// The first bytes of a file, which decide on its format.
 const HEAD: u64 = 64 << 10;
 
 /// The records of one trace, in the order of their times. Reading ends after an error of the file.
@@ -44,7 +44,7 @@ pub struct TraceFile {
     format: Format,
     source: Source,
     order: TimeOrder,
-    /// The other pieces of a long discard.
+    /// The rest of a long discard or write of zeroes.
     rest: Option<Record>,
     lost: u64,
     has_records: bool,
@@ -56,7 +56,7 @@ pub struct TraceFile {
 enum End {
     /// The end of the file, or an error that the caller has.
     Reached,
-    /// An error that follows the records before it.
+    /// An error to be returned after the records before it.
     Failed(TraceError),
 }
 
@@ -73,7 +73,7 @@ impl TraceFile {
         TraceFile::from_reader(Box::new(File::open(path)?), format)
     }
 
-    /// As [`TraceFile::open`], from anywhere.
+    /// As [`TraceFile::open`], from a reader.
     ///
     /// # Errors
     /// As [`TraceFile::open`].
@@ -108,7 +108,7 @@ impl TraceFile {
         self.format
     }
 
-    /// Of a recording, its header, once a record was read.
+    /// The header of a recording, once a record was read; `None` for other formats.
     pub fn header(&self) -> Option<&RecordingHeader> {
         self.source.header()
     }
@@ -155,7 +155,7 @@ impl TraceFile {
         None
     }
 
-    /// The error that ends the trace, if one does; once.
+    /// The error that ends the trace, if there is one; returned once.
     fn final_error(&mut self) -> Option<TraceError> {
         self.lost = self.source.lost();
         if let Some(End::Failed(error)) = self.end.replace(End::Reached) {

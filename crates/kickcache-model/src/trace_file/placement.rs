@@ -15,15 +15,15 @@ const STEP: Duration = Duration::from_millis(1);
 /// An access of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacedAccess {
-    /// When, from the first record on; a trace without times has a record each millisecond.
+    /// Its time from the first record on; a trace without times has a record each millisecond.
     pub at: Instant,
-    /// The operation.
+    /// The operation of the access.
     pub kind: Kind,
-    /// Where on the volume.
+    /// Its extent on the volume.
     pub extent: ByteExtent,
 }
 
-/// Reads a trace that was surveyed. Bad lines, and records that have no place, are left out.
+/// Reads a trace that was surveyed. Bad lines, and records without a place on the volume, are left out.
 ///
 /// # Errors
 /// If the trace cannot be read.

@@ -8,21 +8,21 @@ use crate::workload::Kind;
 
 /// Addresses from here on are refused: no volume is that large.
 const OFFSET_MAX: u64 = 1 << 52;
-/// Longest read or write, and longest piece of a discard.
+/// Bytes of the longest read or write, and of the longest piece of a discard or write of zeroes.
 const LENGTH_MAX: u64 = 1 << 30;
 
 /// One access of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// When it was made, from a zero that only the trace knows; `None` where the trace has no times.
+    /// The time of the access, from a zero that only the trace knows; `None` if the trace has no times.
     pub at: Option<Duration>,
-    /// On which of the trace's devices, numbered in the order of their first records.
+    /// The number of its device; devices are numbered in the order of their first records.
     pub device: u32,
     /// The operation.
     pub kind: Kind,
     /// For writes and zeroes: FUA, as far as the format knows it.
     pub durability: Durability,
-    /// Where on that device; empty for flushes.
+    /// The extent on the device; empty for flushes.
     pub extent: ByteExtent,
 }
 

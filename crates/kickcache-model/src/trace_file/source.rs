@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// Of a recording, its header, once a record was read.
+    /// The header of a recording, once a record was read; `None` for other formats.
     pub(crate) fn header(&self) -> Option<&RecordingHeader> {
         match self {
             Source::Recording(trace) => trace.header(),
@@ -52,7 +52,7 @@ impl Source {
         }
     }
 
-    /// Of a recording, how many records its recorder lost so far.
+    /// The number of records that the recorder of a recording lost so far; 0 for other formats.
     pub(crate) fn lost(&self) -> u64 {
         match self {
             Source::Recording(trace) => trace.lost(),

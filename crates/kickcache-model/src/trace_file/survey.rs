@@ -11,13 +11,13 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 use crate::trace_file::{Format, Record, RecordingHeader, TimeRepairs, TraceError, TraceFile};
 use crate::workload::Kind;
 
-/// Distinct blocks that are counted one by one; beyond that a sample is.
+/// The most distinct blocks that are counted exactly; a larger number is estimated from a sample.
 const SAMPLE_MAX: usize = 1 << 22;
 /// Bad lines that are quoted.
 const QUOTED_MAX: usize = 5;
-/// Where the next device begins.
+/// Bytes: each device begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
-/// Devices that would lie beyond have no place.
+/// Devices that would end behind this address have no place.
 const END_MAX: u64 = u64::MAX / ALIGNMENT * ALIGNMENT;
 
 /// The properties of a trace.
@@ -29,11 +29,11 @@ pub struct Survey {
     pub reads: u64,
     /// Writes.
     pub writes: u64,
-    /// Flushes, discards.
+    /// Flushes, discards and writes of zeroes.
     pub others: u64,
     /// Blocks of 4 KiB that reads and writes touch, each time counted.
     pub touches: u64,
-    /// Different blocks that they touch; above four millions an estimate, good to a tenth of a percent.
+    /// Different blocks that reads and writes touch; above four millions an estimate, good to a tenth of a percent.
     pub footprint: u64,
     /// From the first record to the last; `None` without times.
     pub span: Option<Duration>,
@@ -43,11 +43,11 @@ pub struct Survey {
     pub write_bytes: u64,
     /// For a recording: its header.
     pub header: Option<Box<RecordingHeader>>,
-    /// Of a recording: records that its recorder lost.
+    /// For a recording: the number of records that its recorder lost.
     pub lost: u64,
-    /// The changes to its times.
+    /// The changes to the times of the trace.
     pub repairs: TimeRepairs,
-    /// Lines that made no sense.
+    /// Invalid lines and records.
     pub bad_lines: u64,
     /// The errors of the first bad lines.
     pub first_bad_lines: Vec<String>,
@@ -200,7 +200,7 @@ impl Pass {
 
     fn finish(mut self) -> Survey {
         self.survey.footprint = self.blocks.count();
-        // One time for many records is none: fio's version 2 without waits.
+        // If all records have the same time, the trace has no times: fio's version 2 without waits.
         let records = self.survey.reads + self.survey.writes + self.survey.others;
         let has_times = |(first, last): &(Duration, Duration)| first != last || records < 2;
         self.survey.span = (self.times.filter(has_times))

@@ -24,7 +24,7 @@ const GAP_MAX: u64 = 7 * NANOS_A_DAY;
 const NANOS_A_DAY: u64 = 86_400 * 1_000_000_000;
 /// Length of a gap that was cut.
 const GAP_LEFT: u64 = 1_000_000_000;
-/// A trace of this many recordings without headers, with fewer records each on average, has no order.
+/// A trace of this many recordings without headers, with fewer than `SHUFFLED_RECORDS` records each on average, has no order.
 const SHUFFLED_RECORDINGS: u64 = 8;
 const SHUFFLED_RECORDS: u64 = 64;
 
@@ -74,7 +74,7 @@ impl TimeRepairs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered {
     pub(crate) record: Record,
-    /// Records that the recorder lost before it.
+    /// Records that the recorder lost before this record.
     pub(crate) lost: u64,
 }
 
@@ -108,7 +108,7 @@ pub(crate) struct TimeOrder {
     latest: u64,
     has_late_entries: bool,
     is_behind_header: bool,
-    /// The time of the last record that left: in the file, within the current recording, and in the trace.
+    /// The time in the file of the last returned record of the current recording; `now` is that record's time in the trace.
     left_until: Option<u64>,
     now: Option<u64>,
     records: u64,

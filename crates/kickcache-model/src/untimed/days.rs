@@ -1,4 +1,4 @@
-//! Days of a load before a cache that may be written to so much in a day.
+//! A load of several days on a cache with a daily write budget.
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::time::{Duration, Instant};
@@ -17,9 +17,9 @@ const LOOK: u64 = DAY / LOOKS;
 pub struct Days {
     /// The cache.
     pub trial: Trial,
-    /// Write mode.
+    /// The write mode of the volume.
     pub mode: Mode,
-    /// How many.
+    /// The number of days.
     pub count: u64,
     /// Hours at the beginning of each day that contain all of its accesses.
     pub hours: u64,
@@ -32,7 +32,7 @@ pub struct Look {
     pub written_bytes: u64,
     /// Blocks that reads found in the cache.
     pub hit_blocks: u64,
-    /// Blocks that they did not.
+    /// Blocks that reads did not find in the cache.
     pub miss_blocks: u64,
 }
 

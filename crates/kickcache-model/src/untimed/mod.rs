@@ -1,4 +1,4 @@
-//! The real engine on devices that take no time, or only for writes to the cache device: it gives the hits
+//! The real engine on devices that take no time, except possibly for writes to the cache device: the result is the hits
 //! and the bytes written, and no speed.
 //!
 //! A real cache has hundreds of thousands of blocks, while published traces access few. A block of the trace
@@ -41,7 +41,7 @@ pub struct Scale(pub u64);
 /// The blocks that are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fill {
-    /// Only requested blocks, those of sequential streams too.
+    /// Only requested blocks, even if they are of sequential streams.
     Exact,
     /// The adaptive fill window of the product; `sequential_cutoff`, in bytes of the trace, decides on
     /// sequential streams.
@@ -66,7 +66,7 @@ pub struct Trial {
 pub struct Outcome {
     /// Blocks that were read and written.
     pub touched_blocks: u64,
-    /// Blocks of these that the cache did not hold.
+    /// Touched blocks that the cache did not hold.
     pub missed_blocks: u64,
     /// Blocks that entered the cache: promoted or written.
     pub admitted_blocks: u64,
@@ -134,7 +134,7 @@ pub(crate) struct InstantCache {
     writes: Writes,
 }
 
-/// Reads of streams that pass a cache by.
+/// Counters of the reads of streams that bypass the cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passed {
     missed_blocks: u64,
@@ -180,7 +180,7 @@ impl InstantCache {
         Ok(cache)
     }
 
-    /// The same, but each write to the cache device takes so long.
+    /// The same cache, but each write to the cache device takes `time`.
     pub(crate) fn with_write_time(self, time: Duration) -> InstantCache {
         InstantCache { writes: Writes::new(time), ..self }
     }
@@ -200,7 +200,7 @@ impl InstantCache {
         }
     }
 
-    /// The same, for an access of a long stream that the caller detected: cached blocks are served, and no
+    /// As [`InstantCache::access`], for an access of a long stream that the caller detected: cached blocks are served, and no
     /// block is filled.
     pub(crate) fn pass_by(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         let scaled = self.scaled(extent);
@@ -227,7 +227,8 @@ impl InstantCache {
         self.touched += all.len() as u64;
     }
 
-    /// Whether an access of a long stream that the caller detected bypasses the cache: cached blocks do not.
+    /// Whether an access of a long stream that the caller detected bypasses the cache: none of its blocks is cached, and the
+    /// engine does not accept the stream.
     pub(crate) fn passes_by(&mut self, kind: Kind, extent: ByteExtent) -> bool {
         let scaled = self.scaled(extent);
         let is_new = blocks(scaled).all(|block| !self.holds(block));
@@ -275,7 +276,7 @@ impl InstantCache {
         self.wait_for_fewer(most);
     }
 
-    /// Waits until fewer requests are in flight: they wait for room, and so for a timer, or for a write.
+    /// Waits until fewer than `most` requests are in flight: requests wait for room, and so for a timer, or for a write.
     fn wait_for_fewer(&mut self, most: usize) {
         while self.in_flight >= most {
             let due = self.next_event().expect("a request in flight waits for something");

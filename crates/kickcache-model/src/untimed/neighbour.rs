@@ -14,7 +14,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::zipf::Zipf;
 
-/// From read to read.
+/// Time from one read to the next.
 const BETWEEN: Duration = Duration::from_micros(100);
 const SCAN_BYTES: u64 = 1 << 50;
 
@@ -25,7 +25,7 @@ pub struct Neighbour {
     pub cache_bytes: u64,
     /// Bytes that the volume reads from.
     pub data_bytes: u64,
-    /// The skew of its reads.
+    /// The skew of the volume's reads.
     pub theta: f64,
     /// Reads that fill the cache, and as many after them.
     pub reads: u64,
@@ -56,7 +56,7 @@ impl Neighbour {
         Neighbour { cache_bytes, scanned: 0, min: None, neighbour_max: None, ..*self }
     }
 
-    /// Lets the engine serve both.
+    /// Runs both volumes on the engine.
     ///
     /// # Panics
     /// If the sizes are impossible.

@@ -11,22 +11,22 @@ use kickcache_engine::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Writes {
     time: Duration,
-    /// With when each ends.
+    /// Each write with the time of its end.
     in_flight: VecDeque<(Instant, SubmissionId)>,
 }
 
 impl Writes {
-    /// Each takes so long.
+    /// Writes that take `time` each.
     pub(super) fn new(time: Duration) -> Writes {
         Writes { time, in_flight: VecDeque::new() }
     }
 
-    /// Whether they end at once, as all else does.
+    /// Whether writes end at once, as all other operations do.
     pub(super) fn are_instant(&self) -> bool {
         self.time == Duration::from_nanos(0)
     }
 
-    /// When the next one ends.
+    /// The time at which the next write ends.
     pub(super) fn next(&self) -> Option<Instant> {
         self.in_flight.front().map(|write| write.0)
     }

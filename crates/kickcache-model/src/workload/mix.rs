@@ -19,7 +19,7 @@ pub struct MixShape {
     pub depth: u32,
 }
 
-/// The accesses, without an end.
+/// An endless stream of accesses.
 #[derive(Debug)]
 pub struct Mix {
     shape: MixShape,

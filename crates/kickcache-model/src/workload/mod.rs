@@ -19,7 +19,7 @@ pub enum Kind {
     Write,
     /// Makes all earlier writes durable; the extent is empty.
     Flush,
-    /// Gives the extent's space back.
+    /// Tells the volume that the extent's data is no longer needed.
     Discard,
     /// Stores zeroes.
     WriteZeroes,
@@ -30,7 +30,7 @@ pub enum Kind {
 pub struct Access {
     /// The operation.
     pub kind: Kind,
-    /// Where; within the first [`Workload::volume_bytes`] of the volume, in multiples of 512 bytes.
+    /// The accessed bytes, within the first [`Workload::volume_bytes`] of the volume, in multiples of 512 bytes.
     pub extent: ByteExtent,
 }
 
@@ -39,9 +39,9 @@ pub struct Access {
 pub enum JobStep {
     /// Begins an access at once.
     Access(Access),
-    /// No access before this time, which is in the future; call again then.
+    /// No access before this time, which is in the future: call [`Workload::next`] again at this time.
     WaitUntil(Instant),
-    /// No access until another job has finished and its last access has ended; call again then.
+    /// No access until another job has finished and its last access has ended: call [`Workload::next`] again after that.
     WaitForJobs,
     /// No further accesses. Accesses in flight still end.
     Finished,

@@ -19,12 +19,12 @@ const PIECE_BYTES: u64 = 16 << 20;
 pub enum Pace {
     /// At their recorded times, divided by a speed: 2 is twice as fast.
     Open {
-        /// Above 0.
+        /// The speed, above 0.
         speed: f64,
     },
-    /// One after the other, this many in flight; recorded times are ignored.
+    /// As soon as an earlier access ends, with a fixed number in flight; recorded times are ignored.
     Closed {
-        /// From 1.
+        /// Accesses in flight, at least 1.
         depth: u32,
     },
 }
@@ -73,7 +73,7 @@ impl TraceWorkload {
         self.file.format()
     }
 
-    /// Accesses of the file that were made so far.
+    /// The number of records that became accesses so far.
     pub fn record_count(&self) -> u64 {
         self.record_count
     }
@@ -89,7 +89,7 @@ impl TraceWorkload {
         JobStep::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
     }
 
-    /// The next record that a volume can serve.
+    /// The next valid record, without removing it.
     fn peek(&mut self) -> Option<Record> {
         if self.next.is_none() {
             self.next = self.file.by_ref().find_map(Result::ok);

@@ -10,11 +10,11 @@ use kickcache_model::replay::devices::Devices;
 use kickcache_model::trace_file::survey::survey;
 use kickcache_model::workload::trace::{Pace, TraceWorkload};
 
-/// git of that time searches with this many threads.
+/// The git of the published runs searches with this many threads.
 const DEPTH: u32 = 8;
 const SIZE: u64 = 4 << 30;
 const PARTS: [&str; 5] = ["clone", "grep", "grep", "grep", "grep"];
-/// While the page cache is dropped.
+/// Pause while the page cache is dropped.
 const PAUSE: Duration = Duration::from_millis(2_000);
 const LENGTH: Duration = Duration::from_millis(3_600_000);
 

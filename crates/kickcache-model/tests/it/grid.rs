@@ -29,7 +29,7 @@ fn figures(case: &Case) -> Figures {
     setup.figures(JUDGED, &mut |_| ()).expect("the cases can be simulated")
 }
 
-/// A decimal is enough: stored figures are compared by tenths.
+/// One decimal is enough: stored figures may get worse by a tenth.
 fn round(figure: f64) -> f64 {
     (figure * 10.0).round() / 10.0
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// Byte ranges that do not overlap: the end of each by its start. Neighbours are one.
+/// Byte ranges that do not overlap: the end of each by its start. Adjacent ranges are merged.
 #[derive(Debug, Default)]
 pub(super) struct Coverage {
     ends: BTreeMap<usize, usize>,

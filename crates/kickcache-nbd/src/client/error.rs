@@ -20,7 +20,7 @@ pub enum ClientError {
     /// The server's bytes make no sense.
     #[error("the NBD server broke the protocol: {0}")]
     Protocol(String),
-    /// The server turned the export down.
+    /// The server refused an option.
     #[error("the NBD server refused {option} ({}){}{text}", reply_text(*reply), if text.is_empty() { "" } else { ": " })]
     Refused {
         /// The option that the client requested.
@@ -33,10 +33,10 @@ pub enum ClientError {
     /// A request failed.
     #[error("the NBD server answered {}: {}", .0.value(), .0.text())]
     Request(NbdErrno),
-    /// The request cannot be sent.
+    /// The request is too long to be sent.
     #[error("a request of {0} bytes is too long, at most 33554432 bytes of data and 4294967295 otherwise")]
     TooLong(u64),
-    /// The cookie is that of a request in flight.
+    /// A request in flight has this cookie already.
     #[error("the cookie {0} belongs to a request in flight: take another")]
     CookieInFlight(u64),
 }

@@ -5,9 +5,9 @@ use crate::wire::cmd_flag;
 /// Whether a request must be durable before its reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fua {
-    /// A flush will do that.
+    /// The request becomes durable by a later flush.
     No,
-    /// It must.
+    /// The request must be durable before its reply.
     Yes,
 }
 

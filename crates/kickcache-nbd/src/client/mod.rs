@@ -65,7 +65,7 @@ impl Client {
     /// Connects to a unix socket.
     ///
     /// # Errors
-    /// If there is no server, it is no NBD server, or it refuses the export.
+    /// If there is no NBD server, or the server refuses the export.
     pub fn connect_unix(path: impl AsRef<Path>, options: &ConnectOptions) -> Result<Client, ClientError> {
         let socket = UnixStream::connect(path)?;
         socket.set_read_timeout(options.timeout)?;
@@ -93,7 +93,7 @@ impl Client {
         Client::over(Socket::Unix(socket), options)
     }
 
-    /// The same for TCP.
+    /// As [`Client::from_unix`], for TCP.
     ///
     /// # Errors
     /// As [`Client::connect_unix`].
@@ -160,7 +160,7 @@ impl Client {
         self.receiver.expect(cookie).map(|_| ())
     }
 
-    /// Gives data up; `length` may be up to 4 GiB - 1.
+    /// Tells the server that data is no longer needed; `length` may be up to 4 GiB - 1.
     ///
     /// # Errors
     /// If the connection or the request fails.

@@ -11,7 +11,7 @@ pub struct ConnectOptions {
     pub export: String,
     /// Require TLS; refuse a connection in the clear.
     pub tls: Option<ClientTls>,
-    /// Ask for structured replies; without them a failed read is all the client learns.
+    /// Ask for structured replies; without them a failure is only an error number, without a text.
     pub structured: bool,
     /// Ask for base:allocation, which block status requests need; implies structured replies.
     pub allocation: bool,

@@ -25,7 +25,7 @@ const CHUNK_MAX: u64 = PAYLOAD_MAX + 4096;
 pub struct Reply<'a> {
     /// The request's number.
     pub cookie: u64,
-    /// How it ended.
+    /// Whether the request succeeded, or its error.
     pub result: Result<(), NbdErrno>,
     /// The server's explanation of a failure; empty if there is none.
     pub message: String,
@@ -96,7 +96,7 @@ impl Receiver {
         }
     }
 
-    /// The next request that has ended, if its reply is there; never waits.
+    /// The next request that has ended, if its whole reply has arrived; never waits.
     ///
     /// # Errors
     /// As [`Receiver::receive`].
@@ -254,7 +254,7 @@ fn chunk_frame(mut reader: Reader<'_>) -> Result<Option<Frame>, ClientError> {
     Ok(Some(Frame { cookie, kind, head: 20, payload }))
 }
 
-/// Whether this single chunk is the whole of a read.
+/// Whether a chunk is the first of its read, and has all data of the read.
 fn is_all_of(request: &InFlight, bytes: &[u8]) -> bool {
     let gathered = &request.gathered;
     request.data_length > 0

@@ -5,7 +5,7 @@ use crate::wire::export_flag;
 /// The properties of the export and of the connection that the server reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteExport {
-    /// Bytes.
+    /// Bytes of the export.
     pub size: u64,
     /// The transmission flags of the protocol.
     pub flags: u16,

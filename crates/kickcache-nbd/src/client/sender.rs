@@ -21,7 +21,7 @@ pub struct Sender {
     sent: usize,
 }
 
-/// The fields of a request but its data.
+/// The fields of a request without its data.
 #[derive(Clone, Copy)]
 struct Header {
     flags: u16,
@@ -76,7 +76,7 @@ impl Sender {
     /// Queues a read of at most 32 MiB.
     ///
     /// # Errors
-    /// If it is too long or the cookie is in use.
+    /// If the request is too long or the cookie is in use.
     pub fn queue_read(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         check_length(length, PAYLOAD_MAX)?;
         self.queue(Header { flags: 0, kind: cmd::READ, cookie, offset, length })
@@ -224,7 +224,7 @@ impl Sender {
         self.send()
     }
 
-    /// Sends a good-bye as far as the socket takes it now; gives whether it took all.
+    /// Queues a disconnect, and writes as much of the queue as is possible without waiting; returns whether the queue is empty.
     ///
     /// # Errors
     /// If the connection fails.

@@ -22,7 +22,7 @@ pub(super) enum Wait {
 }
 
 impl Socket {
-    /// Sends some of the bytes; 0 if it would have to wait.
+    /// Sends some of the bytes; returns 0 if the call would have to wait, and may not.
     pub(super) fn send_some(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
         let flags = match wait {
             Wait::Yes => SendFlags::NOSIGNAL,
@@ -32,7 +32,7 @@ impl Socket {
             .map(|count| count.unwrap_or(0))
     }
 
-    /// Receives some bytes; `None` if it would have to wait.
+    /// Receives some bytes; `None` if the call would have to wait, and may not.
     ///
     /// # Errors
     /// `UnexpectedEof` if the peer has closed the connection.
@@ -49,7 +49,7 @@ impl Socket {
         }
     }
 
-    /// "Would block" is a time-out where waiting was allowed, and no news where it was not.
+    /// Turns the error "would block" into a time-out if waiting was allowed, and into `None` if it was not.
     fn none_if_would_wait(&self, result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {

@@ -19,7 +19,7 @@ impl Stream {
         Stream { socket, tls: None }
     }
 
-    /// Goes through TLS from here on.
+    /// Sends and receives through TLS from now on.
     pub(super) fn secure(&mut self, tls: Tls) {
         self.tls = Some(tls);
     }
@@ -33,7 +33,7 @@ impl Stream {
         }
     }
 
-    /// Receives some bytes; `None` if it would have to wait.
+    /// Receives some bytes; `None` if the call would have to wait, and may not.
     ///
     /// # Errors
     /// `UnexpectedEof` if the peer has closed the connection.

@@ -22,13 +22,13 @@ impl TimeLimit {
         TimedStream { stream, end: self.end }
     }
 
-    /// Sets the socket as it was.
+    /// Restores the read timeout of the socket.
     pub(super) fn finish(self, stream: &Stream) -> io::Result<()> {
         stream.set_read_timeout(self.usual)
     }
 }
 
-/// A socket and the end of the time that it has.
+/// A socket during the handshake, with the end of the handshake's time.
 pub(super) struct TimedStream<'a> {
     stream: &'a Stream,
     end: Option<Instant>,

@@ -31,7 +31,7 @@ pub(super) struct Tls {
 struct EncryptedOutput {
     bytes: Vec<u8>,
     sent: usize,
-    /// The number of the caller's bytes that it contains.
+    /// The number of the caller's bytes that `bytes` contains.
     plain: usize,
 }
 
@@ -44,7 +44,7 @@ struct Incoming {
 }
 
 impl Tls {
-    /// With keys that were agreed on.
+    /// TLS after a finished handshake.
     pub(super) fn new(mut connection: ClientConnection) -> Tls {
         connection.set_buffer_limit(None);
         Tls {

@@ -8,9 +8,9 @@ use crate::wire::cmd_flag;
 /// How a write of zeroes is carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zeroes {
-    /// Whether they must be durable before the reply.
+    /// Whether the zeroes must be durable before the reply.
     pub fua: Fua,
-    /// Whether the server may give their space back.
+    /// Whether the server may free the space of the zeroes.
     pub unmap: Unmap,
 }
 

@@ -132,11 +132,11 @@ impl Put for ReplyHead {
 /// A stretch of an export for a block status reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StatusExtent {
-    /// Bytes; extents of length 0 are left out.
+    /// Bytes of the stretch; a reply leaves out stretches of length 0.
     pub length: u64,
-    /// Not allocated.
+    /// Whether the stretch is not allocated.
     pub hole: bool,
-    /// Reads as zeroes.
+    /// Whether the stretch reads as zeroes.
     pub zero: bool,
 }
 
@@ -173,7 +173,7 @@ impl ReplyTo {
 pub(super) enum Answers {
     /// A read or block status: once structured replies are agreed on, always answered by chunks.
     Data,
-    /// Other commands.
+    /// Commands whose reply has no data.
     Nothing,
 }
 

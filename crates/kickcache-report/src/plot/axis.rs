@@ -29,7 +29,7 @@ pub(crate) enum Unit {
 }
 
 impl Unit {
-    /// The name that the script knows it by.
+    /// The unit's name in the script of the page.
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Unit::Seconds => "seconds",
@@ -58,7 +58,7 @@ fn trimmed(number: f64) -> String {
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A time of a run that lasts so long: seconds, minutes and seconds, or hours and minutes.
+/// A time of a run that lasts `whole` seconds: seconds, minutes and seconds, or hours and minutes.
 fn show_time(seconds: f64, whole: f64) -> String {
     let (part, rest) = if whole < 7_200.0 { (60.0, 1.0) } else { (3_600.0, 60.0) };
     if whole < 120.0 {
@@ -111,7 +111,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// From zero on.
+    /// A span from zero.
     pub(crate) const fn up_to(to: f64) -> Span {
         Span { from: 0.0, to }
     }
@@ -125,7 +125,7 @@ pub(crate) struct Axis {
     pub(crate) label: String,
     from: f64,
     to: f64,
-    /// The values to be written, if they are known.
+    /// The values to be labelled; if empty, the axis chooses values.
     marked: Vec<f64>,
 }
 
@@ -162,7 +162,7 @@ impl Axis {
         ((place(value) - from) / (to - from)).clamp(0.0, 1.0)
     }
 
-    /// About this many values to be written.
+    /// The values to be labelled, about `count`.
     pub(crate) fn ticks(&self, count: u32) -> Vec<f64> {
         if !self.marked.is_empty() {
             return self.apart(&self.marked, count);
@@ -253,7 +253,7 @@ const TIME_STEPS: [f64; 22] = [
     1_800.0, 3_600.0, 7_200.0, 14_400.0, 43_200.0,
 ];
 
-/// Shares that are written.
+/// Shares that are labelled.
 const NINES: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99];
 
 #[cfg(test)]

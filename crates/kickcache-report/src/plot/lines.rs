@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use crate::plot::point::Point;
 
-/// Colours that colour-blind people can distinguish (Okabe and Ito); each has a dash of its own too.
+/// The number of styles: colours that colour-blind people can distinguish (after Okabe and Ito), with different dashes or widths.
 pub(crate) const STYLE_COUNT: usize = 10;
 
 /// How points are joined.
@@ -12,7 +12,7 @@ pub(crate) const STYLE_COUNT: usize = 10;
 pub(crate) enum Shape {
     /// From point to point; where there are too many, averages are drawn.
     Joined,
-    /// As [`Shape::Joined`], each point as it is.
+    /// As [`Shape::Joined`], but never averaged.
     Exact,
     /// Steps over the ground, filled.
     Steps,
@@ -21,7 +21,7 @@ pub(crate) enum Shape {
 /// The emphasis of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
-    /// As most do.
+    /// The weight of most lines.
     Plain,
     /// Thicker than others: the subject of the chart.
     Main,
@@ -33,7 +33,7 @@ pub(crate) enum Weight {
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
-    /// Number of its colour and dash; more than there are begin again.
+    /// Number of the line's colour and dash, modulo [`STYLE_COUNT`].
     pub(crate) style: usize,
     pub(crate) weight: Weight,
     pub(crate) shape: Shape,
@@ -41,7 +41,7 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The CSS classes of its stroke.
+    /// The CSS classes of the line's stroke.
     pub(crate) fn class(&self) -> String {
         let weight = match self.weight {
             Weight::Plain => "",
@@ -51,7 +51,7 @@ impl Line {
         format!("s{}{weight}", self.style % STYLE_COUNT)
     }
 
-    /// Draws it through points of the drawing, the ground at `bottom`.
+    /// Draws the line through points of the drawing, the ground at `bottom`.
     pub(crate) fn draw(&self, svg: &mut String, index: usize, points: &[Point], bottom: f64) {
         let Some(first) = points.first() else { return };
         if let [only] = points {

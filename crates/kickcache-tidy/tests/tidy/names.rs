@@ -59,7 +59,7 @@ const STDOUT_ROOMS: [&str; 15] = [
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
     "crates/kickcache/src/bin/",
-    // Start programs; two read the output of these.
+    // These files start programs; two of the files read the output.
     "crates/kickcache/src/fio/child.rs",
     "crates/kickcache/src/bench/program.rs",
     "crates/kickcache/src/judge/process.rs",

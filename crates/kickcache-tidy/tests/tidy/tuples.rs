@@ -29,7 +29,7 @@ fn tuples(text: &str) -> Vec<String> {
     found
 }
 
-/// From the brackets of the parameters, or from the generics in front, up to the body.
+/// The tokens of a function from its generics or parameters up to its body.
 fn signature(tokens: &[Token]) -> &[Token] {
     let mut depth = 0;
     let end = tokens.iter().position(|token| {

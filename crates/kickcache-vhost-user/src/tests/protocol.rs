@@ -150,7 +150,7 @@ struct InflightMemory {
 }
 
 impl InflightMemory {
-    /// That of a guest that offers three reads.
+    /// The memory of a guest that offers three reads.
     fn new(guest: &mut Guest) -> InflightMemory {
         let wanted = pair(1 | u32::from(SIZE) << 16, 0);
         let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
@@ -203,7 +203,7 @@ fn a_request_is_in_flight_until_it_is_used() {
     let kept = InflightMemory::new(&mut first);
     let ram = first.memory_fd();
     let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
-    // Without memory the ring is out of reach.
+    // The daemon can no longer write the ring, because its memory was removed.
     first.tell(packet(38, &[0, 0, RAM, USER, 0], Vec::new())).unwrap();
     first.device.complete(&requests[1], Outcome::Done);
     let mut second = kept.next_guest(ram);

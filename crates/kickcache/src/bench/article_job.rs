@@ -15,7 +15,7 @@ pub(crate) struct ArticleJob {
 }
 
 impl ArticleJob {
-    /// It as a job file.
+    /// The job as the text of a job file.
     pub(crate) fn text(&self) -> String {
         let ArticleJob { size, runtime } = self;
         let mut text = format!(

@@ -1,6 +1,6 @@
 //! A lock against concurrent benches: two on one disk would disturb each other.
 //!
-//! It differs from the lock of a daemon, because the bench also reads disks that a daemon serves.
+//! It is independent of the lock of a daemon, because the bench also reads disks that a daemon serves.
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
@@ -36,14 +36,14 @@ impl BenchLocks {
 /// A device or a file that no other bench writes to while this is kept, nor even reads if this one writes.
 #[derive(Debug)]
 struct BenchLock {
-    /// Open, so that it has the lock.
+    /// Held open: the lock ends when the file is closed.
     _file: File,
     device: u64,
     inode: u64,
 }
 
 impl BenchLock {
-    /// Takes the lock. A path that cannot be opened is refused by its later user.
+    /// Takes the lock; `None` if the path cannot be opened, which a later step reports.
     ///
     /// # Errors
     /// A sentence, if another bench holds it.
@@ -66,14 +66,14 @@ impl BenchLock {
                 path.display(),
                 in_brackets(Opener::of_any(&[path]).as_ref())
             ),
-            // Not every file system has locks.
+            // A file system without locks gives another error, and the bench runs without a lock.
             Ok(_) | Err(_) => {
                 Ok(Some(BenchLock { device: metadata.dev(), inode: metadata.ino(), _file: file }))
             }
         }
     }
 
-    /// Whether it is of the file at a path.
+    /// Whether the lock is on the file at a path.
     fn is_of(&self, path: &Path) -> bool {
         path.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
     }
@@ -91,13 +91,13 @@ mod tests {
         assert!(readers[0].is_of(one.path()) && !readers[0].is_of(other.path()));
         let refused = take(Access::Writes).unwrap_err().to_string();
         assert!(refused.contains("is measured by another bench"), "{refused}");
-        // It may be opened and closed meanwhile, as the bench does.
+        // The lock survives that the same process opens and closes the file again, as the bench does.
         drop(File::open(one.path()).unwrap());
         assert!(take(Access::Writes).is_err());
         drop(readers);
         let _writer = take(Access::Writes).unwrap();
         assert!(take(Access::Reads).is_err() && take(Access::Writes).is_err());
-        // A daemon's lock is another one.
+        // The lock of a daemon is independent of the bench's lock.
         one.reopen().unwrap().try_lock().unwrap();
     }
 }

@@ -15,7 +15,7 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Begins; this process and all below it are no others, nor is a server on a unix socket that the run is about.
+    /// Begins. This process, the server of a measured unix socket and their descendants do not count as others.
     pub(super) fn begin(place: &Place) -> Busy {
         let own = std::iter::once(std::process::id()).chain(server(place)).collect();
         let before = look(&own);

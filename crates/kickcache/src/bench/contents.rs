@@ -13,14 +13,14 @@ use crate::bench::place::{Place, connect};
 
 /// The number of samples of a device, spread over the whole device, in addition to its first and last bytes.
 const SAMPLES: u64 = 2_048;
-/// Bytes of each.
+/// Bytes of a sample.
 const SAMPLE: usize = 4_096;
 
 /// Reads bytes at an offset.
 type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> anyhow::Result<()>;
 
-/// The content of a place, in words; `None` if it is blank by its signatures and samples. The bench would not
-/// overwrite any content of a directory.
+/// The content of a place, in words; `None` if its first bytes and all samples are zero, and for a directory,
+/// where the bench writes only files of its own.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -12,7 +12,7 @@ use kickcache_model::result::series::Series;
 
 use crate::bench::place::Place;
 
-/// Time between two looks.
+/// Time between two readings of the counters.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
@@ -28,7 +28,7 @@ struct Counters {
     flushes: u64,
 }
 
-/// A watch over a block device from its making on.
+/// The activity of a block device since this was made.
 pub(super) struct DiskWatch {
     file: PathBuf,
     first: Counters,
@@ -39,7 +39,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins; `None` for an export, or for a file system without a block device of its own.
+    /// Begins to watch the disk of a place; `None` for an export, or for a file system without a block device of its own.
     pub(super) fn begin(place: &Place) -> Option<DiskWatch> {
         let file = statistics_file(place)?;
         let first = Counters::read(&file)?;
@@ -49,7 +49,7 @@ impl DiskWatch {
         Some(DiskWatch { file, first, last: first, last_at: Duration::ZERO, busy, written })
     }
 
-    /// Looks again if it is time.
+    /// Reads the counters again if the last look was [`LOOK_EVERY`] ago.
     pub(super) fn go_on(&mut self, elapsed: Duration) {
         if elapsed >= self.last_at + LOOK_EVERY {
             self.note(elapsed);
@@ -86,7 +86,7 @@ impl Counters {
         Counters::parse(&fs::read_to_string(path).ok()?)
     }
 
-    /// From the text of /sys/dev/block/MAJOR:MINOR/stat.
+    /// Parses the text of /sys/dev/block/MAJOR:MINOR/stat.
     fn parse(text: &str) -> Option<Counters> {
         let fields: Vec<u64> = text.split_whitespace().map_while(|field| field.parse().ok()).collect();
         let at = |index: usize| fields.get(index).copied();

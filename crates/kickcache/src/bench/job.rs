@@ -23,15 +23,15 @@ const SHORT: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug)]
 pub(super) struct JobSource {
     sections: Vec<Section>,
-    /// It in a few words.
+    /// The job in a few words.
     pub(super) description: String,
     /// Bytes from the start of a device that the job uses; `None` if unknown.
     pub(super) bytes: Option<u64>,
-    /// The reason why it is unknown.
+    /// The reason why `bytes` is unknown; otherwise empty.
     pub(super) why_unknown: String,
     /// The length of the run; `None` if unknown.
     pub(super) length: Option<Duration>,
-    /// How long it runs before fio counts; caches and devices count from the start on.
+    /// The ramp time: fio does not count it, but the counters of caches and devices include it.
     pub(super) ramp: Duration,
     /// Whether the job goes through the page cache.
     pub(super) caching: Caching,
@@ -40,7 +40,7 @@ pub(super) struct JobSource {
 /// Whether a job's I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caching {
-    /// It does not: `direct=1`.
+    /// The job bypasses the page cache: `direct=1`.
     Direct,
     /// At least one job goes through the page cache. An NBD export has no page cache.
     PageCache,
@@ -75,17 +75,17 @@ fn of_option(option: &str) -> Option<Caching> {
 /// Whether a job writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
-    /// It only reads.
+    /// The job only reads.
     Reads,
-    /// It may write.
+    /// The job may write.
     Writes,
 }
 
 impl JobSource {
-    /// Reads a job file, or takes the articles'.
+    /// Reads a job file, or makes the job of the articles.
     ///
     /// # Errors
-    /// If the file cannot be read or is none.
+    /// If the file cannot be read, is not a job file, or has an option that the bench refuses.
     pub(super) fn read(job: &Job) -> anyhow::Result<JobSource> {
         match job {
             Job::Article(article) => {
@@ -119,7 +119,7 @@ impl JobSource {
         // On one device, the jobs are at their offsets, not one after the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
         let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        // Its line numbers differ from the line numbers of the file.
+        // Line numbers are left out of the message: the simulated text has other line numbers than the file.
         let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
         source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();
@@ -131,14 +131,14 @@ impl JobSource {
         Ok(source)
     }
 
-    /// It on one device, as a simulation reads it.
+    /// The text of the job on one device, for a simulation.
     pub(super) fn simulated_text(&self) -> String {
         std::iter::once("[global]\nfilename=shared\n".to_owned())
             .chain(self.sections.iter().map(|section| strip(section, &[]).text()))
             .collect()
     }
 
-    /// Whether it writes.
+    /// Whether the job may write.
     pub(super) fn access(&self) -> Access {
         let mut kinds = self.sections.iter().flat_map(|section| section.values(&["rw", "readwrite"]));
         let reads = kinds.all(|kind| READS.contains(&kind.split(':').next().unwrap_or_default()));

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Machine {
     /// The kernel's release.
     pub(crate) kernel: String,
-    /// The processors, as they call themselves.
+    /// The model name of the processors.
     pub(crate) processor: String,
-    /// How many there are.
+    /// Processors that this process may use.
     pub(crate) processor_count: usize,
     /// Bytes of memory.
     pub(crate) memory_bytes: u64,
@@ -19,12 +19,12 @@ pub(crate) struct Machine {
     pub(crate) fio: String,
     /// Version of kickcache.
     pub(crate) kickcache: String,
-    /// The commit that it was built from, if that is known.
+    /// The commit that kickcache was built from, if that is known.
     pub(crate) commit: Option<String>,
 }
 
 impl Machine {
-    /// This one.
+    /// Describes this machine.
     pub(super) fn look(fio: String) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {

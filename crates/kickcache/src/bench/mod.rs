@@ -50,11 +50,11 @@ pub(crate) use crate::bench::spec::TargetSpec;
 pub(crate) use crate::bench::summary::{Noise, PredictedFigures, Row, Summary};
 pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 
-/// Measures.
+/// Measures the targets.
 ///
 /// # Errors
-/// If a target or the job cannot be used, or fio fails. An interruption is no error: the result has the runs
-/// before it, and is marked as interrupted.
+/// If a target or the job cannot be used, or a run fails before the first round is complete. A later failure, or
+/// an interruption of the rounds, is no error: the result has the runs before, and is marked.
 pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     let fio = child::version()?;
     let interrupt = Arc::new(Interrupt::listen("the bench was interrupted")?);

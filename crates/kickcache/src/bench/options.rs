@@ -11,16 +11,16 @@ use crate::bench::spec::TargetSpec;
 pub(crate) enum Job {
     /// The job of a file.
     File(PathBuf),
-    /// That of the articles, to scale.
+    /// The job of the articles, to scale.
     Article(ArticleJob),
 }
 
 /// Whether devices that hold data may be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Data {
-    /// They may not.
+    /// The bench must not write to devices that hold data.
     Keep,
-    /// They may; the data is lost.
+    /// The bench may write to devices that hold data; the data is lost.
     Destroy,
 }
 
@@ -46,15 +46,15 @@ pub(crate) struct Options {
     pub(crate) rounds: u32,
     /// Upper limit of rounds, discarded ones included.
     pub(crate) rounds_max: u32,
-    /// Differences up to this part are called none.
+    /// The largest difference, as a part, that counts as equal.
     pub(crate) margin: f64,
-    /// How it is known how much the first target differs from itself.
+    /// The way in which the difference of the first target from itself is found.
     pub(crate) noise_floor: NoiseFloor,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
-    /// Bytes of stale data.
+    /// Bytes of stale data; `None` for as many as the job has.
     pub(crate) stale_bytes: Option<u64>,
-    /// Seed of the first round; each later one has the next.
+    /// Seed of the first round; each later round has the next number.
     pub(crate) seed: u64,
     /// Whether devices that hold data may be written to.
     pub(crate) data: Data,

@@ -25,13 +25,15 @@ use crate::interrupt::{Interrupt, LOOK_EVERY};
 /// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";
 
-/// Time between two looks at its origin.
+/// Time between two checks of the origin.
 const ORIGIN_EVERY: Duration = Duration::from_secs(1);
 /// How long its origin may be away before the bench ends.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// How long its server may take to stop; the same once its origin was away for long, and once the bench is interrupted.
+/// How long the server may take to stop.
 const STOP_MAX: Duration = Duration::from_secs(30);
+/// As [`STOP_MAX`], once the origin was away for [`AWAY_MAX`].
 const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
+/// As [`STOP_MAX`], once the bench is interrupted.
 const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 
 /// The cache and, while it is up, its server.
@@ -40,20 +42,20 @@ pub(super) struct OwnCache {
     socket: PathBuf,
     /// Whether the cache device is a file that was not there before.
     is_new: bool,
-    /// Whether the cache file exists by now.
+    /// Whether the bench has made the cache file.
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
-    /// Ends every wait for it.
+    /// Ends the waits for the server.
     interrupt: Arc<Interrupt>,
-    /// When its origin was last looked at.
+    /// The time of the last check of the origin.
     looked_at: Cell<Instant>,
-    /// Whether it was away for long.
+    /// Whether the origin was away for [`AWAY_MAX`].
     is_away: Cell<bool>,
 }
 
 impl OwnCache {
-    /// A cache that is not up; its socket is in a directory.
+    /// A cache that is not served yet; its socket will be in `directory`.
     pub(super) fn new(
         spec: &CacheTarget,
         directory: &Path,
@@ -120,7 +122,7 @@ impl OwnCache {
         Ok(())
     }
 
-    /// Stops serving. A server that waits for an origin that is away is left behind: it ends with this process.
+    /// Stops serving. A server that does not stop in time is left behind: it ends with this process.
     ///
     /// # Errors
     /// The error that ended the server, or that it does not stop.
@@ -186,20 +188,20 @@ impl OwnCache {
         bail!(sentence)
     }
 
-    /// Stops serving, and removes a cache file that was not there before.
+    /// Stops serving, and removes the cache file if the bench made it.
     ///
     /// # Errors
     /// As [`OwnCache::stop`].
     pub(super) fn down(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop();
-        // An existing file of another program is kept.
+        // Only a file that the bench made is removed.
         if std::mem::take(&mut self.is_made) {
             let _ = std::fs::remove_file(&self.spec.cache);
         }
         stopped
     }
 
-    /// Where it is served.
+    /// The URI of the volume's export.
     ///
     /// # Errors
     /// If the path of the socket makes no URI.
@@ -207,12 +209,12 @@ impl OwnCache {
         Ok(NbdUri::parse(&NbdAddress::Unix(self.socket.clone()).uri(VOLUME))?)
     }
 
-    /// The server, while it is up.
+    /// The server; `None` while the cache is not up.
     pub(super) fn server(&self) -> Option<&ServerHandle> {
         self.server.as_ref()
     }
 
-    /// Bytes of its cache device.
+    /// Bytes of the cache device.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         std::fs::File::open(&self.spec.cache)
             .ok()

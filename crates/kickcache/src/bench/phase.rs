@@ -19,7 +19,7 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// It in a table.
+    /// The name of the phase in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Found => "as found",

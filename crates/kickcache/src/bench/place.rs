@@ -43,19 +43,19 @@ impl Place {
         if NbdUri::is_meant(text) {
             return Ok(Place::Nbd(NbdUri::parse(text)?));
         }
-        // fio runs elsewhere.
+        // fio runs in another directory, so the path must be absolute.
         let path = PathBuf::from(text).canonicalize().with_context(|| format!("{text} cannot be used"))?;
         let kind = path.metadata().with_context(|| format!("{text} cannot be used"))?.file_type();
         match kind {
             directory if directory.is_dir() => Ok(Place::Directory(path)),
             disk if disk.is_file() || disk.is_block_device() => Ok(Place::Disk(path)),
-            // To open it may wait for ever.
+            // The open of a pipe could wait for ever.
             _ => bail!("{text} is not a block device, a file or a directory; name one of these"),
         }
     }
 
-    /// The same by a plain name, a link that is made in the directory that fio runs in: in a job file `#`, `;`, `${X}` and line
-    /// breaks of a path would mean something else.
+    /// The place by a plain name, a link in the directory that fio runs in: in a job file `#`, `;`, `${X}` and line
+    /// breaks of a path would have another meaning.
     ///
     /// # Errors
     /// If the link cannot be made.
@@ -73,7 +73,7 @@ impl Place {
                 link(path)?;
                 Place::Disk(PLAIN_NAME.into())
             }
-            // fio takes no link for a directory.
+            // fio does not accept a link as a directory, but a path through the link.
             Place::Directory(path) => {
                 link(path)?;
                 Place::Directory(Path::new(PLAIN_NAME).join("."))
@@ -97,7 +97,7 @@ impl Place {
         }
     }
 
-    /// Whether jobs share it.
+    /// Whether jobs share one file here.
     pub(super) fn file_kind(&self) -> FileKind {
         match self {
             Place::Disk(_) | Place::Nbd(_) => FileKind::Shared,
@@ -105,7 +105,7 @@ impl Place {
         }
     }
 
-    /// Its size; `None` for a directory.
+    /// The size of the place; `None` for a directory.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -118,7 +118,7 @@ impl Place {
     }
 }
 
-/// Whether a tenth or more of the first bytes of a file are holes, or allocated space that was never written:
+/// Whether more than a tenth of the first bytes of a file are holes, or allocated space that was never written:
 /// both are read without disk I/O. A block device never counts as having holes.
 pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
     let Ok(file) = File::open(path) else { return false };
@@ -129,7 +129,7 @@ pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
     }
     let (mut at, mut data) = (0, 0);
     while at < end {
-        // There is none behind it.
+        // If there is no data behind `at`, the seek fails.
         let Ok(start) = seek(&file, SeekFrom::Data(at)) else { break };
         let Ok(hole) = seek(&file, SeekFrom::Hole(start)) else { break };
         data += hole.min(end).saturating_sub(start);

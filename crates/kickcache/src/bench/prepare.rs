@@ -27,7 +27,7 @@ use crate::notice::notice;
 struct Preparation<'a> {
     options: &'a Options,
     job: &'a JobSource,
-    /// For sockets and the like.
+    /// The directory for sockets and other files of the bench.
     directory: &'a Path,
     interrupt: &'a Arc<Interrupt>,
     holds: &'a BenchLocks,
@@ -36,7 +36,7 @@ struct Preparation<'a> {
 /// The targets, in the order that they were named in.
 ///
 /// # Errors
-/// The first that cannot be used, in a sentence.
+/// A sentence about the first target that cannot be used.
 pub(super) fn targets(
     options: &Options,
     job: &JobSource,
@@ -136,7 +136,7 @@ impl Preparation<'_> {
         self.options.stale_bytes.or(self.job.bytes).unwrap_or(0)
     }
 
-    /// The same, if any target is to be measured with it: targets may share a file.
+    /// [`Self::stale_bytes`] if any target will be measured with stale data, otherwise 0: targets may share a file.
     fn stale_bytes_wanted(&self) -> u64 {
         let is_wanted = match &self.options.phases {
             Some(phases) => phases.contains(&Phase::Stale),
@@ -263,7 +263,7 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// Its size; a server that does not answer holds no signal up.
+    /// The size of a place; a signal ends the wait for a server that does not answer.
     fn size(&self, place: &Place) -> anyhow::Result<Option<u64>> {
         let place = place.clone();
         self.interrupt.wait_for(move || place.size())
@@ -277,7 +277,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Whether a job that writes may do so.
+    /// Refuses a place that a job that writes must not use.
     fn check_writes(&self, place: &Place, text: &str) -> anyhow::Result<()> {
         self.write_check().check(place, text)
     }

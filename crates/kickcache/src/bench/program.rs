@@ -20,38 +20,38 @@ use crate::notice::notice;
 const CANNOT: i32 = 64;
 /// The most bytes that are read of its output.
 const OUTPUT_BYTES_MAX: usize = 4_096;
-/// The most characters of its error message that are quoted.
+/// The most characters of the executable's error message that are quoted.
 const SAID_MAX: usize = 400;
 /// How long `down` may run once the bench is interrupted; then its remains stay.
 const DOWN_MAX: Duration = Duration::from_secs(15);
-/// How long it may take to end after SIGTERM.
+/// How long the executable may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_millis(500);
-/// How often it is looked at.
+/// Time between two checks whether the executable has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// The executable, and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
-    /// A directory for its own use, removed afterwards.
+    /// A directory for the executable's own use, removed afterwards.
     pub(super) directory: PathBuf,
     /// Bytes that the job and the stale data need.
     pub(super) bytes: u64,
     pub(super) data: Data,
-    /// Ends it.
+    /// A signal that this receives ends the executable.
     pub(super) interrupt: Arc<Interrupt>,
 }
 
 /// Whether a verb is known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VerbResult {
-    /// It is, and was done.
+    /// The executable knows the verb, and did it.
     Done,
-    /// It is not.
+    /// The executable does not know the verb.
     Unknown,
 }
 
-/// Its exit status and its output.
+/// The exit status of the executable, and its output.
 struct ProgramOutput {
     status: ExitStatus,
     output: String,
@@ -59,12 +59,12 @@ struct ProgramOutput {
 }
 
 impl Program {
-    /// Puts it up, with an empty cache.
+    /// Puts the target up, with an empty cache.
     pub(super) fn up(&self) -> anyhow::Result<()> {
         self.run("up").map(drop)
     }
 
-    /// Where it is: a path or a URI.
+    /// The path or the URI of the target.
     pub(super) fn place(&self) -> anyhow::Result<String> {
         let output = self.run("path")?;
         let said = output.trim();
@@ -75,7 +75,7 @@ impl Program {
         Ok(said.to_owned())
     }
 
-    /// Stops it and starts it again with the cache that it has.
+    /// Stops the target and starts it again with the cache that it has.
     pub(super) fn restart(&self) -> anyhow::Result<VerbResult> {
         let said = self.start("restart")?;
         if said.status.code() == Some(CANNOT) {
@@ -85,7 +85,7 @@ impl Program {
         Ok(VerbResult::Done)
     }
 
-    /// Bytes of its cache; `None` if it does not support the verb, or they are unknown.
+    /// Bytes of the target's cache; `None` if `cache-size` fails, or prints no number.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         let said = self.start("cache-size").ok().filter(|said| said.status.success())?;
         let bytes = said.output.trim().parse().ok();
@@ -99,7 +99,7 @@ impl Program {
         bytes
     }
 
-    /// Takes it down.
+    /// Takes the target down.
     pub(super) fn down(&self) -> anyhow::Result<()> {
         self.run("down").map(drop)
     }
@@ -124,8 +124,7 @@ impl Program {
         self.check(verb, said)
     }
 
-    /// Runs it to its end. Its output is written to files: a background process may hold these open without
-    /// limit.
+    /// Runs the executable to its end. Its output goes to files: pipes would end only with its background processes.
     fn start(&self, verb: &str) -> anyhow::Result<ProgramOutput> {
         let failed = || format!("`{} {verb}` cannot be run", self.path.display());
         let [output, complaint] = [tempfile::tempfile()?, tempfile::tempfile()?];
@@ -137,8 +136,8 @@ impl Program {
         Ok(ProgramOutput { status, output: text(&output)?, complaint: text(&complaint)? })
     }
 
-    /// Waits for its end without reaping it; a signal ends it with all processes that it started, except
-    /// those in a group of their own.
+    /// Waits for the end of the executable without reaping it; a signal ends it with all processes of its group,
+    /// `down` only after [`DOWN_MAX`].
     fn wait(&self, verb: &str, child: &Child) -> anyhow::Result<()> {
         let group = Pid::from_child(child);
         let has_ended = || {
@@ -167,7 +166,7 @@ impl Program {
         Ok(())
     }
 
-    /// Ends it by force.
+    /// Ends the executable by force.
     fn end(
         &self,
         verb: &str,

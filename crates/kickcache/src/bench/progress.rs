@@ -14,7 +14,7 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A bar for runs of so long in all.
+    /// A bar for runs of this total length.
     pub(super) fn new(whole: Duration) -> Progress {
         let bar = ProgressBar::new(millis(whole));
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -29,18 +29,18 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// The run has taken so long.
+    /// Shows how long the present run has taken.
     pub(super) fn show(&self, elapsed: Duration, length: Duration) {
         self.bar.set_position(self.before + millis(elapsed.min(length)));
     }
 
-    /// A run of so long is done.
+    /// Advances the bar by a run that is done.
     pub(super) fn finish_run(&mut self, length: Duration) {
         self.before += millis(length);
         self.bar.set_position(self.before);
     }
 
-    /// So much is to be measured once more.
+    /// Lengthens the bar, as a round is measured once more.
     pub(super) fn add(&self, length: Duration) {
         self.bar.inc_length(millis(length));
     }

@@ -17,15 +17,15 @@ pub(crate) const DISCARDED: &str = "does not count";
 /// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct BenchResult {
-    /// [`KIND`].
+    /// The value of [`KIND`].
     pub(crate) kind: String,
-    /// [`RESULT_VERSION`] of its writer.
+    /// The [`RESULT_VERSION`] of the writer of this result.
     pub(crate) version: u32,
     /// The machine of the measurement.
     pub(crate) machine: Machine,
     /// The load, in few words.
     pub(crate) job: String,
-    /// Differences up to this part are called none.
+    /// The largest difference, as a part, that counts as equal.
     pub(crate) margin: f64,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
@@ -36,21 +36,21 @@ pub(crate) struct BenchResult {
     /// The simulated runs of targets in phases.
     #[serde(default)]
     pub(crate) predictions: Vec<Prediction>,
-    /// How it ended.
+    /// The reason why the bench ended.
     pub(crate) end: End,
 }
 
 /// A target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TargetFacts {
-    /// Its name in tables.
+    /// The target's name in tables.
     pub(crate) name: String,
-    /// As it was written.
+    /// The target as the user wrote it.
     pub(crate) target: String,
-    /// Whether it is a file with holes, or its origin is: they are read faster than data.
+    /// Whether the target or its origin is a file with holes, which are read faster than data.
     #[serde(default)]
     pub(crate) has_holes: bool,
-    /// Whether its cache device and its origin are on the same disk.
+    /// Whether the target's cache device and its origin are on the same disk.
     #[serde(default)]
     pub(crate) shares_disk: bool,
 }
@@ -72,9 +72,9 @@ pub(crate) enum End {
 /// One round: every target in every phase.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// Its runs, in the order that they were made in.
+    /// The runs of the round, in the order in which they were made.
     pub(crate) runs: Vec<BenchRun>,
-    /// Whether it counts.
+    /// Whether the round counts.
     pub(crate) standing: RoundValidity,
 }
 
@@ -82,11 +82,11 @@ pub(crate) struct Round {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RoundValidity {
-    /// It does.
+    /// The round counts.
     Counts,
     /// Other programs took too much of the processors.
     Discarded,
-    /// It was not finished.
+    /// The round was not finished.
     Incomplete,
 }
 
@@ -97,12 +97,12 @@ pub(crate) struct BenchRun {
     pub(crate) target: String,
     /// The state of its cache when the run began.
     pub(crate) phase: Phase,
-    /// Whether it is the target's own turn.
+    /// The turn of the run in its round.
     #[serde(default)]
     pub(crate) turn: Turn,
     /// The part of all processors that other programs took.
     pub(crate) others: f64,
-    /// Its result.
+    /// The result of the run.
     pub(crate) result: RunResult,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum Turn {
     /// The target's own.
     #[default]
     Own,
-    /// The first target once more, at the other end of the round: how much it differs from itself is noise.
+    /// The first target once more, at the other end of the round: the difference of its two runs is noise.
     Again,
 }
 
@@ -124,12 +124,12 @@ pub(crate) struct Prediction {
     pub(crate) target: String,
     /// The state of its cache when the run began.
     pub(crate) phase: Phase,
-    /// Its result.
+    /// The result of the simulation.
     pub(crate) result: RunResult,
 }
 
 impl BenchRun {
-    /// Whether it is the run of a target in a phase.
+    /// Whether this is the run of a target in a phase.
     pub(crate) fn is_of(&self, target: &str, phase: Phase) -> bool {
         self.turn == Turn::Own && self.target == target && self.phase == phase
     }
@@ -141,7 +141,7 @@ impl BenchResult {
         self.rounds.iter().filter(|round| round.standing == RoundValidity::Counts)
     }
 
-    /// A run of a target in each of its phases, in their order; the first that there is.
+    /// The first run of a target in each of its phases, in the order of the runs.
     pub(crate) fn measured(&self, target: &str) -> Vec<&BenchRun> {
         let mut found: Vec<&BenchRun> = Vec::new();
         for run in self.rounds.iter().flat_map(|round| &round.runs) {

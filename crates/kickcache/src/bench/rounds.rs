@@ -28,10 +28,10 @@ pub(super) struct Place<'a> {
     pub(super) fio: String,
 }
 
-/// Measures as many rounds as are wanted and count.
+/// Measures rounds until enough rounds count, or the limit of rounds is reached.
 ///
 /// # Errors
-/// The error of the first round; a later error, or an interruption, ends the bench with the rounds so far.
+/// The error of a run, if no round is complete; a later error, or an interruption, ends the bench with the rounds so far.
 pub(super) fn measure(
     options: &Options,
     job: &JobSource,
@@ -95,7 +95,7 @@ fn facts(options: &Options, targets: &[Target]) -> Vec<TargetFacts> {
 /// A target's turn in a round.
 #[derive(Clone, Copy)]
 struct Visit {
-    /// Which target.
+    /// The index of the target.
     target: usize,
     turn: Turn,
 }

@@ -20,7 +20,7 @@ use crate::fio::child::{Fio, Watch};
 use crate::fio::report;
 use crate::timeline::Timeline;
 
-/// How much longer than its runtime fio may take; a job of unknown length has no limit.
+/// How much longer than twice its runtime fio may take; a job of unknown length has no limit.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// The prefix of fio's logs, in its working directory: the full path may contain characters with a meaning in
@@ -30,7 +30,7 @@ const LOG: &str = "log";
 /// The parameters that all runs share.
 pub(super) struct Runner<'a> {
     pub(super) job: &'a JobSource,
-    /// For job files and logs.
+    /// The directory for job files and logs.
     pub(super) directory: &'a Path,
     pub(super) stale_bytes: u64,
 }
@@ -39,7 +39,7 @@ impl Runner<'_> {
     /// Makes the files of a directory before anything is measured.
     ///
     /// # Errors
-    /// If fio fails, or the watch wants it to end.
+    /// If fio fails, or the watch returns an error.
     pub(super) fn lay_out(&self, place: &Place, seed: u64, watch: Watch<'_>) -> anyhow::Result<()> {
         let Place::Directory(_) = place else { return Ok(()) };
         let place = place.by_plain_name(self.directory)?;
@@ -74,7 +74,7 @@ impl Runner<'_> {
     /// Runs the job.
     ///
     /// # Errors
-    /// If fio fails or makes no sense, or the watch wants it to end.
+    /// If fio fails, its output is invalid, or the watch returns an error.
     pub(super) fn measure(
         &self,
         target: &Target,
@@ -98,7 +98,7 @@ impl Runner<'_> {
             }
             watch(elapsed)
         })?;
-        // fio ends in order when a terminal interrupts all of us.
+        // Ctrl-C on a terminal reaches fio as well, which then ends without an error.
         watch(self.job.length.unwrap_or_default())?;
         let others = busy.others();
         let log = |job| self.directory.join(format!("{LOG}_iops.{job}.log"));

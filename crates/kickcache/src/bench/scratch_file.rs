@@ -14,12 +14,12 @@ use crate::interrupt::Interrupt;
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// The file.
+/// A file that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct ScratchFile(PathBuf);
 
 impl ScratchFile {
-    /// Makes it; there is none yet.
+    /// Makes the file and fills it; the path must not exist yet.
     ///
     /// # Errors
     /// If it cannot be made or filled, or the bench is interrupted.
@@ -43,7 +43,7 @@ impl ScratchFile {
             file.write_all(&piece[..part]).with_context(failed)?;
             left -= part as u64;
         }
-        // It may take long, and a signal does not wait for it.
+        // The sync may take long; a signal ends the wait for it.
         interrupt.wait_for(move || Ok(file.sync_all()?)).with_context(failed)?;
         Ok(own)
     }

@@ -21,7 +21,7 @@ impl Section {
             .map(|option| option.split_once('=').map_or("", |(_, value)| value.trim()))
     }
 
-    /// It as a job file has it.
+    /// The section as text of a job file.
     pub(super) fn text(&self) -> String {
         let options: String = self.options.iter().map(|option| format!("{option}\n")).collect();
         format!("[{}]\n{options}", self.name)
@@ -31,10 +31,10 @@ impl Section {
 /// The sections of a job file.
 ///
 /// # Errors
-/// If an option precedes the first section, or another file is included.
+/// If an option precedes the first section, another file is included, or no section is a job.
 pub(super) fn parse(text: &str) -> anyhow::Result<Vec<Section>> {
     let mut sections: Vec<Section> = Vec::new();
-    // Either character begins a comment at any place, also in a value.
+    // `#` and `;` begin a comment at any place, also in a value.
     let lines = text.lines().map(|line| line.split(['#', ';']).next().unwrap_or_default().trim());
     for line in lines.filter(|line| !line.is_empty()) {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.split(']').next()) {

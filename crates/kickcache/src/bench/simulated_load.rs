@@ -19,7 +19,7 @@ pub(crate) struct SimulatedLoad {
 }
 
 impl SimulatedLoad {
-    /// That of a bench.
+    /// The load of a bench.
     ///
     /// # Errors
     /// If the job cannot be read, or cannot be simulated.

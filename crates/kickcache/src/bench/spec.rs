@@ -14,7 +14,7 @@ use kickcache_units::Size;
 #[derive(Clone, Debug)]
 pub(crate) struct TargetSpec {
     pub(crate) name: String,
-    /// As it was written.
+    /// The target as the user wrote it.
     pub(crate) text: String,
     pub(super) kind: TargetKind,
 }

@@ -8,24 +8,24 @@ use serde::Serialize;
 use crate::bench::phase::Phase;
 use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, RoundValidity, Turn};
 
-/// The rows, and their basis.
+/// A row for each target and phase, and the rounds that the rows summarise.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Summary {
-    /// In the order of the targets.
+    /// The rows, in the order of the targets.
     pub(crate) rows: Vec<Row>,
     /// Rounds that count.
     pub(crate) rounds: usize,
     /// Rounds that other programs voided.
     pub(crate) discarded: usize,
-    /// The largest share of the processors that other programs used in a valid run.
+    /// The largest share of the processors that other programs used in a run of a discarded round.
     pub(crate) others_most: f64,
-    /// The same in rounds that count.
+    /// As `others_most`, for the rounds that count.
     pub(crate) others_counted: f64,
     /// How much the first row differs from itself.
     pub(crate) noise: Option<Noise>,
 }
 
-/// How much a target differs from itself, over as many rounds.
+/// How much a target differs from itself in the rounds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Noise {
     /// Differences below this part are noise.
@@ -43,19 +43,19 @@ pub(crate) struct Row {
     pub(crate) phase: Phase,
     /// Operations a second.
     pub(crate) iops: f64,
-    /// The lowest.
+    /// The lowest rate of a round.
     pub(crate) iops_min: f64,
-    /// The highest.
+    /// The highest rate of a round.
     pub(crate) iops_max: f64,
-    /// Nanoseconds.
+    /// Median latency in nanoseconds.
     pub(crate) p50: f64,
-    /// Nanoseconds.
+    /// 99th percentile of the latency, in nanoseconds.
     pub(crate) p99: f64,
     /// The part of the blocks that was found in the cache, where that is known.
     pub(crate) hit_ratio: Option<f64>,
     /// The ratio of operations a second to the base, round by round; `None` for the base itself.
     pub(crate) iops_against_base: Option<Comparison>,
-    /// The same of the 99th percentile.
+    /// As `iops_against_base`, for the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,
     /// The prediction of a simulation.
     pub(crate) foretold: Option<PredictedFigures>,
@@ -66,9 +66,9 @@ pub(crate) struct Row {
 pub(crate) struct PredictedFigures {
     /// Operations a second.
     pub(crate) iops: f64,
-    /// Nanoseconds.
+    /// Median latency in nanoseconds.
     pub(crate) p50: f64,
-    /// Nanoseconds.
+    /// 99th percentile of the latency, in nanoseconds.
     pub(crate) p99: f64,
     /// The part of the blocks that was found in the cache.
     pub(crate) hit_ratio: Option<f64>,

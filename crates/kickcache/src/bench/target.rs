@@ -14,21 +14,21 @@ use crate::bench::scratch_file::ScratchFile;
 use crate::bench::write_check::WriteCheck;
 use crate::notice::notice;
 
-/// A prepared target. Dropping it stops it and removes the files created for it.
+/// A prepared target; when it is dropped, the target is stopped, and the files created for it are removed.
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) phases: Vec<Phase>,
-    /// The name that it shares with targets that have a cache of another size.
+    /// The name that the target shares with targets that have a cache of another size.
     pub(super) family: Option<String>,
-    /// Its cache device in a few words, if it is known.
+    /// The target's cache device in a few words, if it is known.
     pub(super) cache: Option<String>,
     /// The device behind the cache, or the device itself.
     pub(super) origin: String,
-    /// Files created for it; they are removed after their user.
+    /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
-    /// Whether it is a file with holes, or its origin is.
+    /// Whether the target or its origin is a file with holes.
     pub(super) has_holes: bool,
     /// Whether its cache device and its origin are on the same disk.
     pub(super) shares_disk: bool,
@@ -49,18 +49,18 @@ pub(super) enum Kind {
 /// An executable's target.
 pub(super) struct ProgramTarget {
     pub(super) program: Program,
-    /// Whether it is up.
+    /// Whether the program's target is up.
     pub(super) state: ProgramState,
     /// The checks before a job that writes.
     pub(super) check: WriteCheck,
-    /// Whether that was looked at.
+    /// Whether the check has been done.
     pub(super) is_checked: bool,
 }
 
 /// Whether an executable's target is up.
 pub(super) enum ProgramState {
     Down,
-    /// It is there; of a file system, by a directory of the bench's own.
+    /// The target is up; on a file system it is a directory of the bench's own.
     Up(Place, Option<TempDir>),
 }
 
@@ -73,18 +73,18 @@ impl ProgramTarget {
         if std::mem::replace(&mut self.is_checked, true) {
             return Ok(());
         }
-        // In later runs it holds data of the bench.
+        // After the first run, the target holds data of the bench.
         if let ProgramState::Up(place, None) = &self.state {
             let text = format!("the target of `{} path`", self.program.path.display());
             self.check.check(place, &text)?;
         }
-        // To look at it was to read it, by its cache.
+        // The check read the target through its cache, which is no longer empty.
         if self.check.looks_at_data() { self.put_up() } else { Ok(()) }
     }
 
     fn put_up(&mut self) -> anyhow::Result<()> {
         self.down()?;
-        // Down it must go from now on, even if it is only half up.
+        // If `up` fails half-way, `down` must still be run.
         self.state = ProgramState::Up(Place::Disk(PathBuf::new()), None);
         self.program.up()?;
         self.state = match Place::find(&self.program.place()?)? {
@@ -137,10 +137,10 @@ impl Target {
         Ok(VerbResult::Done)
     }
 
-    /// Takes it down until its next turn.
+    /// Takes the target down until its next turn.
     ///
     /// # Errors
-    /// The error that ended it.
+    /// If the target cannot be taken down, or its server ended with an error.
     pub(super) fn leave(&mut self) -> anyhow::Result<()> {
         match &mut self.kind {
             Kind::Found(_) | Kind::FileSystem(_) => Ok(()),
@@ -149,10 +149,10 @@ impl Target {
         }
     }
 
-    /// Where it is now.
+    /// The place of the target now.
     ///
     /// # Errors
-    /// If it is not up.
+    /// If the target is not up.
     pub(super) fn place(&self) -> anyhow::Result<Place> {
         match &self.kind {
             Kind::Found(place) => Ok(place.clone()),
@@ -165,7 +165,7 @@ impl Target {
         }
     }
 
-    /// The server, if the bench serves it itself.
+    /// The server, if the bench itself serves the target.
     pub(super) fn server(&self) -> Option<&ServerHandle> {
         match &self.kind {
             Kind::Cache(cache) => cache.server(),
@@ -184,7 +184,7 @@ impl Target {
         }
     }
 
-    /// Bytes of its cache device, as far as they are known.
+    /// Bytes of the target's cache device, as far as they are known.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Cache(cache) => cache.cache_bytes(),

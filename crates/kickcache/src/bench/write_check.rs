@@ -12,7 +12,7 @@ use crate::bench::options::{Data, Options};
 use crate::bench::place::Place;
 use crate::interrupt::Interrupt;
 
-/// The check, as job and options want it.
+/// The parts of job and options that the check depends on.
 #[derive(Clone, Debug)]
 pub(super) struct WriteCheck {
     access: Access,
@@ -43,7 +43,7 @@ impl WriteCheck {
         }
     }
 
-    /// Only whether it is in use.
+    /// Refuses a place that is in use, if the job writes.
     ///
     /// # Errors
     /// A sentence that names the user.
@@ -54,7 +54,7 @@ impl WriteCheck {
         }
     }
 
-    /// Whether it reads a place, so that a cache on the way is no longer empty.
+    /// Whether the check reads a place, which fills a cache of the device.
     pub(super) fn looks_at_data(&self) -> bool {
         self.access == Access::Writes && self.data == Data::Keep
     }

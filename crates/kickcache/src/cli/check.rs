@@ -18,7 +18,7 @@ use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
 use kickcache_daemon::offline::foreign_device::with_notes;
 
-/// How far it is.
+/// The progress bar of the check.
 const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
 
 const EXAMPLES: &str = "\

@@ -28,10 +28,10 @@ impl DaemonWait {
         Ok(DaemonWait { interrupt })
     }
 
-    /// Asks the daemon, and looks again and again until it has answered, however long that takes.
+    /// Sends a request to the daemon, and calls `look` at intervals until the reply arrives, without a time limit.
     ///
     /// # Errors
-    /// The error of the answer, or a signal interrupts the wait.
+    /// If the reply is an error, or a signal interrupts the wait.
     pub(super) fn answer<T: Send + 'static>(
         &self,
         ask: impl FnOnce() -> Result<T, ClientError> + Send + 'static,
@@ -40,10 +40,10 @@ impl DaemonWait {
         Ok(self.interrupt.wait_watching(ask, look)??)
     }
 
-    /// The report of a daemon, which may be paused; `lost` turns its end into a failure.
+    /// The report of a daemon, which may be paused; `lost` turns the end of the daemon into a failure.
     ///
     /// # Errors
-    /// That failure, or a signal interrupts the wait.
+    /// The failure from `lost`, or an error if a signal interrupts the wait.
     pub(super) fn status(
         &self,
         client: &Client,
@@ -53,10 +53,10 @@ impl DaemonWait {
         self.interrupt.wait_watching(move || client.status(), || ())?.map_err(lost)
     }
 
-    /// A pause between two looks.
+    /// Sleeps for [`LOOK_EVERY`].
     ///
     /// # Errors
-    /// A signal interrupts the wait.
+    /// If a signal has arrived.
     pub(super) fn pause(&self) -> Result<(), Failure> {
         thread::sleep(LOOK_EVERY);
         Ok(self.interrupt.check()?)

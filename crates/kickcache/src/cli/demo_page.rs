@@ -33,7 +33,7 @@ pub(super) struct DemoPage {
 }
 
 impl DemoPage {
-    /// Opens it.
+    /// Opens the page.
     ///
     /// # Errors
     /// If no port can be had.

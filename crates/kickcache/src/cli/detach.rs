@@ -60,7 +60,7 @@ impl DetachArgs {
             }
             (Err(error), None) => return Err(anyhow::Error::from(error).into()),
         };
-        // Blocks lost on an older copy do not concern the newer one.
+        // A detach on an older copy does not change the record of the newer device.
         if let Some(store) = state.store().filter(|_| copy.is_none()) {
             // The record that the origin was served with this device stays: data of the origin on other cache
             // devices is stale. An unreadable record is handled by the next start that serves the origin.

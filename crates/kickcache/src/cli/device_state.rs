@@ -25,7 +25,7 @@ pub(super) struct UnusedReason {
 }
 
 impl UnusedReason {
-    /// Looks for it on the device and in the state directory.
+    /// Looks for the reason on the device and in the state directory.
     ///
     /// # Errors
     /// If a record cannot be read.
@@ -37,17 +37,17 @@ impl UnusedReason {
         })
     }
 
-    /// Prints it.
+    /// Prints the reason.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         print_standing(out, self.standing.as_ref())?;
         print_older_copy(out, self.copy.as_ref())?;
         print_bypassed(out, &self.bypassed)
     }
 
-    /// The failure of a tool that found no other defect; none if a daemon uses the device.
+    /// The failure of a tool that found no other defect; `Ok` if a daemon would use the device.
     ///
     /// # Errors
-    /// With the exit code for it.
+    /// If no daemon would use the device: the reason, with its exit code.
     pub(super) fn end(&self) -> Result<(), Failure> {
         let needed: Vec<&str> = self
             .bypassed
@@ -97,7 +97,7 @@ pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&OutOfService
     Ok(())
 }
 
-/// The same for programs.
+/// The volumes that need a device out of service, as JSON.
 pub(super) fn standing_json(standing: &OutOfServiceDevice) -> Value {
     let volumes = standing.incomplete.iter().map(|volume| {
         let extents = volume.extents.as_ref().map(|extents| {
@@ -121,7 +121,7 @@ pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[StaleVolume]) -> i
     })
 }
 
-/// The same for programs.
+/// These volumes as JSON.
 pub(super) fn bypassed_json(bypassed: &[StaleVolume]) -> Value {
     let volume = |volume: &StaleVolume| {
         let dirty =
@@ -142,7 +142,7 @@ pub(super) fn print_older_copy(out: &mut dyn Write, copy: Option<&OlderCopy>) ->
     writeln!(out, "\nolder copy: a daemon refuses it; {copy}")
 }
 
-/// The same for programs.
+/// An older copy as JSON.
 pub(super) fn older_copy_json(copy: &OlderCopy) -> Value {
     json!({ "found": copy.found, "noted": copy.noted, "note": copy.note })
 }

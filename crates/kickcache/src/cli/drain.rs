@@ -24,7 +24,7 @@ use crate::notice::notice;
 use kickcache_daemon::conditions::unlinked::unlinked_origin;
 use kickcache_daemon::offline::foreign_device::with_notes;
 
-/// How far it is.
+/// The progress bar of a drain.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
 
 /// The state of the operation after an interrupted command.
@@ -137,12 +137,12 @@ impl DrainArgs {
     }
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
-        // The daemon continues the drain.
+        // A closed output ends this command only: the daemon continues the drain.
         let watch = self.wait.then(|| OutputWatch::start(|| Exit::Interrupted.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         let client = self.control.client();
         let client = if self.wait { client.patient() } else { client };
-        // The daemon knows why a volume is not served.
+        // If the volume is not served, the reply to the drain request has the reason.
         let mut drains = find(&client.status()?, volume).map_or(0, |found| found.volume.counters.drains);
         client.drain(volume)?;
         let client = if self.wait { client.waiting() } else { client };
@@ -260,7 +260,7 @@ fn drains(name: &str, report: &Report) -> anyhow::Result<u64> {
     Ok(served(name, report)?.volume.counters.drains)
 }
 
-/// Whether records of the written-back blocks are still in flight to the cache device.
+/// Whether the volume is being drained: blocks are left to write back, or their records are in flight to the cache device.
 pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
 }

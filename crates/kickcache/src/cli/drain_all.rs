@@ -15,10 +15,10 @@ use crate::cli::exit::Failure;
 pub(super) struct Modes(Vec<(String, ModeWord)>);
 
 impl Modes {
-    /// Volumes that are served again cache as before.
+    /// Restores the modes, so that volumes that stay served cache as before.
     pub(super) fn restore(&self, client: &Client) {
         for (volume, mode) in &self.0 {
-            // The failure that is reported has precedence.
+            // The caller reports the failure that led here, not this one.
             let _ = client.set_mode(volume, *mode);
         }
     }
@@ -28,7 +28,7 @@ impl Modes {
 /// dirty, and in write-through a write in flight counts as dirty, so that a client that always writes would never let it end.
 ///
 /// # Errors
-/// A block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
+/// If a block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
 /// restored.
 pub(super) fn drain_all(client: &Client) -> Result<Modes, Failure> {
     let awaited = DaemonWait::new()?;

@@ -20,9 +20,9 @@ const PRINTING_MAX: Duration = Duration::from_millis(300);
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Exit {
-    /// It worked.
+    /// The command succeeded.
     Success,
-    /// It failed.
+    /// The command failed.
     Failed,
     /// An argument, or something in the configuration file, is wrong.
     Usage,
@@ -32,7 +32,7 @@ pub(crate) enum Exit {
     Repairable,
     /// Dirty blocks of a cache device are damaged.
     Lost,
-    /// The journal of a cache device is damaged.
+    /// A part of the log of a cache device is damaged or missing.
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,
@@ -44,7 +44,7 @@ pub(crate) enum Exit {
     StillRunning,
     /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A measurement was interrupted, and its results so far are printed.
+    /// A command was interrupted; a measurement prints its results so far.
     Interrupted,
 }
 
@@ -93,7 +93,7 @@ impl Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
-    /// The error and its causes as one sentence; a cause that it already names is not repeated.
+    /// The error and its causes as one sentence, as [`sentence`] makes it.
     pub(crate) fn sentence(&self) -> String {
         error_sentence(self.error.as_ref())
     }
@@ -117,7 +117,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// Writes to standard output; other errors have a context of their own.
+/// An I/O error without a context of its own comes from a write to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let error = anyhow::Error::from(error).context("standard output cannot be written");

@@ -16,7 +16,7 @@ use crate::cli::daemon_loss::vanished;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 
-/// Time between two looks at a device that grows.
+/// Time between two checks of a device that grows.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\

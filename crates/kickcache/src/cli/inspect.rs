@@ -137,8 +137,8 @@ impl Device {
         }
     }
 
-    /// A device out of service is not written any more, so its log still records written-back blocks as
-    /// dirty. They count as long as a record shows that the volume may need them.
+    /// A device out of service is not written any more, so its log still records written-back blocks as dirty. Such blocks
+    /// count as dirty only as long as a record shows that the volume may need them.
     fn drop_needless(&mut self, standing: &OutOfServiceDevice) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);

@@ -1,7 +1,8 @@
 //! `kickcache judge`: runs two commands in alternation, and reports by its exit code whether the new one is
 //! worse.
 //!
-//! Every error here ends with 128 or more: `git bisect run` takes smaller codes as verdicts.
+//! An error of the arguments or of the known-good command ends with 128 or more: `git bisect run` takes smaller
+//! codes as verdicts, and 125 as "skip this commit".
 
 use std::ffi::OsString;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -188,7 +189,7 @@ impl JudgeArgs {
         }
     }
 
-    /// Measures the command, and stores that.
+    /// Measures the command, and stores the result.
     fn store(&self, path: &Path) -> Result<u8, NoVerdict> {
         let worse = self.worse()?;
         output::try_out(&[Some(path)], &[]).map_err(|failure| NoVerdict::stop(failure.sentence()))?;
@@ -234,7 +235,7 @@ impl JudgeArgs {
         CommandLine::Line(words.join(" "))
     }
 
-    /// Which way is worse.
+    /// The direction of the metric that is worse.
     fn worse(&self) -> Result<MetricDirection, NoVerdict> {
         let said = match (self.higher_is_worse, self.lower_is_worse) {
             (true, _) => Some(MetricDirection::Higher),

@@ -16,7 +16,7 @@ use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
 
-/// How far it is.
+/// The progress bar of the writeback.
 const BAR: &str = "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
 const EXAMPLES: &str = "\
@@ -83,7 +83,7 @@ impl LeaveOutArgs {
 
 /// Shows how much is left to be written back.
 fn show(client: &Client, bar: &ProgressBar) {
-    // The command's reply has the error.
+    // Without a status nothing is shown: the reply to the leave-out request reports the error.
     let Ok(Report { caches, .. }) = client.status() else { return };
     let leaving = caches.into_iter().find_map(|cache| cache.leaving_out);
     if let Some(LeavingOutReport { left_bytes, bytes }) = leaving {

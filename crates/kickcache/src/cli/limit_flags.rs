@@ -77,7 +77,7 @@ impl LimitFlags {
         keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// The volume, limited.
+    /// The volume with these limits.
     pub(crate) fn limit(&self, volume: VolumeSpec) -> VolumeSpec {
         VolumeSpec {
             dirty_limit: self.dirty_limit.unwrap_or(volume.dirty_limit),

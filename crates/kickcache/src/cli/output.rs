@@ -99,7 +99,7 @@ fn read_as<'a>(identity: Option<Identity>, inputs: &[&'a Path]) -> Option<&'a Pa
     inputs.iter().find(is_it).copied()
 }
 
-/// Of a file; `-` is standard input.
+/// The metadata of a file; `-` is standard input.
 fn metadata(path: &Path) -> io::Result<Metadata> {
     if path.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(path) }
 }

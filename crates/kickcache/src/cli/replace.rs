@@ -19,7 +19,7 @@ use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::exit::Failure;
 use crate::cli::options::{ControlOption, parse_cache_size};
 
-/// How far it is.
+/// The progress bar of the takeover.
 const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
 const EXAMPLES: &str = "\
@@ -125,7 +125,7 @@ impl ReplaceArgs {
 
 /// Shows how far the daemon is with the device that takes over.
 fn show(client: &Client, device: Option<&Path>, bar: &ProgressBar) {
-    // The command's reply has the error.
+    // Without a status nothing is shown: the reply to the replace request reports the error.
     let Ok(Report { caches, .. }) = client.status() else { return };
     let is_meant = |cache: &&CacheReport| device.is_none_or(|device| shown_path(device) == cache.device);
     if let Some(found) = caches.iter().filter(is_meant).find_map(|cache| cache.replacing.as_ref()) {
@@ -144,7 +144,7 @@ fn show_progress(found: &ReplacingReport, bar: &ProgressBar) {
     bar.set_position(found.copied_bytes);
 }
 
-/// Waits until the other device is the cache.
+/// Waits until the new device is the cache device.
 fn wait(
     client: &Client,
     replacing: &Replacing,

@@ -272,7 +272,7 @@ impl ServeArgs {
         open_files::raise_limit();
         let mut plan = self.plan()?;
         if plan.user.is_some() && plan.state.is_none() {
-            // As another user there would be another one.
+            // After the change of user, the default state directory would be another one.
             self.state.state = default_directory();
             plan.state.clone_from(&self.state.state);
         }
@@ -374,7 +374,7 @@ impl ServeArgs {
         })
     }
 
-    /// Lets the flags that hold for the whole daemon win over the file.
+    /// Replaces settings of the file by flags that hold for the whole daemon.
     fn override_file(&self, plan: &mut ServePlan) {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);

@@ -130,7 +130,7 @@ fn wait_gone(client: &Client) -> Result<(), Failure> {
     }
 }
 
-/// Refuses while a block device would stay.
+/// Refuses a stop while a block device of a volume is in use, and would stay.
 fn refuse_used(report: &Report) -> Result<(), Failure> {
     let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
     for device in volumes.filter_map(|volume| volume.served_at.ublk.as_deref()) {

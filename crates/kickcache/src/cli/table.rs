@@ -9,16 +9,16 @@ use crate::user_text::Printer;
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Align {
-    /// Words.
+    /// Left, for words.
     Left,
-    /// Numbers.
+    /// Right, for numbers.
     Right,
 }
 
 /// How a cell is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Tone {
-    /// As it is.
+    /// Without a colour.
     #[default]
     Plain,
     /// A heading.
@@ -34,9 +34,9 @@ pub(crate) enum Tone {
 /// Whether tones are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Colour {
-    /// They are.
+    /// Cells are coloured.
     On,
-    /// They are not.
+    /// Cells are not coloured.
     Off,
 }
 
@@ -66,7 +66,7 @@ impl Cell {
         Cell { text: printable_line(text.as_ref()).into(), tone }
     }
 
-    /// The same, meant otherwise.
+    /// The cell with another tone.
     pub(crate) fn with_tone(self, tone: Tone) -> Cell {
         Cell { tone, ..self }
     }
@@ -76,7 +76,7 @@ impl Cell {
     }
 }
 
-/// Which columns a table can do without where there is no room: the highest go first, these never.
+/// The rank of a column that is never dropped. Where room is missing, the columns of the highest rank are dropped first.
 pub(crate) const KEEP: u8 = 0;
 /// Between two columns.
 const GAP: &str = "  ";
@@ -101,20 +101,20 @@ impl Table {
         Table::ranked(&ranked)
     }
 
-    /// The same, with a rank for each column.
+    /// A table with a rank for each column.
     pub(crate) fn ranked(columns: &[(&str, Align, u8)]) -> Table {
         let headings = columns.iter().map(|(name, _, _)| Cell::toned(*name, Tone::Heading)).collect();
         let columns = columns.iter().map(|&(_, align, rank)| Column { align, rank }).collect();
         Table { columns, rows: vec![headings] }
     }
 
-    /// Adds a row; it has as many cells as there are headings.
+    /// Adds a row, which must have as many cells as there are headings.
     pub(crate) fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
     }
 
-    /// Prints it.
+    /// Prints the table.
     pub(crate) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         self.print_within(out, colour, None)
     }

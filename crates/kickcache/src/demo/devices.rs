@@ -66,12 +66,12 @@ impl DemoDevices {
         Ok(devices)
     }
 
-    /// Where the files are.
+    /// The directory of the files.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// Where the servers listen.
+    /// The socket at which the servers listen.
     pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("nbd.sock")
     }

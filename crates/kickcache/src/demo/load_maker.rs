@@ -8,6 +8,6 @@ use serde::{Deserialize, Serialize};
 pub enum LoadMaker {
     /// The demo itself.
     BuiltIn,
-    /// fio, over its NBD engine.
+    /// fio, through its NBD engine.
     Fio,
 }

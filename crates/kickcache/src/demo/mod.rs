@@ -74,7 +74,7 @@ pub enum Output {
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
-/// When a file or a socket cannot be made, a server fails, or the demo is interrupted.
+/// If a file or a socket cannot be made, a server fails, or the demo is interrupted.
 pub fn run(options: &Options, display: Option<&dyn RunDisplay>, out: &mut dyn Printer) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
         child::check_engine("nbd").context("--fio needs it; leave --fio out")?;

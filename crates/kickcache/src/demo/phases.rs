@@ -32,7 +32,7 @@ pub(crate) struct Context<'a> {
 }
 
 impl Phase {
-    /// How long its run takes.
+    /// The length of the phase's run.
     pub(crate) fn duration(self, scale: &Scale) -> Duration {
         match self {
             Phase::SlowDisk | Phase::FastFile => scale.plain,
@@ -58,9 +58,9 @@ impl Phase {
 /// The results of a phase.
 pub(crate) struct PhaseFigures {
     pub(crate) result: PhaseResult,
-    /// As a report shows it.
+    /// The run in the form that a report shows.
     pub(crate) run: RunResult,
-    /// It still runs.
+    /// The server of the run, which still runs.
     pub(crate) server: ServerHandle,
 }
 

@@ -12,13 +12,13 @@ pub const RESULT_VERSION: u32 = 2;
 /// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DemoResult {
-    /// [`RESULT_VERSION`] of its writer.
+    /// The [`RESULT_VERSION`] of the writer of this result.
     pub version: u32,
     /// The settings of the runs.
     pub settings: Settings,
     /// The runs, in their order.
     pub phases: Vec<PhaseResult>,
-    /// The same as other commands store them, with histograms and series.
+    /// The runs as other commands store them, with histograms and series.
     #[serde(default)]
     pub runs: Vec<RunResult>,
 }
@@ -65,7 +65,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All, in their order.
+    /// All phases, in their order.
     pub const ALL: [Phase; 5] = [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Stale, Phase::Restart];
 
     /// A short name for tables.
@@ -83,16 +83,16 @@ impl Phase {
 /// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {
-    /// Which run.
+    /// The phase of the run.
     pub phase: Phase,
-    /// How long it took, in milliseconds.
+    /// Length of the run, in milliseconds.
     pub millis: u64,
     /// The part of all processors that other programs took.
     #[serde(default)]
     pub others: f64,
     /// All jobs together.
     pub total: Figures,
-    /// Each job.
+    /// The figures of each job.
     pub jobs: Vec<Figures>,
     /// The counters of the cache; `None` for runs without a cache.
     pub cache: Option<CacheFigures>,
@@ -109,22 +109,22 @@ pub struct Figures {
     pub operations: u64,
     /// Operations a second.
     pub iops: u64,
-    /// How long they took.
+    /// The latencies of the operations.
     pub latency: Latency,
 }
 
 /// Times from request to reply, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Latency {
-    /// The average.
+    /// The mean latency.
     pub mean_ns: u64,
-    /// Half of the operations took at most so long.
+    /// The time that half of the operations took at most.
     pub p50_ns: u64,
     /// The 99th percentile.
     pub p99_ns: u64,
     /// The 99.9th percentile.
     pub p99_9_ns: u64,
-    /// The longest.
+    /// The longest latency.
     pub max_ns: u64,
 }
 
@@ -133,9 +133,9 @@ pub struct Latency {
 pub struct CacheFigures {
     /// Blocks that were found in the cache.
     pub hit_blocks: u64,
-    /// Blocks that were not.
+    /// Blocks that were not found in the cache.
     pub miss_blocks: u64,
-    /// The part of the first in both, to four places.
+    /// The share of the hits in all of these blocks, to four places.
     pub hit_ratio: f64,
     /// Blocks that were promoted.
     pub promoted_blocks: u64,

@@ -5,7 +5,7 @@ use kickcache_daemon::serve::server::ServerHandle;
 
 /// A display of the runs, such as a page. It continues to show the last run's server until the demo is interrupted.
 pub trait RunDisplay {
-    /// Where users find it.
+    /// The address that users open.
     fn address(&self) -> &str;
 
     /// Shows the server of the next run.

@@ -15,7 +15,7 @@ use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 use crate::demo::content::Content;
 
-/// The disk, as it is displayed.
+/// The disk in the words that users read.
 pub(crate) const DESCRIPTION: &str = "a pair of mirrored 2.5-inch 5400 rpm drives";
 
 type Block = Box<[u8; BLOCK_BYTES]>;
@@ -72,7 +72,7 @@ struct Part {
     /// First byte in the block.
     start: usize,
     length: usize,
-    /// Bytes of the extent before it.
+    /// Bytes of the extent in front of this part.
     done: usize,
 }
 

@@ -60,9 +60,9 @@ impl Order {
 /// A job's share of the load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct JobLoad {
-    /// First byte of its part.
+    /// First byte of the job's part.
     pub(crate) start: u64,
-    /// Bytes of its part.
+    /// Bytes of the job's part.
     pub(crate) length: u64,
     /// Around which place of its part the popular blocks are scattered, from 0 to 1.
     pub(crate) centre: f64,

@@ -11,7 +11,7 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// How often fio is looked at.
+/// Time between two checks of fio.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long fio may take to end in order.
 const END_MAX: Duration = Duration::from_millis(500);
@@ -19,7 +19,7 @@ const END_MAX: Duration = Duration::from_millis(500);
 /// Whether an I/O engine of fio can be used.
 ///
 /// # Errors
-/// A sentence that names the package to install.
+/// A sentence, if fio cannot be started, or lacks the engine.
 pub(crate) fn check_engine(engine: &str) -> anyhow::Result<()> {
     let output = Command::new("fio").arg(format!("--enghelp={engine}")).stdin(Stdio::null()).output();
     let output = output.context("fio cannot be started; install it")?;
@@ -36,24 +36,24 @@ pub(crate) fn version() -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
-/// Learns how long fio has been running; an error ends it.
+/// Called with the time that fio has been running; an error ends fio.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(Duration) -> anyhow::Result<()>;
 
 /// A run of fio.
 pub(crate) struct Fio<'a> {
-    /// Its arguments.
+    /// The arguments of fio.
     pub(crate) arguments: Vec<OsString>,
-    /// Its working directory, which receives its output.
+    /// The working directory of fio, which receives its output.
     pub(crate) directory: &'a Path,
-    /// When it is ended by force.
+    /// How long fio may run before it is ended; `None` for no limit.
     pub(crate) longest: Option<Duration>,
 }
 
 impl Fio<'_> {
-    /// Runs it to its end; returns its report in the format json+.
+    /// Runs fio to its end; returns its report in the format json+.
     ///
     /// # Errors
-    /// If it cannot be started, fails, takes too long, or the watch wants it to end.
+    /// If fio cannot be started, fails, takes too long, or the watch returns an error.
     pub(crate) fn run(&self, watch: Watch<'_>) -> anyhow::Result<String> {
         let [report, complaints] = ["fio.json", "fio.err"].map(|name| self.directory.join(name));
         let _ = fs::remove_file(&report);
@@ -113,7 +113,7 @@ fn with_setpriv(program: &str) -> Command {
     command
 }
 
-/// fio ends well, too, where there was no room for its report.
+/// Refuses an incomplete report: fio also ends with success if there was no space for the report.
 fn check_whole(report: &str, directory: &Path) -> anyhow::Result<()> {
     if report.trim_end().ends_with('}') {
         return Ok(());
@@ -173,7 +173,7 @@ fn jobs_of(fio: u32) -> Vec<Pid> {
     children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)).collect()
 }
 
-/// A child that does not outlive its owner.
+/// A child that is killed when its owner drops it.
 struct Guard(Child);
 
 impl Drop for Guard {
@@ -187,7 +187,7 @@ impl Drop for Guard {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        // Where devices are slow the processes of its jobs would go on without it.
+        // While a device is slow, the processes of fio's jobs would outlive fio.
         let jobs = jobs_of(self.0.id());
         let _ = self.0.kill();
         let _ = self.0.wait();

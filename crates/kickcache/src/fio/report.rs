@@ -13,7 +13,7 @@ use crate::fio::log;
 /// The jobs of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct FioRun {
-    /// In fio's order.
+    /// The jobs in fio's order.
     pub(crate) jobs: Vec<JobResult>,
     /// How long the longest job was measured.
     pub(crate) took: Duration,

@@ -17,7 +17,7 @@ pub enum CommandLine {
 const HAND_ON: &str = "exec \"$@\"";
 
 impl CommandLine {
-    /// The process that runs it.
+    /// The process that runs the command.
     pub(crate) fn process(&self) -> Command {
         let mut command = Command::new("/bin/sh");
         match self {

@@ -1,4 +1,4 @@
-//! Why there is no verdict, and how the process ends then.
+//! The reasons for a missing verdict, and the exit code of each.
 
 use std::fmt;
 
@@ -12,22 +12,22 @@ pub const STOP: u8 = 128;
 /// Why a run gave no number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunFailure {
-    /// It could not be started.
+    /// The command could not be started.
     Start(String),
-    /// It died by a signal.
+    /// A signal ended the command.
     Signal {
-        /// Its number.
+        /// The number of the signal.
         signal: u8,
         /// The error message, if there is one.
         what: String,
     },
-    /// It ended with an error, or gave no number that can be compared.
+    /// The command ended with an error, or gave no number that can be compared.
     Failed(String),
     /// This program was interrupted by this signal.
     Interrupted(u8),
 }
 
-/// Why there is no verdict.
+/// The reason for the missing verdict.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
@@ -36,7 +36,7 @@ pub enum NoVerdict {
     Stop {
         /// The exit code, 128 or more.
         code: u8,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

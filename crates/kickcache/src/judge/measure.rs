@@ -9,13 +9,13 @@ use crate::judge::side::Side;
 /// Values of each command, in the order of the rounds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct CommandSamples {
-    /// Of the command that is to be stored.
+    /// Values of the command that is to be stored.
     pub good: Vec<f64>,
     /// Values of the control, if there is one.
     pub control: Vec<f64>,
 }
 
-/// Which commands are measured.
+/// The commands that are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sides {
     /// The command alone.

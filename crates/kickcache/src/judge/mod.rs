@@ -4,7 +4,7 @@
 //! evidence suffices for a verdict. Modules:
 //! * the sequential test and its error bound are [`kickcache_model::statistics::sequential`];
 //! * [`metric`]: the number that a run gives;
-//! * the others run commands and report the results.
+//! * the other modules run commands and report the results.
 //!
 //! Invariants: a failure on the known-good side ends a bisection, because it does not depend on the commit;
 //! after a failure on the new side, the commit cannot be judged. All codes below 128 mean good, bad, or

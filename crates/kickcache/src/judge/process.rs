@@ -22,7 +22,7 @@ use crate::judge::failure::RunFailure;
 
 /// How long a command may take to end after SIGTERM.
 const END_MAX: Duration = Duration::from_secs(5);
-/// The same once this program is interrupted.
+/// As [`END_MAX`], once this program is interrupted.
 const INTERRUPTED_END_MAX: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// The interval of checks whether a command runs for too long, or prints too much.
@@ -35,9 +35,9 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 /// A run that ended well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Its standard output.
+    /// The standard output of the command.
     pub output: String,
-    /// From its start to its end.
+    /// Time from the start of the command to its end.
     pub wall: Duration,
     /// Time of processors, of the command and of all descendants that were waited for.
     pub cpu: Duration,
@@ -150,8 +150,8 @@ fn cpu_of_children() -> Duration {
         .map_or(Duration::ZERO, |usage| micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// Distinguishes failures. A shell reports by 126 or 127 that its child cannot be started, and by 128 and
-/// more that it died.
+/// Distinguishes failures. A shell reports by 126 or 127 that its child cannot be started, and by 129 to 192
+/// that its child died by a signal.
 fn check(status: ExitStatus, complaint: &str) -> Result<(), RunFailure> {
     let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
     let died =

@@ -11,7 +11,7 @@ use crate::notice::notice;
 /// The time between two updates of the clock on a terminal.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The progress; the bar is removed when it is dropped.
+/// The progress of the rounds; its bar is removed when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -30,7 +30,7 @@ impl Progress {
         Progress { bar: std::io::stderr().is_terminal().then(make) }
     }
 
-    /// A round ended.
+    /// Shows a round that has ended.
     pub fn say(&self, round: usize, text: String) {
         match &self.bar {
             Some(bar) => {

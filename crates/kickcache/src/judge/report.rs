@@ -25,14 +25,14 @@ pub struct Names {
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     version: u32,
-    /// `None` if there is no verdict.
+    /// The verdict; `None` if there is none.
     verdict: Option<Verdict>,
     exit_code: u8,
     sentence: String,
     metric: String,
     worse: MetricDirection,
     worse_than: f64,
-    /// New to good, in the middle of the rounds; with a stored result it is to that one.
+    /// The median ratio of the new command to the known-good one, or to the stored result.
     ratio: Option<f64>,
     /// Lower end of the ratio, with 99 % confidence; `None` if it is unknown.
     ratio_low: Option<f64>,
@@ -134,7 +134,7 @@ impl Report {
         self.exit_code
     }
 
-    /// The result.
+    /// The result as a sentence.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }

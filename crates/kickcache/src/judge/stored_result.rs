@@ -48,10 +48,10 @@ impl StoredResult {
         StoredResult { version, kickcache, metric: metric.to_string(), worse, good, control }
     }
 
-    /// Reads one.
+    /// Reads a stored result.
     ///
     /// # Errors
-    /// If the file cannot be read, is no such file, or is of something else.
+    /// If the file cannot be read, is no stored result, or has another metric.
     pub fn read(path: &Path, metric: &Metric, worse: MetricDirection) -> Result<StoredResult, NoVerdict> {
         let fault = |what: String| {
             NoVerdict::stop(format!("the stored result {} cannot be read: {what}", path.display()))
@@ -85,7 +85,7 @@ impl StoredResult {
         Ok(())
     }
 
-    /// Writes it.
+    /// Writes the result to a file.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -120,7 +120,7 @@ impl StoredResult {
         pairs.map(|(control, good)| self.worse.loss(*control, *good)).collect()
     }
 
-    /// Says whether a quarter of the margin can be seen with it.
+    /// Checks that a difference of a quarter of the margin can be detected with the stored result.
     ///
     /// # Errors
     /// If it is too noisy, or of too few runs.

@@ -68,7 +68,7 @@ fn volumes_that_share_an_address_each_have_it() {
     daemon.stop();
 }
 
-/// From another folder than the daemon's.
+/// The clients run in another folder than the daemon.
 #[test]
 fn clients_accept_printed_uris_with_any_characters() {
     need_tools!("nbdinfo");

@@ -140,7 +140,7 @@ fn a_cache_device_that_is_gone_again_leaves_its_trace() {
     }
 }
 
-/// Clean blocks of ones from 0 on, and dirty blocks of ones at 1 MiB; since then all blocks were written with twos.
+/// 16 clean blocks of ones, and 4 dirty blocks of ones behind them; since then all blocks were written with twos.
 fn overtaken(scratch: &Scratch) -> (Spec, Spec) {
     let one = spec(scratch, "write-back");
     fill(one.start(), 1);
@@ -254,7 +254,7 @@ fn a_neighbour_of_older_blocks_is_served() {
     assert!(!socket("one").exists());
     assert_eq!(Client::connect(&socket("two"), "two").unwrap().read(MIB, 65536), [5; 65536]);
     daemon.stop();
-    // The same if no record exists.
+    // The refusal is the same if the record of the origin is damaged.
     fs::write(note("origin-one"), "").unwrap();
     let daemon = start(&[socket("two")]);
     assert!(daemon.log().contains("volume one is not served: it is unknown"), "{}", daemon.log());

@@ -18,7 +18,7 @@ fn contrib(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name)
 }
 
-/// The wrapper; it finds the program that was just built.
+/// The wrapper, which finds the program that was just built.
 fn wrapper(scratch: &Scratch, arguments: Vec<OsString>) -> Command {
     let program = contrib("kickcache-vhost-user-blk");
     let mut command = guarded(program.to_str().unwrap(), arguments);
@@ -91,7 +91,7 @@ fn a_guest_may_connect_to_a_socket_of_systemd() {
     let mut arguments: Vec<OsString> = vec!["-l".into(), socket.clone().into()];
     arguments.extend(["-E", "KICKCACHE_STATE", "--fdname=vhost-user", KICKCACHE].map(Into::into));
     arguments.extend(spec.arguments());
-    // It starts the daemon when a client connects.
+    // systemd-socket-activate starts the daemon when a client connects.
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec, &[]);
     works(&mut Guest::connect(&socket, 1, 0));
     daemon.stop();

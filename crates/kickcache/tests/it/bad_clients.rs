@@ -266,7 +266,7 @@ fn requests_that_make_no_sense_get_an_error_each() {
 fn writes_that_are_too_long_do_not_lose_step() {
     need_kickcache!();
     let mut witness = Witness::new();
-    // A little too long is drained or the connection ends; far too long ends it.
+    // The payload of a request that is a little too long is drained, or the connection ends; a far longer request ends it.
     for (what, length, sent) in [("33 MiB", 33_u32 << 20, 33_usize << 20), ("4 GiB", u32::MAX, 1 << 20)] {
         let mut bad = witness.daemon.connect();
         let request = Request { command: WRITE, flags: 0, offset: 0, length };

@@ -198,7 +198,7 @@ fn one_file_cannot_be_cache_and_origin() {
         let what = format!("{} as cache and origin", cache.display());
         unchanged(&what, &[origin], || refused(&what, &spec.arguments()));
     }
-    // The same with a file that is a cache.
+    // The same input with a file that is a cache.
     let place = Place::used();
     let mut spec = place.spec.clone();
     spec.origin = place.scratch.path("link to the cache");

@@ -28,7 +28,7 @@ fn one_is_left(pair: &Pair, words: &[&str]) {
     one_is_left_until(pair, words, || ());
 }
 
-/// The same; the daemon stops after `mended`.
+/// As `one_is_left`; the daemon stops after `mended`.
 fn one_is_left_until(pair: &Pair, words: &[&str], mended: impl FnOnce()) {
     let daemon = pair.start(&[], &["two"]);
     let mut client = pair.client("two");

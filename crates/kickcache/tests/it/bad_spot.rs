@@ -1,4 +1,4 @@
-//! A dirty block that the cache device cannot read costs that block, and no request waits for it: the real daemon.
+//! If the cache device cannot read a dirty block, only this block is affected, and no request waits: with the real daemon.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,7 +19,7 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const ORIGIN_BYTES: u64 = 64 * MIB;
-/// Dirty blocks, over most of the cache, and the unreadable one.
+/// Dirty blocks, in about half of the cache, and the unreadable one.
 const DIRTY: u64 = 4_000;
 const BAD: u64 = 2_000;
 
@@ -42,7 +42,7 @@ fn write(client: &mut Client, block: u64, version: u64) {
     assert_eq!(client.call(request, &content(block, version)).unwrap().errno, 0, "block {block}");
 }
 
-/// Dirty blocks, over most of the cache; the origin takes no writes.
+/// Dirty blocks, in about half of the cache; the origin takes no writes.
 fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     let mut spec = disks.spec(scratch, "write-back");
     spec.cache_size = "32M";
@@ -106,7 +106,7 @@ fn an_unreadable_dirty_block_is_lost_alone_and_named() {
     assert!(errors < 20, "{errors} reads of one bad block");
     assert_eq!(read(&mut client, BAD), Err(EIO));
     check_others(&mut client);
-    // The log reports it once a second; blocks that heal before that are not reported.
+    // The log reports an unreadable block once a second; blocks that heal before that are not reported.
     let start = Instant::now();
     while !daemon.log().contains("1 dirty block of v is lost") {
         assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());

@@ -57,7 +57,7 @@ impl Place {
         fs::read(&self.spec.origin).unwrap()[..DATA.len()] == DATA
     }
 
-    /// The cache device names another origin.
+    /// Makes the cache device name another origin.
     fn rename(&self, identity: &str) {
         let bytes = fs::read(&self.spec.cache).unwrap();
         let copies = SUPERBLOCK_OFFSETS.map(|at| &bytes[usize::try_from(at).unwrap()..][..16384]);

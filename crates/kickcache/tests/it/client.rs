@@ -77,7 +77,7 @@ impl Client {
         Ok(Client { stream, size, flags, handle: 0, reads: HashMap::new() })
     }
 
-    /// Sends a request without waiting and gives its handle.
+    /// Sends a request without waiting, and returns its handle.
     pub(crate) fn send(&mut self, request: Request, payload: &[u8]) -> io::Result<u64> {
         self.handle += 1;
         let mut bytes = request.encode(self.handle);

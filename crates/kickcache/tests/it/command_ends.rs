@@ -21,7 +21,7 @@ use crate::nbd_server::Server;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// None of the commands would end within days.
+/// How long a command may take to end after its event; without one it would run for days.
 const LIMIT: Duration = Duration::from_secs(120);
 const INTERRUPTED: i32 = 130;
 
@@ -38,7 +38,7 @@ const ENDS: [End; 4] = [End::Signal(Signal::TERM), End::Signal(Signal::HUP), End
 /// The sign that a command runs.
 #[derive(Clone, Copy)]
 enum Sign<'a> {
-    /// It prints this on a terminal. To a pipe, the text may be written only at the end.
+    /// The command prints this text on a terminal. To a pipe, the text may be written only at the end.
     Text(&'a str),
     /// A file exists.
     File(&'a Path),
@@ -53,7 +53,7 @@ struct Running {
 }
 
 impl Running {
-    /// Starts a command on a terminal, which is not its controlling terminal: it gets no signal if that is closed.
+    /// Starts a command on a terminal that is not its controlling terminal, so that closing it sends no signal.
     fn on_terminal(arguments: &[String], scratch: &Scratch) -> Running {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
@@ -130,7 +130,7 @@ impl Running {
     }
 }
 
-/// Starts a command and ends it. It neither succeeds nor fails: it is interrupted.
+/// Starts a command, ends it, and checks that it was interrupted: it neither succeeds nor fails.
 fn interrupt(arguments: &[String], scratch: &Scratch, sign: Sign<'_>, end: End) {
     let mut running = match end {
         End::Pipe => Running::in_pipe(arguments, scratch),
@@ -198,7 +198,7 @@ fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     tcflow(&terminal, Action::OOff).unwrap();
-    // Its writes block, also those that do not change the terminal.
+    // Writes of `top` block, also those that do not change the terminal.
     assert_eq!(running.end(End::Signal(Signal::TERM)).code(), Some(INTERRUPTED));
 }
 
@@ -292,7 +292,7 @@ fn a_judgement_and_its_command_end_with_the_reader() {
     let begun = |end| scratch.path(&format!("begun-{end:?}"));
     for end in ENDS {
         let begun: PathBuf = begun(end);
-        // Deaf to SIGTERM.
+        // The judged command ignores SIGTERM.
         let command = format!("trap '' TERM; touch '{}'; sleep 86400 & wait; wait", begun.display());
         let arguments =
             words(&["judge", "--metric", "time", "--against", &command, "--", "sh", "-c", &command]);

@@ -39,7 +39,7 @@ fn kill(daemon: Daemon) {
     tools::run("flock", ["-w", "20", text(&cache), "true"]);
 }
 
-/// Killed just after a write: its blocks are marked dirty.
+/// Kills a daemon just after a write, so that the written blocks are marked dirty.
 fn killed(spec: &Spec, byte: u8) {
     kill(write(spec, byte));
     let said = tools::run(KICKCACHE, ["inspect", text(&spec.cache)]);
@@ -104,7 +104,7 @@ fn a_volume_that_was_in_write_back_may_be_needed() {
     assert!(said.contains("dirty blocks") && said.contains("--accept-older"), "{said}");
 }
 
-/// The same records, and a later life elsewhere that they do not include.
+/// The device was served later with another state directory, so that the records here lack its dirty blocks.
 #[test]
 fn blocks_written_elsewhere_may_be_needed() {
     need_kickcache!();
@@ -149,14 +149,14 @@ fn an_origin_that_failed_may_lack_something() {
         client.write(2 * MIB, &[2; 4096]);
         client.flush();
         drop(client);
-        // In the end all data is present.
+        // After a drain, the record says that the origin is complete.
         daemon.drain();
         daemon.stop();
         assert_eq!(origin_note()["may_be_dirty"], false);
     }
 }
 
-/// After any number of kills, and with any blocks marked dirty.
+/// After each kill in write-through, the record says that the origin is complete, although blocks are marked dirty.
 #[test]
 fn kills_in_write_through_leave_complete_origins() {
     need_kickcache!();

@@ -31,7 +31,7 @@ fn run(command: &str) {
     assert!(output.status.success(), "{command}: {output:?}");
 }
 
-/// Runs the commands of a condition, which ends then.
+/// Runs the commands that a condition suggests, and checks that the condition ends.
 fn end(daemon: &Daemon, kind: &str) {
     commands(daemon, kind).iter().for_each(|command| run(command));
     assert_eq!(condition(daemon, kind), None);

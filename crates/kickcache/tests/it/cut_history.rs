@@ -75,7 +75,7 @@ impl History {
 /// Rounds of writes of cells, mostly hot ones, several in flight, with flushes and reads between the rounds.
 pub(crate) struct Load {
     pub(crate) seed: u64,
-    /// Of the volume.
+    /// Bytes of the volume.
     pub(crate) bytes: u64,
 }
 

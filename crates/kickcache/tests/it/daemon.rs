@@ -162,7 +162,7 @@ fn starts_printed(spec: &Spec) -> usize {
     log.lines().filter(|line| line.starts_with("control socket: ")).count()
 }
 
-/// A running daemon. Dropping it kills it.
+/// A running daemon, which is killed when this is dropped.
 pub(crate) struct Daemon {
     child: Child,
     pub(crate) spec: Spec,
@@ -190,7 +190,7 @@ impl Daemon {
         }
     }
 
-    /// The same with the command's own standard output and error.
+    /// Starts a daemon with the command's own standard output and error.
     pub(crate) fn start_as_it_is(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
         for socket in sockets {

@@ -157,7 +157,7 @@ fn a_damaged_cache_device_record_counts_as_the_worst_case() {
     let daemon = one.start();
     assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
     daemon.stop();
-    // Written back as from a device out of service.
+    // With a damaged record, a drain needs the same flag as for a device out of service.
     fs::write(&path, "").unwrap();
     tools::run(KICKCACHE, ["drain", VOLUME, "--cache", cache, "--accept-older"]);
     assert_eq!(fs::read(&one.origin).unwrap()[..65536], [1; 65536]);

@@ -14,7 +14,7 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const BLOCKS: u64 = 64;
-/// Far apart, so that no miss reads ahead another block of the test.
+/// Bytes between two blocks of the test: so far that no miss reads ahead another block.
 const STRIDE: u64 = 128 << 10;
 const ORIGIN_BYTES: u64 = 16 * MIB;
 
@@ -25,7 +25,7 @@ struct Bench {
     _scratch: Scratch,
 }
 
-/// Skips the test if there is no FUSE.
+/// Skips the test if FUSE is not available.
 macro_rules! bench {
     ($mode:literal) => {{
         need_kickcache!();
@@ -90,7 +90,7 @@ fn clean_blocks(bench: &Bench) -> Client {
     client
 }
 
-/// The fault prevents writeback until the test has checked the blocks.
+/// Dirty blocks in the cache; a fault prevents writeback until the test has checked the blocks.
 fn dirty_blocks(bench: &Bench) -> Client {
     bench.disks.tell("fault origin write eio");
     let mut client = bench.daemon.connect();

@@ -100,7 +100,7 @@ impl Mirror {
         let client = Client::connect(socket, VOLUME).unwrap();
         assert_eq!(client.size, VOLUME_BYTES);
         let plain = File::options().read(true).write(true).open(plain).unwrap();
-        // Not on block boundaries: neighbours share a block.
+        // The parts do not end on block boundaries: neighbours share a block.
         let length = VOLUME_BYTES / CONNECTIONS / 512 * 512;
         Mirror { client, plain, rng: Rng::new(seed * 10 + number), start: number * length, length }
     }

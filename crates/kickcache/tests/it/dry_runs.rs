@@ -130,7 +130,7 @@ fn monitoring_without_root_reads_the_status_only() {
     let extra = ["--status-socket".into(), status.clone().into()].to_vec();
     let origin = scratch.sparse("origin", 16 * MIB);
     let daemon = Spec { extra, ..Spec::new(&scratch, &origin, "write-back", "16M") }.start();
-    // A folder of the test hides it from other users.
+    // By default, the test's folder hides the socket from other users.
     for path in [scratch.dir(), status.parent().unwrap(), &status] {
         chown(path, None, Some(GROUP)).unwrap();
     }

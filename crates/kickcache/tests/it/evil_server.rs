@@ -16,7 +16,7 @@ use crate::scratch::Scratch;
 pub(crate) const POISON: u64 = 8 << 20;
 /// A start reads at this byte to check the origin, if the block is cached.
 pub(crate) const SAMPLED: u64 = 256 << 10;
-/// How long it lives after such a read: other requests are answered meanwhile.
+/// How long the server lives after a read of [`POISON`]: other requests are answered meanwhile.
 const DIES_AFTER: Duration = Duration::from_millis(50);
 
 const OPTION_GO: u32 = 7;
@@ -29,7 +29,7 @@ const DISCONNECT: u16 = 2;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
 
-/// It serves zeroes on one connection, and drops writes.
+/// A server that serves zeroes on one connection, and drops writes.
 pub(crate) struct EvilServer {
     shared: Arc<Shared>,
     socket: PathBuf,
@@ -40,7 +40,7 @@ struct Shared {
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
     is_mute: AtomicBool,
-    /// The barrier at which it waits for other servers before it answers a read of [`SAMPLED`].
+    /// The barrier at which the server waits for other servers before it answers a read of [`SAMPLED`].
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -77,7 +77,7 @@ impl EvilServer {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// From here on it accepts connections and does not respond.
+    /// From now on the server accepts connections and does not respond.
     pub(crate) fn hang(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
     }

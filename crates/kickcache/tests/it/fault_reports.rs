@@ -184,7 +184,7 @@ fn a_start_names_the_awaited_device_and_gives_up() {
 /// Writes until the cache device, whose log fails writes, is out of service.
 fn wear_out(daemon: &Daemon, disks: &FaultyDisks) {
     let mut client = daemon.connect();
-    // Behind the superblocks and the service marks.
+    // The extent of the fault begins behind the superblocks and the service marks.
     disks.tell("fault cache write eio 1400000+9000000");
     for round in 0..2_000 {
         call(&mut client, WRITE, 64 + round % 2_048);

@@ -57,9 +57,9 @@ pub(crate) type NewDisk = (&'static str, u64);
 /// The part of the unflushed requests that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// The whole.
+    /// All unflushed writes are lost.
     All,
-    /// Some requests, and parts of others, by a seed.
+    /// Some unflushed writes, and parts of others, are lost, as a seed decides.
     Seed(u64),
 }
 

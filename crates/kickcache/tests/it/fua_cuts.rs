@@ -26,7 +26,7 @@ const COMMANDS: [Durable; 4] = [
     Durable { name: "trim", command: TRIM, flags: FUA },
 ];
 
-/// Its effect, and where in the log of the disks it was acknowledged.
+/// The effect of a command, and the position in the log of the disks at which it was acknowledged.
 struct Acknowledged {
     name: &'static str,
     offset: u64,
@@ -44,7 +44,7 @@ fn run(client: &mut Client, disks: &FaultyDisks, index: usize) -> Acknowledged {
     let payload = if command == WRITE { &data[..] } else { &[] };
     let reply = client.call(Request { command, flags, offset, length: CELL }, payload).unwrap();
     assert_eq!(reply.errno, 0, "{name}");
-    // Before anything else: later commands flush.
+    // The position is read first, because later commands flush.
     let position = disks.position();
     Acknowledged { name, offset, content: client.read(offset, CELL), position }
 }

@@ -7,7 +7,7 @@ use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
 const BLOCKS: u64 = 32;
-/// Far apart, so that no miss reads ahead another block of the test.
+/// Bytes between two blocks of the test: so far that no miss reads ahead another block.
 const STRIDE: u64 = 128 << 10;
 
 fn start(scratch: &Scratch, mode: &'static str) -> Daemon {

@@ -38,7 +38,7 @@ fn refusal(command: Child) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// The same for a command that ends before the operation does.
+/// The standard error of a command that ends before its operation does.
 fn still_running(command: Child) -> String {
     let output = command.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(10), "{output:?}");
@@ -130,7 +130,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     pair.client("two").write(0, &[2; 4096]);
     let _client = owe_a_read(pair, disks);
     daemon.signal(Signal::TERM);
-    // Too early: the cost of a second SIGTERM is not reported yet.
+    // Without effect: the log has not yet reported what a second SIGTERM does.
     daemon.signal(Signal::TERM);
     let path = fs::canonicalize(pair.origin("one")).unwrap();
     let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "SIGTERM now ends it"];
@@ -275,7 +275,7 @@ impl SlowState {
     }
 }
 
-/// Thaws it when dropped.
+/// Thaws the slow device when dropped.
 struct Thaw<'a>(&'a SlowState);
 
 impl Drop for Thaw<'_> {

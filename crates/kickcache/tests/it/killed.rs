@@ -12,7 +12,7 @@ pub(crate) fn rounds() -> u64 {
     std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4)
 }
 
-/// Ledgers of as many writers, which share a volume of this many bytes.
+/// Ledgers of `writers` writers, which share a volume of `volume_bytes` bytes.
 pub(crate) fn ledgers(writers: u64, volume_bytes: u64, cell_bytes: usize) -> Vec<Ledger> {
     let cells = volume_bytes / cell_bytes as u64 / writers;
     (0..writers).map(|writer| Ledger::new(writer * cells..(writer + 1) * cells, cell_bytes)).collect()

@@ -261,14 +261,14 @@ fn the_device_in_use_is_found_from_a_replaced_one() {
         daemon.wait_for_log(&[&format!("name {} in the configuration", with.display())]);
         assert_eq!(daemon.connect().read(0, 4096), [2; BLOCK]);
         let spec = daemon.kill();
-        // Without it, no flag makes the first one usable.
+        // Without the device in use, no flag makes the first one usable.
         std::fs::rename(&with, scratch.path("away")).unwrap();
         let said = refused("a replaced device", &spec.arguments());
         assert!(said.contains(without) && !said.contains("--new-cache"), "{said}");
     }
 }
 
-/// The start after its last one is counted from there.
+/// The start after a take-in continues the number of starts that the take-in recorded.
 #[test]
 fn a_device_taken_in_counts_its_first_start() {
     need_kickcache!();

@@ -71,7 +71,7 @@ fn requests_of_disconnected_clients_do_not_block_others() {
     let read = |number: u64| Request { command: READ, flags: 0, offset: number << 20, length: 1 << 20 };
     for _ in 0..2 {
         let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
-        // As many as one may have in flight, and more, so that it is not read from any more.
+        // As many reads as a client may have in flight, and more, so that the daemon stops reading from its socket.
         (0..60).for_each(|number| _ = client.send(read(number), &[]).unwrap());
         while daemon.volume_count("held_requests") < 31 {}
     }

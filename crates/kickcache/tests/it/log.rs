@@ -40,7 +40,7 @@ fn a_log_of_json_has_an_event_in_each_line() {
     for line in &lines {
         assert!(["time", "level", "event", "message"].iter().all(|key| line[key].is_string()), "{line}");
     }
-    for (event, level) in [("started", "info"), ("guest_thrown_out", "warn"), ("stopped", "info")] {
+    for (event, level) in [("started", "info"), ("guest_connection_closed", "warn"), ("stopped", "info")] {
         assert!(lines.iter().any(|line| line["event"] == event && line["level"] == level), "{event}: {log}");
     }
     // The start prints all addresses as text.

@@ -234,7 +234,7 @@ fn a_removal_writes_back_and_leaves_no_stale_blocks() {
         reloadable.connect("two").read(0, 16384),
         [[9; 4096], [5; 4096], [5; 4096], [9; 4096]].concat()
     );
-    // Its number is reused for another volume, which has its own blocks, also after a kill.
+    // The number of `two` is reused for another volume, which has its own blocks, also after a kill.
     wait_for_no_client(&daemon, "two");
     daemon.control(&["remove", "two"]);
     done(&daemon, &add(&reloadable, "three", &["--mode", "write-back"]));
@@ -433,7 +433,7 @@ fn a_volume_is_removed_with_its_lost_origins_requests() {
     daemon.stop();
 }
 
-/// At a random moment while one volume is added and removed and another volume is written to.
+/// The kill is at a random moment while one volume is added and removed and another volume is written to.
 #[test]
 fn a_kill_during_membership_changes_is_lossless() {
     need_kickcache!();

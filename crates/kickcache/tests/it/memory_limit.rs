@@ -29,7 +29,7 @@ impl Group {
         let path = PathBuf::from(format!("/sys/fs/cgroup/memory/kickcache-it-{}", std::process::id()));
         let made = fs::create_dir(&path).and_then(|()| {
             fs::write(path.join("memory.limit_in_bytes"), GROUP_LIMIT.to_string())?;
-            // Without swap.
+            // The group must not use swap either.
             let _ = fs::write(path.join("memory.memsw.limit_in_bytes"), GROUP_LIMIT.to_string());
             Ok(())
         });
@@ -130,7 +130,7 @@ fn many_greedy_clients_stay_within_the_memory_limit() {
     let mut daemon = start(&scratch, group.as_ref());
     let mut other = connect(&scratch, "other");
     for (command, sent) in [(READ, 0), (WRITE, 200 << 10)] {
-        // Client 128 of the address.
+        // The last client that the address accepts.
         let mut known = connect(&scratch, "greedy");
         let mut clients = greedy_but_one(&scratch, command, sent);
         while memory(&daemon)["waiting_requests"].as_u64().unwrap() < 100 {

@@ -48,7 +48,7 @@ impl Patient {
             }
             thread::sleep(Duration::from_millis(50));
         }
-        // Its export corrupts data if the loop device bypasses the page cache (QEMU 7.2).
+        // The export of qemu-storage-daemon corrupts data if the loop device bypasses the page cache (QEMU 7.2).
         patient.device = Some(attach_loop(&patient.file, "off")?);
         Ok(patient)
     }

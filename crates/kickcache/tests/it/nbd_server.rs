@@ -51,7 +51,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Stops it, and waits until it has stopped: its threads may continue for a moment.
+    /// Stops the server, and waits until it has stopped: its threads may continue for a moment.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();

@@ -86,7 +86,7 @@ fn noted() -> u64 {
     record["starts"].as_u64().unwrap()
 }
 
-/// Commands that only read the device report it.
+/// Commands that only read the device report that it is an older copy.
 fn is_told(cache: &Path, (found, noted): (u64, u64)) {
     let run = |arguments: &[&str]| {
         let output = tools::output(KICKCACHE, [arguments, &[text(cache)]].concat());
@@ -185,7 +185,7 @@ fn formatting_an_older_copy_leaves_the_newer_one_noted() {
 }
 
 /// The number on the device is raised first: so a crash before the record, a lost record, or a failed start causes no
-/// refusal. Programs without the number cause none either.
+/// refusal. A device that a program without the number has written is accepted too.
 #[test]
 fn a_device_with_a_higher_number_or_none_is_taken() {
     need_kickcache!();
@@ -205,7 +205,7 @@ fn a_device_with_a_higher_number_or_none_is_taken() {
     reads(&spec, 1);
     let last = noted();
     assert_eq!(starts(&spec.cache), [last; 2]);
-    // The superblock as an earlier program leaves it when it changes it: earlier copies are even older.
+    // An earlier program leaves no number of starts in a superblock that it changes: earlier copies are even older.
     let copy = scratch.path("copy");
     fs::copy(&spec.cache, &copy).unwrap();
     set_starts(&spec.cache, 0);

@@ -19,7 +19,7 @@ fn dirty_elsewhere(scratch: &Scratch, pair: &Pair) -> PathBuf {
     other
 }
 
-/// `one` is not served, for a reason that names these; `two` is.
+/// Checks that `one` is not served, for a reason with the words `named`, and that `two` is served.
 fn one_is_left(pair: &Pair, flags: &[&str], named: &[&str]) {
     let daemon = pair.start(flags, &["two"]);
     let mut client = pair.client("two");
@@ -89,7 +89,7 @@ fn it_is_left_without_a_cache_device_too() {
     let other = other.to_str().unwrap();
     let named = [&format!("kickcache drain v --cache {other}"), "--lose-dirty"];
     one_is_left(&pair, &["--without-cache"], &named);
-    // The same with a cache device out of service.
+    // The same check with a cache device out of service.
     let file = File::options().write(true).open(&pair.spec.cache).unwrap();
     file.write_all_at(&[0x5a; 100], 16_384 + 20).unwrap();
     one_is_left(&pair, &[], &named);

@@ -92,7 +92,7 @@ fn the_daemon_has_no_rights_and_serves_the_named_devices() {
     );
     assert_eq!((of_daemon("CapPrm"), of_daemon("NoNewPrivs")), (format!("{:016x}", 0), "1".into()));
     let monitor = monitor_of(&daemon);
-    // CAP_DAC_OVERRIDE.
+    // Bit 1 is CAP_DAC_OVERRIDE.
     assert_eq!(status(monitor, "CapPrm").unwrap(), format!("{:016x}", 2));
     let data = vec![7; 4096];
     daemon.connect().write(4096, &data);
@@ -174,7 +174,7 @@ fn a_cache_device_that_goes_out_of_service_is_noted() {
         Ok(mounted) => mounted,
         Err(why) => skip!("{why}"),
     };
-    // By default every user may write there.
+    // By default every user may write to a folder for temporary files.
     fs::set_permissions(place.devices.path("mount"), fs::Permissions::from_mode(0o755)).unwrap();
     place.spec.cache = thin_cache(&place.devices, &mounted);
     place.spec.extra.extend(["--admission", "always"].map(Into::into));

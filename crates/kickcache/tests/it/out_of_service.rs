@@ -140,7 +140,7 @@ fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
     }
     // In modes that do not write to the cache device, fills do.
     for read in 0..4 * units {
-        // Not in order: a long stream is not cached.
+        // The reads are not in order, because a long stream is not cached.
         client.read(read * 389 % units * UNIT, u32::try_from(UNIT).unwrap());
         if read % 50 == 0 && is_out(daemon) {
             break;
@@ -252,7 +252,7 @@ fn a_device_without_a_mark_is_identified_by_its_record() {
     let daemon = spec.start();
     let mut client = daemon.connect();
     client.write(0, &[1; 4096]);
-    // Without it, the block may still be on record as dirty when the device fails.
+    // Without the drain, the block may still be on record as dirty when the device fails.
     daemon.drain();
     disks.tell("fault cache write eio");
     (1..64).for_each(|block| client.write(block * 131_072, &[1; 4096]));

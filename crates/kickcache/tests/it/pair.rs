@@ -10,10 +10,10 @@ use crate::scratch::{MIB, Scratch};
 
 pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 
-/// Their configuration file, with its folder.
+/// The configuration file of two volumes, with its folder.
 pub(crate) struct Pair {
     dir: PathBuf,
-    /// The cache device in the file, and the control socket. Its origin is that of `one`.
+    /// The cache device in the file, the control socket, and the origin of `one`.
     pub(crate) spec: Spec,
 }
 

@@ -45,7 +45,7 @@ impl Recorder {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Ends it as Ctrl-C does.
+    /// Ends the recorder as Ctrl-C does.
     fn stop(self) -> Value {
         self.signal(Signal::INT);
         self.wait()
@@ -160,7 +160,7 @@ fn every_request_is_recorded_with_fua_and_no_promotion() {
     client.zero(131_072, 4096, 0);
     client.promote(0, 4096);
     recorder.stop();
-    // Later requests are not in it.
+    // Later requests are not in the recording.
     client.read(0, 4096);
     let said = convert(&scratch.path("r.kct"), &scratch.path("r.csv"), "--to csv");
     assert!(said.contains("6 records of kickcache as csv"), "{said}");

@@ -50,7 +50,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
                 thread::sleep(Duration::from_millis(5));
             }
         });
-        // A client of these tests waits for half a minute.
+        // The client of this test waits for up to half a minute.
         assert_eq!(victim.join().unwrap(), EIO);
         stop.store(true, Ordering::Relaxed);
     });
@@ -190,7 +190,7 @@ fn a_signal_ends_a_start_that_waits_for_a_server() {
             thread::sleep(Duration::from_millis(10));
         }
         daemon.signal(signal);
-        // A start waits for a server for two minutes, and this for one.
+        // A start waits two minutes for a server; without the signal, this wait of one minute would fail.
         let status = daemon.wait();
         daemon.check_end(status);
         assert!(!spec.cache.exists() && !spec.control().exists(), "it leaves something behind");
@@ -207,7 +207,7 @@ fn a_signal_ends_an_offline_drain_during_its_connect() {
     let spec = daemon.kill();
     server.hang();
     let before = server.accepted();
-    // As shells start background processes.
+    // Shells start background processes with SIGINT ignored.
     let words = ["-c", "trap '' INT; exec \"$@\"", "sh", KICKCACHE, "drain", "--cache"].map(Into::into);
     let arguments = words.into_iter().chain([spec.cache.clone().into()]).collect();
     let mut child = guarded("sh", arguments).stderr(Stdio::null()).spawn().unwrap();

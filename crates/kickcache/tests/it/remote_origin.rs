@@ -105,7 +105,7 @@ fn outlive_servers(mode: &'static str) {
         worker.join().unwrap()
     });
     let count = |what: &str| daemon.log().lines().filter(|line| line.contains(what)).count() as u64;
-    // Five lines of a kind a minute.
+    // The log has at most five lines of a kind a minute.
     let told = (count("is lost"), count("is back after"));
     assert_eq!(told.0.min(5), rounds().min(5), "{}", daemon.log());
     assert_eq!(told.1.min(5), rounds().min(5), "{}", daemon.log());

@@ -102,7 +102,7 @@ fn dirty_blocks_of_a_removed_cache_file_are_written_back() {
     let daemon = spec.start();
     assert_eq!(daemon.connect().read(0, 4096), [7; BLOCK]);
     assert_eq!(condition(&daemon), None);
-    // Without dirty blocks no data are lost.
+    // If there are no dirty blocks, no data is lost.
     daemon.drain();
     fs::remove_file(&spec.cache).unwrap();
     assert!(condition(&daemon).is_some());

@@ -215,7 +215,7 @@ fn an_early_copy_of_the_replaced_device_is_refused() {
     daemon.stop();
 }
 
-/// As a link below /dev/disk/by-id.
+/// The new device is named by a link, as below /dev/disk/by-id.
 #[test]
 fn a_device_goes_by_the_name_that_it_was_given() {
     need_kickcache!();
@@ -243,7 +243,7 @@ fn begin(daemon: &Daemon, with: &Path) -> Child {
     replace.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Its exit code and its standard error.
+/// The exit code and the standard error of a command.
 fn end(replace: Child) -> (Option<i32>, String) {
     let output = replace.wait_with_output().unwrap();
     (output.status.code(), String::from_utf8(output.stderr).unwrap())

@@ -1,4 +1,4 @@
-//! The report in a real browser: no element is wider than the screen, the script runs, and it prints.
+//! The report in a real browser: no element is wider than the screen, the script runs, and the page can be printed.
 //!
 //! `KICKCACHE_REPORT_DIR` names a directory in which the page and its pictures are kept for inspection.
 

@@ -21,7 +21,7 @@ thread_local! {
     static STATE: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// The state directory of the programs of this test, never that of the system.
+/// The state directory of the programs of this test, never the system's state directory.
 pub(crate) fn state_dir() -> PathBuf {
     let named = STATE.with_borrow(Clone::clone);
     named.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"))

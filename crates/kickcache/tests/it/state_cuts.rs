@@ -36,7 +36,7 @@ const DISKS: [NewDisk; 5] = [
     ("next", CACHE_BYTES + 4 * MIB),
     ("state-disk", VOLUME_BYTES),
 ];
-/// Of superblocks, and of records: clients write between the steps of a change.
+/// Delays of superblock writes and of record flushes, so that clients write between the steps of a change.
 const DELAYS: [&str; 5] = [
     "fault state-disk flush delay=10",
     "fault cache write delay=10 0+4096",
@@ -49,14 +49,14 @@ const DELAYS: [&str; 5] = [
 struct Change {
     /// The mode of v before.
     mode: &'static str,
-    /// Before the first power cut.
+    /// The steps before the first power cut.
     prepare: fn(&Scene, &Daemon),
     run: fn(&Scene, &Daemon),
     /// The volumes afterwards.
     volumes: &'static [&'static str],
     /// Cache devices that the configuration may name after it.
     names: &'static [&'static str],
-    /// Records of the first cache device from before the change.
+    /// Whether the first cache device in its state before the change may still be served.
     older_copy: OlderCopy,
 }
 
@@ -136,7 +136,7 @@ impl Scene {
         let scratch = Scratch::new();
         let disks = FaultyDisks::start(&scratch, &DISKS)?;
         let state = StateDisk::make(disks.file("state-disk"), &scratch.path("mounted"))?;
-        // Smaller than its disk, so that it can grow.
+        // The cache device is smaller than its disk, so that it can grow.
         let (small, state_of_format) = (scratch.path("small"), scratch.path("state of the format"));
         let [file, folder] = [&small, &state_of_format].map(|path| path.to_str().unwrap());
         tools::run(KICKCACHE, ["format", file, "--size", "8M", "--state", folder]);
@@ -193,7 +193,7 @@ impl Scene {
     }
 }
 
-/// Ends the writing when it is dropped.
+/// Ends the writing thread when dropped.
 struct Stop<'a>(&'a AtomicBool);
 
 impl Drop for Stop<'_> {
@@ -210,7 +210,7 @@ fn wait_for_rounds(rounds: &AtomicU64, count: u64) {
     }
 }
 
-/// A power cut behind as many records.
+/// A power cut behind a number of records.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     until: u64,
@@ -218,7 +218,8 @@ struct Cut {
 }
 
 impl Recorded {
-    /// Power cuts from before the change until after it, those at its end at their worst.
+    /// Random power cuts from before the change until after it, and two that lose all unflushed writes: after the first
+    /// write of v, and at the end.
     fn cuts(&self) -> Vec<Cut> {
         let mut rng = Rng::new(self.to);
         let count = number_of_cuts().div_ceil(3);
@@ -273,7 +274,7 @@ impl Recorded {
             let state = self.replay(cut);
             let daemon = match self.start(change.volumes, first, &state) {
                 Ok(daemon) => daemon,
-                // It was not made ready yet.
+                // The other device was not yet prepared at the cut.
                 Err(log) if *first != "cache" && log.contains("serve the volume with that device") => {
                     continue;
                 }
@@ -299,7 +300,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// The cache device knows all volumes by name: else others get their numbers, and their blocks.
+    /// The cache device must record all volumes by name; otherwise other volumes would get their numbers, and their blocks.
     fn check_names_of_volumes(&self, change: &Change) {
         self.replay(Cut { until: self.to, loss: Loss::All });
         let named = change.names.last().unwrap();
@@ -314,7 +315,7 @@ impl Recorded {
 
     /// A daemon on other cache devices serves all data, or refuses and names a remedy.
     fn check_others(&self, change: &Change, cut: Cut, place: impl Fn()) -> Result<(), String> {
-        // Also each alone: a refusal of one is a refusal of all.
+        // Each volume is also started alone: a refusal of one volume refuses a start of all.
         let alone = change.volumes.chunks(1).filter(|_| change.volumes.len() > 1);
         for volumes in alone.chain([change.volumes]) {
             for name in change.names {
@@ -334,7 +335,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// New devices in the place of both cache devices.
+    /// Puts empty devices in the place of both cache devices.
     fn blank(&self) {
         for (name, size) in [DISKS[0], DISKS[3]] {
             File::create(self.scratch.path(name)).unwrap().set_len(size).unwrap();

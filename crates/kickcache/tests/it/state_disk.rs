@@ -35,7 +35,7 @@ impl StateDisk {
         }
     }
 
-    /// The state directory in it, which a daemon makes.
+    /// The state directory in the file system, which a daemon makes.
     pub(crate) fn folder(&self) -> PathBuf {
         self.at.join("state")
     }

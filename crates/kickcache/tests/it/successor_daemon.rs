@@ -36,7 +36,7 @@ fn a_drain_does_not_continue_with_the_next_daemon() {
         disks.tell("fault origin write eio");
         let command = begin(&spec, words);
         wait_for_drain(&daemon);
-        // It sees the next daemon, and not that there is none for a moment.
+        // The stopped command sees the next daemon, and not the moment without a daemon.
         kill_process(Pid::from_child(&command), Signal::STOP).unwrap();
         let spec = daemon.kill();
         disks.tell("clear");

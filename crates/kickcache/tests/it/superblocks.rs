@@ -20,7 +20,7 @@ fn names(device: &Value) -> Vec<&str> {
     device["volumes"].as_array().unwrap().iter().map(|volume| volume["name"].as_str().unwrap()).collect()
 }
 
-/// A power cut between the writes of both copies may take the second one only.
+/// If the second copy is not written, as in a power cut, the first one is already durable.
 #[test]
 fn one_copy_is_durable_before_the_other_is_written() {
     need_kickcache!();

@@ -59,7 +59,7 @@ fn an_origin_over_tls_survives_a_restart_of_its_server() {
     daemon.drain();
     check(&disk, 1);
     server.kill();
-    // It restarts with certificates of another authority, which the daemon reads when it connects.
+    // The server restarts with certificates of another authority, which the daemon reads when it connects.
     let next = Authority::new(&scratch, "next");
     let certificates = next.server("server", VALID, "localhost");
     next.install(&client);
@@ -95,7 +95,7 @@ fn an_origin_with_a_wrong_certificate_is_refused() {
         let server = start(&scratch, &disk, &office.server("server", VALID, "localhost"));
         expect(&uri(&server, &client, "&tls-hostname=store"), "its certificate is for another name");
         expect(&uri(&server, &others, ""), "its certificate is of no authority in ca-cert.pem");
-        // It closes the connection, and its alert may arrive too late.
+        // The server closes the connection, and its alert may arrive too late.
         let said = refusal(&uri(&server, &stranger, ""));
         assert!(
             ["TLS with the NBD server failed", "see the server's log"].iter().any(|part| said.contains(part)),

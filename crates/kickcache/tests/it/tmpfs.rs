@@ -38,12 +38,12 @@ impl Tmpfs {
         let _ = fs::write(self.ballast(), content);
     }
 
-    /// Frees it again.
+    /// Frees the occupied space again.
     pub(crate) fn clear(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
 
-    /// Makes it read-only for all users, or writable again.
+    /// Makes the file system read-only for all users, or writable again.
     pub(crate) fn remount(&self, how: &str) {
         let how = format!("remount,{how}");
         tools::run("mount", ["-o", &how, self.place.to_str().unwrap()]);

@@ -7,7 +7,7 @@ use std::process::{Command, Output, Stdio};
 
 use crate::scratch::state_dir;
 
-/// Longest that one tool may take, in seconds.
+/// The longest time of a tool, in seconds.
 const TOOL_SECONDS_MAX: &str = "120";
 
 /// Prints why a test cannot run here, and skips the test.
@@ -31,7 +31,7 @@ macro_rules! need_tools {
     };
 }
 
-/// Not by `eprintln!`, which the test harness hides for tests that pass.
+/// Prints that a test is skipped; not by `eprintln!`, which the test harness hides for tests that pass.
 pub(crate) fn say_skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");

@@ -188,7 +188,7 @@ fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     tools::run(KICKCACHE, ["format", text(&spec.cache), "--size", "8M", "--state", text(&state)]);
     let said = refused("another one in its place", &spec.arguments());
     assert!(!said.contains("kickcache drain") && said.contains("is another one"), "{said}");
-    // It is served at its new path.
+    // The moved cache is served at its new path.
     reads(&Spec { cache: moved.clone(), ..spec.clone() }, 1);
     fs::rename(&moved, scratch.path("away")).unwrap();
     let said = refused("another one in its place", &spec.arguments());
@@ -272,7 +272,7 @@ fn a_drain_without_records_overwrites_no_newer_data() {
             assert!(said.contains(part), "no `{part}`: {said}");
         }
     }
-    // Its host and the records are lost: then only the device names the origin.
+    // Without the host of the cache device and its records, only the device names the origin.
     let said = unchanged("an origin without a record", &[&one.origin, &one.cache], || {
         refused("an origin without a record", &drain(&["--accept-older"]))
     });

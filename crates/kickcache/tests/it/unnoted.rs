@@ -104,7 +104,7 @@ fn it_is_no_trouble_of_one_of_two_cache_devices() {
     }
 }
 
-/// Otherwise the volume would be removed from the cache device while its origin is still recorded as dirty.
+/// If the detach changed data, the volume would be removed from the cache device while its origin is still recorded as dirty.
 #[test]
 fn an_unrecordable_detach_changes_no_data() {
     need_kickcache!();

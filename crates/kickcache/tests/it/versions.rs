@@ -20,7 +20,7 @@ const VOLUME_BYTES: u64 = 64 * MIB;
 const TIME: Duration = Duration::from_millis(3000);
 /// The connections continue until there were this many writes.
 const WRITES_MIN: u64 = 1500;
-/// But not beyond this.
+/// The connections end after this time, even with fewer writes.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
 /// The load of the connections.

@@ -186,7 +186,7 @@ fn modes_change_while_writes_are_running() {
     check_file(&origin, &mut ledger, &spec);
 }
 
-/// The origin has all data, if it is served without the old cache device.
+/// Checks that the origin has all data if it is served without the old cache device.
 fn check_file(origin: &Path, ledger: &mut Ledger, spec: &Spec) {
     let cache = spec.cache.with_extension("new");
     // Blocks that were written through before the kill may be marked dirty again.
@@ -223,7 +223,7 @@ fn the_socket_may_come_from_systemd() {
     let spec = Spec::new(&scratch, &origin, "write-back", "16M");
     let mut arguments: Vec<OsString> =
         vec!["-l".into(), spec.socket().into(), "-E".into(), runtime_dir(&scratch)];
-    // It passes only the listed variables to the daemon.
+    // systemd-socket-activate passes only the listed variables to the daemon.
     arguments.extend(["-E".into(), "KICKCACHE_STATE".into(), KICKCACHE.into()]);
     arguments.extend(without_nbd(&spec));
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec.clone(), &[spec.socket()]);

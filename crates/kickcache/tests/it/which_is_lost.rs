@@ -79,7 +79,7 @@ fn dirty_blocks_are_lost_of_the_volume_that_is_named() {
     assert!(log.contains("volume two: --lose-dirty=two gives up"), "{log}");
     assert!(log.contains("volume one is not served") && log.contains("--lose-dirty=one"), "{log}");
     daemon.stop();
-    // They are still available.
+    // The dirty blocks are still available.
     tools::run(KICKCACHE, ["drain", "one", "--cache", devices[0].to_str().unwrap(), "--accept-older"]);
     assert!(fs::read(pair.origin("one")).unwrap()[1 << 20..][..65536] == [7; 65536]);
 }

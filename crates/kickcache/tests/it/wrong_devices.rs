@@ -178,7 +178,7 @@ fn loop_devices_that_exchange_names_are_refused() {
     need_kickcache!();
     let scratch = Scratch::new();
     let files = [scratch.random("a", SIZE, 1), scratch.random("b", SIZE, 2)];
-    // Not the numbers that `losetup -f` gives to other tests.
+    // Numbers that `losetup -f` does not give to other tests.
     let first = 250 + 2 * (std::process::id() % 64);
     let paths = [first, first + 1].map(|number| PathBuf::from(format!("/dev/loop{number}")));
     let attach = |order: [usize; 2]| -> Result<Vec<Loop>, String> {
@@ -235,7 +235,7 @@ fn clean_blocks_of_an_origin_that_was_changed_are_dropped() {
         let daemon = spec.start();
         assert!(daemon.log().contains("changed while it was not served"), "{end}: {}", daemon.log());
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
-        // Those blocks stay dropped.
+        // The dropped blocks stay dropped after a kill.
         let daemon = daemon.kill().start();
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
         daemon.stop();

@@ -2,7 +2,7 @@
 //!
 //! A start reads the identity, size and capabilities of an origin, and passes it to the driver, which sends
 //! it requests: to a local one through the system, to every other one as a
-//! [`QueuedDevice`](crate::driver::queued_device::QueuedDevice).
+//! [`QueuedDevice`].
 
 mod block_comparison;
 mod hold;

@@ -33,7 +33,7 @@ pub(crate) fn on_hit(
         }
         let is_dirty = state.cache.slots().state(place) == SlotState::Dirty;
         if read.is_none() && count > 1 && is_dirty && state.cache.is_current(key, place) {
-            // One unreadable block of many is no error of the others.
+            // One unreadable block may have failed the read of many blocks: each dirty block is read alone.
             hit::submit_run(state, slot, key, place, 1);
         } else {
             heal(
@@ -78,11 +78,11 @@ pub(crate) fn on_hit_part(
 enum CacheFault {
     /// The device returned an error.
     Unreadable,
-    /// It returned other bytes than the written ones.
+    /// The device returned other bytes than the written ones.
     OtherBytes,
 }
 
-/// The fault of a read with a wrong checksum, or none.
+/// The fault of a read with this checksum, which is a wrong one, or without a checksum.
 fn fault_of(read: Option<Checksum>) -> CacheFault {
     if read.is_some() { CacheFault::OtherBytes } else { CacheFault::Unreadable }
 }
@@ -136,13 +136,14 @@ fn waits_for_origin(state: &mut State, slot: RequestSlot, block: CachedBlock, pa
     waits
 }
 
-/// Looks up a block again that waited for the origin, or its flush: it may be there now, or is dirty.
+/// Serves a part of a read again that waited: for its block to land in the log, for a write of the origin, or for a
+/// flush.
 pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     serve::serve(state, slot, part);
     state.end_pending(slot);
 }
 
-/// A read from the origin of blocks that the cache has too has ended; after an error the cache serves it.
+/// A read from the origin of blocks that the cache has too has ended; after an error the cache serves them.
 pub(crate) fn on_shared(
     state: &mut State,
     slot: RequestSlot,

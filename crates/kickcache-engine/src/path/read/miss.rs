@@ -1,4 +1,4 @@
-//! Blocks of a read that are not cached: they are waited for, promoted by a fill, or read past the cache.
+//! Blocks of a read that are not cached: the read waits for a fill in flight, begins a fill, or bypasses the cache.
 
 use crate::config::{Admission, FILL_WINDOW_MAX, Mode, SequentialCutoff};
 use crate::ids::RequestSlot;
@@ -25,21 +25,21 @@ use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
-/// Fill windows between a block and one that is cached, if at all, for a reason of its own.
+/// Distance in fill windows at which two blocks are cached independently of each other.
 const FAR: u64 = 16;
 const _: () = assert!(RUN_MAX as u64 == FILL_BLOCKS_MAX);
 
-/// Whether what a miss reads is promoted.
+/// Whether the blocks of a miss are promoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keep {
     Nothing,
-    /// With these blocks of the extent for main's head.
+    /// The blocks are promoted, those in `main` into the main queue.
     Promote {
         main: BlockSet,
     },
 }
 
-/// Serves the blocks from the start of `rest` that are not cached; gives where the rest of the request begins.
+/// Serves the blocks from the start of `rest` that are not cached; returns the start of the rest of the request.
 #[inline(never)]
 pub(super) fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> u64 {
     let first = BlockIndex::containing(rest.start);
@@ -96,15 +96,16 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     Some(end)
 }
 
-/// What a client wants of a miss.
+/// The purpose of a miss for a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     Read,
-    /// That it is cached.
+    /// The client requested that the blocks are cached.
     Promote,
 }
 
-/// Whether a miss is promoted, and to which queue. A promotion on request of a client is never part of a stream.
+/// Whether a miss is promoted, and to which queue. A promotion on request of a client never bypasses the cache as a
+/// part of a stream.
 fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> Keep {
     let is_asked_for = wish == Wish::Promote;
     let is_behind = !is_asked_for && state.is_cache_behind(volume, part.length);
@@ -173,7 +174,8 @@ fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     true
 }
 
-/// While main is held, few misses are promoted; these belong to it. The others are remembered if main may soon be released.
+/// While main is frozen, few misses are promoted, and these enter main. The others are remembered if main may soon be
+/// released.
 fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> Keep {
     let filled = state.volumes.get(volume).window.bytes() / BLOCK_SIZE;
     let count = blocks_of(part).len() as u64;
@@ -219,11 +221,12 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     let volume = pending.volume;
     let pages = state.pool.take_for(volume, count, BufferQuota::All).or_else(|| match &mut pending.stage {
         Stage::Cursor(Cursor { next, .. }) => {
-            // A wider fill before it used the pages: a promote tries this part again.
+            // If an earlier fill uses the pages, a promote tries this part again.
             *next = part.start.min(*next);
             None
         }
-        // A part of a block that was damaged on the cache device: no request begins without pages for its ends.
+        // A read of a part of a block that is damaged on the cache device must end: it may exceed the share of its
+        // volume.
         Stage::Simple | Stage::Write(_) => {
             let pages = state.pool.take_over(volume, count);
             if pages.is_none() {

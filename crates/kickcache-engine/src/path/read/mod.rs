@@ -1,7 +1,8 @@
 //! A read: hits straight from the cache device, misses from the origin.
 //!
 //! Invariants:
-//! * I-8: a read returns a block only if its checksum is right; a clean block with a wrong one is read from the origin.
+//! * I-8: a read returns a block from the cache device only if its checksum is right; a clean block with a wrong
+//!   checksum is read from the origin.
 
 mod completion;
 mod direct;

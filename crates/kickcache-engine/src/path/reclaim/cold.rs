@@ -1,5 +1,5 @@
 //! While main is frozen, it is examined segment by segment, in the order of age: blocks that were not used since the
-//! last round make space for blocks that miss often. Probation's segments are included.
+//! last round make space for blocks that miss often. Segments of probation are examined in the same way.
 
 use alloc::vec::Vec;
 
@@ -22,7 +22,7 @@ fn sealed_count(state: &State) -> u64 {
     Queue::ALL.into_iter().map(|queue| u64::from(state.cache.segments().sealed_count(queue))).sum()
 }
 
-/// Checks the next segment if it is due; returns it if it is worth emptying, and halves its hits if not.
+/// Checks the next segment if it is due: returns it if it is worth emptying and may be, else halves its hits.
 pub(super) fn look(state: &mut State) -> Option<SegmentIndex> {
     let count = sealed_count(state);
     if !state.retention.hold.wants_look(count) {

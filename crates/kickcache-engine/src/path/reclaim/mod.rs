@@ -44,8 +44,8 @@ const REST: Duration = Duration::from_millis(1_000);
 const EMPTYING_MAX: usize = 4;
 
 impl State {
-    /// Whether there is space that requires no reclaim. Reclaim alone never keeps as many segments ready as there are
-    /// while some segments are unused.
+    /// Whether there is space that requires no reclaim. Reclaim alone keeps fewer segments ready than this number: more
+    /// are ready only while some segments were never used.
     pub(crate) fn has_unused(&self) -> bool {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
@@ -162,8 +162,8 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the number of
-/// these.
+/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the
+/// number of dropped blocks.
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
@@ -200,7 +200,7 @@ fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     state.retention.carried_max(reason, hot, blocks) as usize
 }
 
-/// A block had enough time in probation.
+/// Reports a block that leaves probation to the admission policy of its volume.
 fn note_left(state: &mut State, location: Location) {
     let slots = state.cache.slots();
     let (volume, was_used) = (slots.key(location).volume(), slots.hits(location) > 0);
@@ -360,7 +360,7 @@ fn finish_emptied(state: &mut State) {
     give_up_unreadable(state);
 }
 
-/// Whether no operation refers to a segment any more.
+/// Whether a segment has no live block, and no operation refers to it any more.
 fn is_done(state: &State, emptying: &Emptying) -> bool {
     let found = state.cache.segments().get(emptying.segment);
     let is_pinned = found.pins > 0 && !mutant!(ReuseUnderReader);
@@ -430,7 +430,8 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can ever be emptied: each has a damaged dirty block.
+/// Whether no segment can ever be emptied: each sealed one has a damaged dirty block, and the others are retired, open
+/// or ready.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {

@@ -13,9 +13,9 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{ByteExtent, Generation, SegmentIndex};
 
-/// Waits until what took the place of the blocks of empty segments is durable: were the record of an opening to survive
-/// a power cut that their copies do not, nothing would be left. The records wait for room in the journal: crashes in a
-/// row, each after a few openings, would fill it before a checkpoint ends.
+/// Opens empty segments once the copies and records that replace their blocks are durable: otherwise a power cut could
+/// keep the record of the opening and lose the copies. The openings wait for space in the journal: crashes in a row,
+/// each after a few openings, would fill it before a checkpoint ends.
 pub(super) fn open_emptied(state: &mut State) {
     let has_more = state.device.log.ready_count() > RESERVED_SEGMENTS + 1;
     if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {

@@ -12,7 +12,7 @@ const KEPT_PERCENT_MAX: u32 = 75;
 #[derive(Clone, Copy)]
 pub(super) struct ReservedBlocks {
     reserves: Option<Reserves>,
-    /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep these.
+    /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep the stale blocks.
     stale: Option<VolumeId>,
 }
 
@@ -85,7 +85,7 @@ mod tests {
         scene.add_volume(Mode::WriteBack);
         scene.settings(scene.volume).room_min = None;
         scene.settings(scene.volume).dirty_limit = 921;
-        // Writes do not bypass the log.
+        // With these settings, writes do not bypass the log.
         scene.settings(scene.volume).dirty_high = 921;
         scene.hold("origin write");
         for piece in 0..30 {

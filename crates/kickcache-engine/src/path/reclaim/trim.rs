@@ -20,7 +20,7 @@ const REST: Duration = Duration::from_millis(1);
 /// Pause after a pass over all segments: the remaining blocks are in use, or in segments that are not full.
 const REST_AFTER_ROUND: Duration = Duration::from_millis(100);
 
-/// Makes all volumes give back the blocks above their limit, once these are a part of a segment.
+/// Makes all volumes give back the blocks above their limit, once these are more than a quarter of a segment.
 pub(super) fn go_on(state: &mut State) {
     for volume in state.volumes.ids() {
         if is_due(state, volume) && state.now >= state.volumes.get(volume).hand.rest_until {
@@ -30,7 +30,7 @@ pub(super) fn go_on(state: &mut State) {
     }
 }
 
-/// When it continues by itself.
+/// When a volume gives back blocks next, without another event.
 pub(super) fn poll_timeout(state: &State) -> Option<Instant> {
     let due = state.volumes.ids().filter(|volume| is_due(state, *volume));
     due.map(|volume| state.volumes.get(volume).hand.rest_until.max(state.now)).min()
@@ -55,7 +55,8 @@ fn look(state: &mut State, volume: VolumeId) -> Duration {
     REST
 }
 
-/// Drops the volume's clean blocks in a segment that were not used since the last pass; returns their number.
+/// Drops the volume's clean blocks without hits in a segment, and takes a hit from each of the others; returns the
+/// number of dropped blocks.
 fn give_back(state: &mut State, volume: VolumeId, segment: SegmentIndex) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     let is_own = |location: &Location| is_own(state, volume, *location);

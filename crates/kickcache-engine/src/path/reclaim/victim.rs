@@ -65,13 +65,13 @@ impl State {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }
 
-    /// The volumes whose origins take what is written back: not those that refused it a moment ago, or are silent, and none
-    /// that is not served.
+    /// The served volumes with origins that accept writeback: not after a recent error, and not while the origin is
+    /// silent.
     fn taking(&self) -> VolumeSet {
         self.volumes.ids().filter(|volume| self.is_taking(*volume)).collect()
     }
 
-    /// The segments that are next in line need the origin first.
+    /// Hastens writeback and flushes for the blocks of segments that are next in line for reclaim.
     pub(crate) fn hurry_writeback(&mut self, segments: &[SegmentIndex]) {
         let slots = self.cache.slots();
         let (mut dirty, mut unflushed) = (VolumeSet::default(), VolumeSet::default());
@@ -128,7 +128,7 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     None
 }
 
-/// Begins a requested shift, and proves it if main was frozen with stale blocks.
+/// Begins a requested shift, and proves it if main was frozen with stale blocks or to no use.
 fn begin_shift(state: &mut State) {
     if let Some(volume) = state.retention.hold.take_changed() {
         state.reclaim.shift.want(volume, state.device.order.newest());
@@ -158,7 +158,7 @@ fn used_of(state: &State, volume: VolumeId) -> Option<RequestedBlocks> {
     state.volumes.find(volume).map(Volume::used)
 }
 
-/// Whether most of a segment belongs to a volume.
+/// Whether at least half of the live blocks of a segment belong to a volume.
 fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     let is_own = |location: &Location| state.cache.slots().key(*location).volume() == volume;
     let own = state.cache.live_in(segment).filter(is_own).count();
@@ -196,7 +196,7 @@ pub(super) fn count_used(state: &State, segment: SegmentIndex) -> Used {
     state.cache.live_in(segment).fold(Used::default(), add)
 }
 
-/// A sealed segment without blocks that are not clean, and with many dead ones.
+/// The sealed segment with the fewest live blocks, if it is mostly dead and can be emptied.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -213,7 +213,8 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Walks a queue from its oldest segment: hot ones stay in place, the first one that can be emptied is chosen.
+/// Walks a queue from its oldest segment: a hot segment becomes the newest without being copied; the first segment that
+/// can be emptied is chosen.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()
@@ -241,13 +242,13 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
         state.hurry_writeback(&blocked);
         return None;
     }
-    // All were hot: the oldest is chosen anyway, or no segment ever would be.
+    // All segments were hot: the oldest is chosen if it can be emptied, because otherwise none would ever be chosen.
     let is_free = |segment: &&SegmentIndex| can_be_emptied(state, **segment);
     let oldest = oldest.first().filter(is_free);
     oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
 }
 
-/// The least used of main's oldest segments, while main is frozen: older ones stay in place.
+/// The least used of main's oldest segments, while main is frozen: older segments become the newest of main.
 fn coldest(state: &mut State) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
@@ -262,8 +263,8 @@ fn coldest(state: &mut State) -> Option<SegmentIndex> {
     Some(coldest)
 }
 
-/// Any segment with only clean blocks, while writes wait and no other segment gives them space: the next ones may have
-/// blocks that writeback can never store.
+/// Any segment with only clean blocks, while writes wait and no other segment gives them space: the segments that are
+/// next in line may have blocks that writeback can never store.
 fn last_resort(state: &State) -> Option<SegmentIndex> {
     if !state.is_starved() {
         return None;
@@ -362,8 +363,8 @@ fn is_hot(state: &State, queue: Queue, location: Location) -> bool {
     state.retention.judge(Reason::Turn, queue, state.cache.slots().hits(location)) != Judgement::Demote
 }
 
-/// The volumes without writeback alongside requests. Below that mark, a block that waits for writeback may be written
-/// again before: a copy costs less than a request to the origin.
+/// The volumes up to their low dirty mark, without writeback alongside requests. Their blocks may be written again
+/// before writeback: a copy in the log costs less than a request to the origin.
 fn with_little_to_write_back(state: &State) -> VolumeSet {
     let has_little = |volume: &VolumeId| {
         state.dirty_data_share(*volume) <= u64::from(state.volumes.get(*volume).settings.dirty_low)

@@ -116,7 +116,8 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
     let Some(image) = image else { return };
     let found = *state.cache.segments().get(segment);
     let is_loaded = found.state == SegmentState::Sealed;
-    // No segment is opened so often: this number was made up, and would overflow.
+    // No segment is opened so often: such a number is the result of damaged or forged bytes, and later numbers could
+    // overflow.
     let is_worn_out = image.generation.get() > GENERATION_WORN_OUT;
     if image.kind == SegmentKind::Retired || is_worn_out {
         if is_loaded {

@@ -2,10 +2,7 @@
 //!
 //! First a flush: data of a dead process in volatile memory of the machine becomes durable before any structure depends
 //! on it. Then the whole journal is read, then one summary per segment (or the segment itself if there is none), then
-//! the records apply. For each block the highest sequence number decides.
-//!
-//! Invariants:
-//! * I-7: after recovery a block reads as its last flushed value or a later one.
+//! the records apply. For each block the highest sequence number decides (I-7).
 
 mod erase;
 mod load;
@@ -154,7 +151,7 @@ fn go_on(state: &mut State) {
     }
 }
 
-/// Reads the segments; if a log with a rotten part is accepted, their first blocks before that.
+/// Reads the segments; if a log with a rotten part is accepted, reads the first blocks of the segments before.
 fn read_on(state: &mut State) {
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
     let is_first = state.recovering().next_segment == 0;
@@ -214,7 +211,7 @@ fn digest_journal(state: &mut State) {
     let recovery = state.recovering();
     recovery.digest_journal(&geometry);
     if recovery.journal.unreadable.len() as u64 == geometry.journal_blocks() {
-        // More than a single block is bad.
+        // All blocks of the journal are unreadable: the device has failed, not a single block.
         recovery.failed = Some(Error::Recovery { what: Part::Journal.to_string() });
         return;
     }
@@ -312,7 +309,8 @@ fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &
         segment,
         generation,
         queue: batches.last().map_or(image.queue, |header| header.queue),
-        // It keeps the declarations of durable structures, once its headers are not read any more.
+        // The summary keeps the newest declaration of the headers, because with a summary the headers are not read any
+        // more.
         durable: batches.last().map_or(Durable::NOTHING, |header| header.durable),
         entries: vec![None; geometry.batch_blocks() as usize],
     };
@@ -378,7 +376,7 @@ fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     }
 }
 
-/// Ends recovery if a part of the log is lost that listed blocks.
+/// Fails recovery if a part of the log that listed blocks is lost, unless a log with a rotten part is accepted.
 fn refuse_rotted(state: &mut State) {
     let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;

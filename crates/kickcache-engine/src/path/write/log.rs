@@ -24,7 +24,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 
-/// Blocks of a long write that are looked up in parallel: one after the other, each costs a wait for memory.
+/// Blocks of a long write that are looked up in parallel: each look-up alone would wait for memory.
 const WARMED_MAX: usize = 32;
 
 /// Whether a power cut could restore an older copy of a block.
@@ -92,7 +92,7 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
     let (extent, done) = (writing.extent, writing.written.len());
     state.fills.invalidate(volume, extent);
     if done == 0 {
-        // Which head each block goes to shows only when it is looked up, once.
+        // The queue of each block is known only after its look-up, so the blocks are kept together in both queues.
         let count = u32::try_from(blocks_of(extent).len()).expect("requests have at most 32 MiB");
         for queue in Queue::ALL {
             state.device.log.keep_together(queue, count.min(BATCH_BLOCKS_MAX));
@@ -207,7 +207,7 @@ pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, t
     match taken {
         LoggedPart::All => origin::submit(state, slot),
         LoggedPart::Part => {
-            // Reads of the origin in flight return older data.
+            // Fills in flight may read the origin before this write: their data is not cached.
             state.fills.invalidate(volume, extent);
             state.wait_marked(slot);
         }
@@ -330,7 +330,7 @@ mod tests {
         assert_eq!(standing(&scene), IfRefused::Forgotten, "the origin has it");
     }
 
-    /// The log loses the batch, and the older copies are the blocks again until the origin has the write.
+    /// The log loses the batch, and the older copies are current again until the origin has the write.
     #[test]
     fn a_write_through_a_failing_log_leaves_no_older_copy() {
         let mut scene = Scene::new(Mode::WriteBack);

@@ -39,7 +39,7 @@ pub(super) fn go_around_dirty(state: &mut State, slot: RequestSlot) {
 /// The clean blocks of the extent are dropped.
 pub(super) fn on_clean_forgotten(state: &mut State, slot: RequestSlot) {
     match state.requests.get_mut(slot).writing().source {
-        // The route was chosen because the dirty blocks are durable.
+        // Writes with data have this route only if the dirty blocks are already durable.
         WriteData::Payload => state.wait_gone(DurableWaiter::Around(slot)),
         WriteData::Zeroes => make_log_durable(state, slot),
     }
@@ -52,7 +52,8 @@ fn make_log_durable(state: &mut State, slot: RequestSlot) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Around(slot)));
 }
 
-/// Whether the dirty blocks are durable: the blocks of a batch that failed meanwhile are in another one.
+/// Whether the dirty blocks are durable: if a batch failed since, its blocks are in another batch, which may not be
+/// durable.
 fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> bool {
     let failed_batches = state.device.failed_batches();
     let is_out = state.device.is_out_of_service();
@@ -94,13 +95,14 @@ fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     }
 }
 
-/// The origin executes the write; whole blocks, as the merged ones are.
+/// The cache device is out of service: the origin executes the write, in whole blocks, because partial ones were
+/// completed.
 pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
     let extent = pending.writing().extent.widened_to_blocks();
     state.fills.invalidate(volume, extent);
-    // Dirty blocks are dropped when the origin has the write; until then writeback must not store them there.
+    // Dirty blocks are dropped when the origin has the write; until then writeback must not store them on the origin.
     lock::lock_replaced(state, slot);
     let ticket = state.volumes.get_mut(volume).enqueue(extent, OriginAccess::Write);
     let phase = WritePhase::AtOrigin(OriginTurn { route: Route::Through, ticket });

@@ -186,7 +186,8 @@ impl State {
         })
     }
 
-    /// The blocks at the start with the same route: into the log if they are there already, else around it.
+    /// Shortens the part to the blocks at its start with the same route: through the log if the log has them dirty or
+    /// unflushed, or if the part is not aligned to sectors; around the log otherwise.
     fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
         let keys: Vec<BlockKey> = self.keys(slot).collect();
         let stays = self.is_not_clean(keys[0]);
@@ -204,7 +205,7 @@ impl State {
         }
     }
 
-    /// At the limit, blocks that wait only for the origin's flush need not wait for long.
+    /// Requests a flush of the origin if many blocks of a volume at its dirty limit wait only for this flush.
     fn hurry_flush(&mut self, slot: RequestSlot) {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);

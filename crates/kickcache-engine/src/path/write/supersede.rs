@@ -1,8 +1,8 @@
 //! A long write to the origin that supersedes dirty blocks in the log.
 //!
 //! The dirty blocks stay, durable, until the origin has the write durably, and writeback does not store them there
-//! meanwhile. Clean blocks are dropped durably before that: otherwise a power cut could leave them older than the
-//! origin. No block of the extent becomes clean in between.
+//! meanwhile. Clean blocks are dropped durably before the origin gets the write: otherwise a power cut could leave them
+//! older than the origin. No block of the extent becomes clean while the write is in progress.
 
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::searching::Treatment;
@@ -43,7 +43,7 @@ pub(super) fn end_superseding(
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     let found = state.volumes.get_mut(volume);
     if found.draining {
-        // There may be no block left for writeback: the origin's flush ends the drain.
+        // If no block is left for writeback, only the end of an origin's flush can end the drain.
         found.flush.on_write(now);
     }
     lock::unlock(state, slot);

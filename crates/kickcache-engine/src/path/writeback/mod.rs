@@ -24,11 +24,12 @@ use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
 /// With this many writebacks, no more blocks are read from a slow cache device: these writes are short, and a client's
-/// read of the origin waits for them. All together have no more blocks than those from a fast one.
+/// read of the origin waits for them. Together they have at most as many blocks as the writebacks from a fast cache
+/// device.
 const SLOW_DEPTH_MAX: usize = 96;
-/// FUA writebacks in flight while the volume is idle; otherwise one.
+/// FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
 const DURABLE_DEPTH_IDLE: usize = 4;
-/// When to look again for something to write back that is not ripe yet, or that gives way to hits.
+/// Pause before the next check if no dirty block may be written back yet, or if hits have precedence.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// The present pace of a volume.
@@ -156,7 +157,7 @@ mod tests {
 
     #[test]
     fn adjacent_blocks_in_a_slow_cache_are_one_read() {
-        // Each block follows a header of its own.
+        // Each block is in a batch of its own: there is a header between two blocks.
         let writes = |scene: &mut Scene| {
             [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         };
@@ -195,8 +196,8 @@ mod tests {
         assert_eq!((scene.not_clean(), scene.engine.pool_pages_used()), ((0, 0), 0));
     }
 
-    /// A dirty block, and writes through the log of another one that is durable there: the origin holds the first, the
-    /// second waits.
+    /// A dirty block, and two writes through the log of another block, which is durable there: the first write is in
+    /// flight at the origin, the second waits.
     fn with_writes_through(micros: u64, block: u64) -> Scene {
         let mut scene = with_hits(micros);
         scene.write(20 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap();
@@ -214,7 +215,8 @@ mod tests {
     #[test]
     fn refused_client_writes_are_not_written_back() {
         let mut scene = with_writes_through(100, 21);
-        // Otherwise the read would return data that the origin has yet to store, and the block would stay.
+        // After a refused write, a read does not return data that the origin has yet to store, and so does not keep the
+        // block.
         let now = scene.engine.state.now;
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(now);
         scene.begin(Operation::Read, 21 * BLOCK_SIZE, BLOCK_SIZE);

@@ -19,8 +19,8 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 pub(super) const BLOCKS_MAX: usize = 64;
 /// How far in the log first blocks are searched, in blocks.
 const STRETCH_MAX: usize = 32;
-/// A dirty block is included if it is at most this many blocks after the last one, with the clean ones between, unless
-/// the cache device is slow: each of these would be a read.
+/// A dirty block is included, with the clean blocks before it, if it is at most this many blocks after the last
+/// included one. If the cache device is slow, it is not, because each clean block would be a read.
 const REACH: u64 = 4;
 
 /// The writebacks that were started.
@@ -35,7 +35,7 @@ pub(super) struct StartedWritebacks {
 struct Wanted {
     /// Blocks that are adjacent in the log, in LBA order.
     stretch: Vec<BlockCopy>,
-    /// The number of other blocks with pages for them, and how many of these may be alone in the log.
+    /// Pages for other blocks, and how many of these blocks may be apart from the block before them in the log.
     others: usize,
     alone: usize,
 }

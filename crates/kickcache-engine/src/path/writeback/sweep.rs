@@ -51,8 +51,8 @@ fn is_a_clients(state: &State, copy: BlockCopy) -> bool {
     is_taken && !state.volumes.get(copy.key.volume()).sweep.has(copy)
 }
 
-/// Whether a write of the block past the log is in flight. In service, another lock is a write that waits for the space
-/// which writeback makes.
+/// Whether a write of the block past the log is in flight. In service, locks for other reasons do not count: their
+/// writes may wait for the space that writeback makes.
 fn is_being_replaced(state: &State, key: BlockKey) -> bool {
     let extent = block_extent(key.block());
     let is_out = state.device.is_out_of_service();

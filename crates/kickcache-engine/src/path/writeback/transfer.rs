@@ -134,7 +134,7 @@ fn write(state: &mut State, slot: WritebackSlot) {
     let (offset, pieces) = (extent.start, Pieces::Many(page_pieces(&writeback.pages)));
     let asked = writeback.durability;
     let durability = if state.device.is_out_of_service() {
-        // Nobody knows whether the copy can be read a second time.
+        // A cache device out of service may not return the copy again: a remote origin must make the write durable.
         state.volumes.get(volume).durability_without_copy(asked)
     } else {
         asked
@@ -152,7 +152,7 @@ fn on_unreadable(state: &mut State, copy: BlockCopy, count: usize) -> bool {
         return true;
     }
     match state.cache.slots().state(copy.location) {
-        // The origin has it; as a dirty block it would be written again.
+        // The origin has the block, so it is dropped.
         SlotState::Clean => state.forget(copy.key),
         SlotState::Dead => {}
         SlotState::Unflushed | SlotState::Dirty if count == 1 => return state.on_unreadable(copy),
@@ -187,14 +187,15 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
         found.counters.origin_errors += 1;
         found.rest_after_origin_error(now);
         if durability == Durability::Durable {
-            // An origin reports an error once, possibly of earlier unflushed writes.
+            // An origin reports an error once, and it may be an error of earlier unflushed writes: these are written
+            // again.
             state.write_again(volume);
         }
         finish(state, slot);
         return;
     }
     if durability == Durability::Volatile || found.draining {
-        // The flush of an origin ends a drain.
+        // A drain ends with a flush of the origin, also after durable writebacks.
         found.flush.on_write(now);
     }
     found.counters.writeback_blocks += blocks.len() as u64;

@@ -104,8 +104,8 @@ impl Ghost {
     /// The age at which every entry has been removed.
     pub(crate) const AGE_MAX: usize = WAYS;
 
-    /// Removes the block, if it is there, and returns its age. An age of [`Ghost::AGE_MAX`] is the number of
-    /// remembered blocks.
+    /// Removes the block, if it is there, and returns its age: the number of later entries of its set. An age of
+    /// [`Ghost::AGE_MAX`] corresponds to as many later blocks as the whole memory has.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         self.set(hash).take(hash)
     }

@@ -136,7 +136,7 @@ impl Set {
         Some((self.mark.next() + prints - 1 - found) % prints)
     }
 
-    /// Counts it; returns its count, at most [`COUNT_MAX`].
+    /// Counts a block; returns its count, at most [`COUNT_MAX`].
     pub(super) fn count(&mut self, hash: u64) -> u8 {
         let mixed = (hash.wrapping_mul(0x9e37_79b1) >> 16) & 0xffff;
         let bits = [fingerprint(hash), u16::try_from(mixed).expect("16 bits")];

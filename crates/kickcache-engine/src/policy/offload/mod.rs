@@ -15,7 +15,7 @@ use crate::policy::trials::{ServedLoad, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
-/// A request that the cache device answers within this many nanoseconds stays there.
+/// The origin does not serve a request that the cache device answers within this many nanoseconds.
 const SLOW: u64 = 1_000_000;
 /// The cache device is behind if its requests take this many nanoseconds.
 const BEHIND: u64 = 2_000_000;
@@ -32,7 +32,7 @@ const BUSY_SHARE: u64 = 2;
 /// For the fault simulation: a lower limit of reads.
 const FORCED_READS: u32 = 16;
 
-/// One in this many of the latencies that are not slow is recorded, on behalf of the others.
+/// Of the latencies that are not slow, one in this many is recorded, and counts this many times.
 const SAMPLED: u32 = 16;
 
 /// The device for a request.
@@ -108,8 +108,8 @@ impl Offload {
         }
     }
 
-    /// Nanoseconds that a small read occupies the cache device if writeback has many in flight; with few in
-    /// flight, as clients may have, the duration of one read.
+    /// Nanoseconds that a small read occupies the cache device: measured with the reads of writeback, and with those of
+    /// clients before any reads of writeback.
     fn writeback_read(&self) -> u64 {
         let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };
         known.each(SMALL)

@@ -12,18 +12,18 @@ const SECOND: u64 = 1_000_000_000;
 /// How long a device takes.
 #[derive(Clone, Copy)]
 enum Device {
-    /// A request every this many microseconds, one behind the other.
+    /// One request at a time, of this many microseconds.
     Cap(u64),
-    /// This many microseconds, all at once.
+    /// Each request takes this many microseconds, and all run at once.
     Parallel(u64),
 }
 
-/// What was served in ten seconds.
+/// The requests that were served in ten seconds.
 #[derive(Debug)]
 struct Outcome {
     cache: u64,
     origin: u64,
-    /// Of misses that came in between, at the same pace as reads that the cache device served, those turned away.
+    /// Reads before which a miss would have been turned away.
     turned_away: u64,
     offload: Offload,
 }
@@ -112,7 +112,7 @@ impl Outcome {
 #[test]
 fn two_capped_devices_serve_the_sum_of_both() {
     let outcome = Scene::new(Device::Cap(357), Device::Cap(410)).run();
-    // 28,011 and 24,390 in ten seconds, the first of which passes before the proof.
+    // In ten seconds the devices can serve 28,011 and 24,390 requests, but the origin is proven only after one second.
     assert!(outcome.cache > 27_500 && outcome.origin > 21_000, "{outcome:?}");
 }
 
@@ -132,7 +132,7 @@ fn a_late_processor_makes_no_device_slow() {
 #[test]
 fn an_unsaturated_cache_device_is_left_alone() {
     let outcome = Scene::new(Device::Parallel(3_000), Device::Parallel(2_000)).run();
-    // Trials of 3 in 1,000 requests found that it does less with fewer.
+    // Trials with 3 in 1,000 requests found that the cache device does less work with fewer requests in flight.
     assert!(outcome.origin * 50 < outcome.cache, "{outcome:?}");
     assert!(!outcome.offload.trials.is_proven());
 }
@@ -156,17 +156,17 @@ fn an_origin_slower_than_the_slowest_hits_is_not_used() {
 
 #[test]
 fn an_origin_with_few_iops_serves_only_misses() {
-    // It would add a third to what the cache device serves.
+    // The origin would add a third to the requests that the cache device serves.
     let outcome = Scene::new(Device::Cap(1_100), Device::Cap(3_300)).run();
     assert!(outcome.origin < 200, "{outcome:?}");
     assert_eq!(outcome.turned_away, 0);
-    // Caps of 800 and 300 a second.
+    // The devices serve at most 800 and 300 requests a second.
     assert!(Scene::new(Device::Cap(1_250), Device::Cap(3_333)).run().origin < 200);
 }
 
 #[test]
 fn an_origin_with_few_iops_helps_a_slow_cache_device() {
-    // Caps of 700 and 610 a second.
+    // The devices serve at most 700 and 610 requests a second.
     let outcome = Scene::new(Device::Cap(1_430), Device::Cap(1_640)).run();
     assert!(outcome.cache > 6_500 && outcome.origin > 4_500, "{outcome:?}");
 }

@@ -2,12 +2,12 @@
 //!
 //! * The bytes of the last day are counted in slots, together with the bytes that would have been written without a
 //!   budget. The share of a slot is proportional to the demand at the same time a day before, and is the largest with
-//!   which no day that ends within the next one exceeds the budget. A slot may write half as much again, at the
-//!   expense of later slots.
+//!   which no period of one day that ends within the next 24 hours exceeds the budget. A slot may write half as much
+//!   again, at the expense of later slots.
 //! * The share of a slot becomes credit gradually, and each write reduces the credit. Credit never exceeds the rest of
 //!   the budget for the last day. While there is enough, no write is given up. As the credit runs out, read-ahead is
-//!   given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each rank a share passes, and it
-//!   shrinks to none before the next rank is reduced.
+//!   given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each kind of block a share
+//!   passes, which shrinks to none before the next kind is reduced.
 //! * The initial credit is a share of a day's budget, so that an empty cache fills.
 //! * Client writes do not wait, but reduce the credit.
 //! * Bytes written before a restart count, if the caller stores them ([`Wear::history`], [`Wear::remember`]).
@@ -31,9 +31,9 @@ const CREDIT_SHARE: i64 = 4;
 const STRICT_SHARE: i64 = 32;
 /// Each slot counts as if it demanded at least this share of the mean.
 const WANTED_SHARE: u64 = 32;
-/// Halves of its share that a slot may write: the shares that others do not use are used sooner.
+/// A slot may write this many halves of its share: a budget that other slots do not use is used sooner.
 const HURRY: u128 = 3;
-/// Parts are told in this many.
+/// The denominator of all shares.
 const WHOLE: u64 = 1024;
 const RANKS: usize = 5;
 const DEPTH_MAX: u64 = RANKS as u64 * WHOLE;
@@ -66,7 +66,7 @@ pub(crate) struct Wear {
     budget: Option<NonZeroU64>,
     /// The last day, a ring.
     slots: [WearSlot; SLOTS],
-    /// Bytes written in it.
+    /// Bytes written in the last day.
     day: u64,
     /// The current slot, and the first slot with a count.
     number: u64,
@@ -78,9 +78,9 @@ pub(crate) struct Wear {
     /// The bytes that the current slot may write, and the part that has become credit.
     rate: u64,
     given: u64,
-    /// Of each rank, how near its next block is to its turn.
+    /// For each rank, the sum of the admitted shares: at [`WHOLE`] a request is admitted, and the sum is reduced.
     turns: [u64; RANKS],
-    /// Blocks that were not admitted.
+    /// Blocks that were not admitted because of the budget.
     refused: u64,
 }
 
@@ -276,7 +276,7 @@ impl Wear {
         }
     }
 
-    /// The part of the slot's bytes that has become credit.
+    /// Turns the slot's bytes up to `due` into credit, less the bytes that are credit already.
     fn give(&mut self, due: u64) {
         self.credit = self.credit.saturating_add_unsigned(due.saturating_sub(self.given));
         self.given = due.max(self.given);
@@ -289,7 +289,8 @@ impl Wear {
         u64::try_from(u128::from(self.rate) * passed / u128::from(SLOT)).expect("at most the rate")
     }
 
-    /// Credit is no more than what is left of the day's budget, and the debt is at most that of the strictest level.
+    /// Limits the credit to a share of the budget and to the rest of the day's budget, and the debt to that of the
+    /// strictest level.
     fn bound_credit(&mut self) {
         let Some(budget) = self.bytes() else { return };
         let most = (budget / CREDIT_SHARE).min(budget.saturating_sub_unsigned(self.day));
@@ -320,7 +321,7 @@ impl Wear {
         self.rate = u64::try_from(rate * HURRY / 2).unwrap_or(u64::MAX);
     }
 
-    /// The demand of a slot of the last day.
+    /// The mean demand of the slots of the last day.
     fn mean_wanted(&self) -> u64 {
         let known = (self.number - self.first).min(SLOTS as u64);
         self.slots.iter().map(|slot| slot.wanted).sum::<u64>() / known.max(1)

@@ -21,7 +21,7 @@ struct Entry {
     zero: bool,
     first_end: Tick,
     last_start: Tick,
-    /// When it failed: a later read without it proves that it had no effect.
+    /// When the write failed: a later read without its value proves that it had no effect.
     failed: Tick,
 }
 
@@ -34,7 +34,7 @@ impl Entry {
         book.get(self.version).map_or(0, |record| record.issued)
     }
 
-    /// Whether its write was acknowledged, or a read that binds it has returned it.
+    /// Whether its write was acknowledged, or a read that proves the write ([`Book::is_strict`]) has returned it.
     fn has_ended(&self, book: &Book) -> bool {
         book.is_acknowledged(self.version) || (book.is_strict() && self.first_end != NEVER)
     }
@@ -48,7 +48,7 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Loose {
     in_flight: u32,
-    /// When the last one ended.
+    /// When the last discard ended.
     ended: Tick,
 }
 
@@ -57,7 +57,7 @@ struct Loose {
 pub struct Register {
     /// The possible values at the start of this life.
     base: Vec<Version>,
-    /// Latest start of a read that saw it.
+    /// Latest start of a read that returned the value from the start of this life.
     base_seen: Tick,
     /// Older values that a power cut may bring back until something is flushed.
     volatile: Vec<Version>,
@@ -83,20 +83,20 @@ pub struct CompletedRead {
     pub version: Version,
     /// When the read started.
     pub start: Tick,
-    /// When it ended.
+    /// When the read ended.
     pub end: Tick,
 }
 
 /// Why a value may not be seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
-    /// It is not among the values that may be seen.
+    /// The value is not among the values that may be seen.
     Unknown,
-    /// An older value was seen after it.
+    /// An older value was seen after the returned one.
     SeenOlder,
-    /// A newer one had replaced it.
+    /// A newer value had replaced the returned one.
     Replaced(Version),
-    /// A newer one was written after the discard.
+    /// A newer value was written after the discard.
     Rewritten(Version),
 }
 
@@ -277,7 +277,7 @@ impl Register {
         Ok(())
     }
 
-    /// A value that is only possible because of a discard.
+    /// Judges the read of a value that is only possible because of a discard.
     fn read_unknown(&mut self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let Some(loose) = self.loose else {
             return self.read_open_base(seen, book);
@@ -363,7 +363,8 @@ impl Register {
         (values, floor.is_empty())
     }
 
-    /// The process died: acknowledged writes survive, and also values that a read returned, if that read binds them.
+    /// The process died: acknowledged writes survive, and values that a read returned too, if reads prove writes
+    /// ([`Book::is_strict`]).
     pub fn kill(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let flushed = book.is_flushed(volume, self.born);
         if self.is_idle() {

@@ -21,7 +21,7 @@ struct Leaf {
     dirty_since: Option<Instant>,
     /// The position of the journal when the leaf became dirty: older entries can be reused.
     journal_from: u64,
-    /// Bytes of the sets in its bucket.
+    /// Bytes of the sets in the node's bucket.
     appended: u64,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Leaves {
     blocks_per_leaf: u64,
     node_bytes: u64,
     journal_bytes: u64,
-    /// The next leaf that has been dirty for too long, not later than it is so.
+    /// The time at which the next leaf has been dirty for too long, or an earlier one.
     due: Option<Instant>,
 }
 

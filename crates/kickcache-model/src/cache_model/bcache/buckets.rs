@@ -1,7 +1,7 @@
 //! The buckets of a bcache: their contents, the order in which they are reused, and the part in use.
 //!
 //! Functions in brackets are in `drivers/md/bcache/alloc.c` and `btree.c`, Linux 6.6. Leaves out moving live data out of
-//! sparse buckets (`copy_gc_enabled`, which the kernel never sets).
+//! sparse buckets (`copy_gc_enabled`, which is off by default).
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -27,22 +27,22 @@ struct Bucket {
     live: u32,
     live_collected: u32,
     dirty: u32,
-    /// Dirty when it was last collected or since: it cannot be reused before the next collection (`GC_MARK_DIRTY`).
+    /// Whether the bucket was dirty at the last collection or later: then it is reused only after the next one (`GC_MARK_DIRTY`).
     is_marked_dirty: bool,
     use_now: Use,
 }
 
-/// Where a bucket is between two lives.
+/// The use of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Use {
-    /// It was never used.
+    /// The bucket was never used.
     #[default]
     Unused,
     /// Ready to be filled, or about to be.
     Free,
     Open,
     Full,
-    /// It holds the journal, priorities or a btree node.
+    /// The bucket holds the journal, priorities or a btree node.
     Metadata,
 }
 
@@ -158,7 +158,7 @@ impl Buckets {
         u64::from(self.place_of[slot(block)]) * BLOCK_SIZE
     }
 
-    /// Notes that a cached block was read.
+    /// Records that a cached block was read.
     pub(super) fn touch(&mut self, block: u64) {
         if let Some(bucket) = self.bucket_of(block) {
             self.buckets[bucket].priority = PRIORITY_INITIAL;

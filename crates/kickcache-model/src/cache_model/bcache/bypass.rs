@@ -34,7 +34,7 @@ pub(super) struct Bypass {
 }
 
 impl Bypass {
-    /// Streams longer than `cutoff` bytes bypass the cache; 0: none does.
+    /// Streams longer than `cutoff` bytes bypass the cache; with 0, no stream does.
     pub(super) fn new(cutoff: u64, seed: u64) -> Bypass {
         Bypass {
             cutoff,

@@ -37,7 +37,7 @@ use crate::workload::Kind;
 const WRITEBACK_MAX: u64 = 70;
 /// Percentage of buckets in use above which requests bypass the cache (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
-/// Time after which the model looks at its clocks at the latest.
+/// The longest time between two checks of the model's timers.
 const TIMER: Duration = Duration::from_millis(100);
 /// Time to collect a btree node: about 1 ms on NVMe, as measured in the commit message of
 /// 20250414224415.77926-2-robertpang@google.com.
@@ -56,7 +56,7 @@ pub struct BcacheShape {
     pub cache_bytes: u64,
     /// Bytes of the origin.
     pub origin_bytes: u64,
-    /// Bytes above which a stream bypasses the cache; 0 is never.
+    /// Bytes above which a stream bypasses the cache; with 0, no stream does.
     pub sequential_cutoff: u64,
     /// Seed of the random part of the congestion limit.
     pub seed: u64,
@@ -91,7 +91,7 @@ struct InFlight {
     operation: ModelOperation,
 }
 
-/// The model.
+/// The model of bcache.
 #[derive(Debug)]
 pub struct Bcache {
     geometry: Geometry,

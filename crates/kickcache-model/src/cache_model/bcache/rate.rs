@@ -41,7 +41,7 @@ pub(super) struct Fill {
     pub(super) in_use_percent: u64,
 }
 
-/// The controller.
+/// The controller of the writeback rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     sectors_a_second: i64,

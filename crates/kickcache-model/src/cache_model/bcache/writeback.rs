@@ -21,7 +21,7 @@ const IN_FLIGHT_MAX: usize = 64;
 /// Pause after a scan of the whole origin (`writeback_delay`).
 const REST: Duration = Duration::from_millis(30_000);
 
-/// The thread.
+/// The writeback thread.
 #[derive(Debug)]
 pub(super) struct Writeback {
     rate: Rate,

@@ -2,7 +2,7 @@
 //!
 //! The names of functions are those of `dm-cache-policy-smq.c` and `dm-cache-target.c`.
 
-/// Which blocks may be demoted.
+/// The blocks that may be demoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victims {
     /// The oldest of any level that was not used for one to two minutes.
@@ -30,7 +30,7 @@ pub enum BusyAccesses {
 pub enum CleansForRoom {
     /// While less than a quarter of the cache is clean.
     BelowQuarter,
-    /// Whenever there is one.
+    /// Independent of the number of clean blocks.
     Always,
 }
 
@@ -97,8 +97,8 @@ impl Age {
         waits_for_copy: false,
     };
 
-    /// Up to 78c45607b909: only accesses at the origin keep it from being idle (072792dcdfc8), victims are of the lower
-    /// half only, and a dirty block is written back if there is none.
+    /// Up to 78c45607b909: only accesses at the origin keep the cache from being idle (072792dcdfc8), victims are of the
+    /// lower half only, and a dirty block is written back if there is no victim.
     pub const PART_OF_REPAIR: Age = Age {
         watched: BusyAccesses::Origin,
         victims: Victims::LowerHalf,
@@ -110,9 +110,9 @@ impl Age {
     pub const MOST_OF_REPAIR: Age =
         Age { enters_at_top: true, frees_when_idle: false, ..Age::PART_OF_REPAIR };
 
-    /// Linux 4.12 and later: all accesses keep it from being idle (701e03e4e180), copies are not limited
-    /// (49b7f768900f), and blocks are written back only while idle, or for space (2e63309507c8). While idle it cleans
-    /// as since 4.15 (deb71918ae29).
+    /// Linux 4.12 and later: all accesses keep the cache from being idle (701e03e4e180), copies are not limited
+    /// (49b7f768900f), and blocks are written back only while the cache is idle, or for space (2e63309507c8). An idle cache
+    /// is cleaned as since 4.15 (deb71918ae29).
     pub const REPAIRED: Age = Age {
         watched: BusyAccesses::Both,
         cleans_when_busy: false,

@@ -9,14 +9,14 @@ const NONE: u32 = u32::MAX;
 /// An entry of a queue. All queues of a cache share one table of entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// Its neighbours, for the queue alone.
+    /// The entry's neighbours, used by the queue only.
     pub(super) older: u32,
     pub(super) newer: u32,
-    /// Its level.
+    /// The level of the entry.
     pub(super) level: u8,
-    /// Whether it is in a queue.
+    /// Whether the entry is in a queue.
     pub(super) is_queued: bool,
-    /// Whether its block is dirty.
+    /// Whether the entry's block is dirty.
     pub(super) is_dirty: bool,
     /// When it was put at a tail, in periods of the queue's owner: a sentinel would separate the entries that are older
     /// than a period.
@@ -54,7 +54,7 @@ pub(super) struct Top {
     pub(super) entries: u32,
 }
 
-/// Which end of a level.
+/// An end of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Oldest,
@@ -195,7 +195,7 @@ impl Levels {
     }
 }
 
-/// The same for each, the remainder to the first.
+/// Gives each level the same target, and the first levels one more until the remainder is used up.
 fn share_out(targets: &mut [u32], count: u32) {
     let levels = u32::try_from(targets.len()).expect("at most 64");
     for (number, target) in (0..).zip(targets) {

@@ -1,6 +1,6 @@
 //! Accesses in flight, by block: a migration starts when those of its block have ended (`quiesce`).
 
-/// Blocks with accesses in flight, and how many. They are few: at most the clients' depth.
+/// Blocks with accesses in flight, each with the number of accesses. There are few blocks: at most the clients' depth.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
     shared: Vec<(u64, u32)>,

@@ -41,9 +41,9 @@ const MIGRATION_THRESHOLD: u64 = 1 << 20;
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteMode {
-    /// From the cache device.
+    /// A write is acknowledged when the cache device has it.
     Back,
-    /// From both.
+    /// A write is acknowledged when both devices have it.
     Through,
 }
 
@@ -69,7 +69,7 @@ pub struct DmCache {
     policy: Smq,
     /// By block of the origin: its block of the cache.
     index_of: Vec<u32>,
-    /// By block of the cache.
+    /// For each block of the cache, the block of the origin.
     block_of: Vec<u64>,
     parts: Parts,
     in_flight: Slots<Purpose>,
@@ -324,7 +324,7 @@ impl DmCache {
         self.submit(now, to, Purpose::Commit(step), devices);
     }
 
-    /// The other half of a copy.
+    /// The write of a copy, after its read.
     fn write_copy(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let (place, extent) = match work {
             Work::Promote { block, index } => (Place::Cache, self.on_cache(index, self.whole(block))),

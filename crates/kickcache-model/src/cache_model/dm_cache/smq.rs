@@ -12,9 +12,9 @@ const NONE: u32 = u32::MAX;
 const SECOND: u64 = 1_000_000_000;
 /// Blocks of the cache that a block of the hotspot queue covers, at most.
 const HOTSPOT_SHARE: u64 = 16;
-/// Seconds of a period of demotion: blocks that were used in the last one or two may stay.
+/// Seconds of a period of demotion: blocks that were used in the last one or two periods may stay.
 const DEMOTE_PERIOD: u64 = 60;
-/// Seconds of a period of writeback, likewise.
+/// Seconds of a period of writeback: blocks that were used in the last one or two periods may stay dirty.
 const WRITEBACK_PERIOD: u64 = 10;
 /// The increments of the threshold in 4.11, by sixteenths of the hit ratio.
 const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
@@ -45,10 +45,10 @@ impl Period {
     }
 }
 
-/// Which dirty blocks may be written back.
+/// The dirty blocks that may be written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writebacks {
-    /// All.
+    /// All dirty blocks.
     Any,
     /// Blocks that were not used for 10 to 20 seconds.
     Rested,
@@ -116,9 +116,9 @@ struct Hotspots {
     levels: Levels,
     /// Blocks of the cache in one hotspot block.
     blocks: u64,
-    /// By hotspot block: its entry.
+    /// The entry of each hotspot block.
     of_block: Vec<u32>,
-    /// By entry: its hotspot block.
+    /// The hotspot block of each entry.
     block_of: Vec<u32>,
     hit_in: Vec<u32>,
     used: u32,
@@ -192,7 +192,7 @@ impl Hotspots {
         }
     }
 
-    /// Once a second.
+    /// Ends a period of the hotspot queue, once a second.
     fn end_period(&mut self, surplus_to: End) {
         self.jump = match self.confidence() {
             Confidence::Poor => 4,

@@ -74,7 +74,7 @@ fn an_idle_origin_makes_the_cache_idle_between_commits() {
         bench.read(CACHE / 2, 30);
         bench.dirty_blocks()
     };
-    // Before 072792dcdfc8, between it and 701e03e4e180, and since.
+    // The ages are before 072792dcdfc8, between it and 701e03e4e180, and after both.
     assert_eq!([Age::LINUX_4_12_RC1, Age::PART_OF_REPAIR, Age::REPAIRED].map(left), [128, 0, 128]);
 }
 

@@ -14,7 +14,7 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// Its block of the origin.
+    /// The block of the origin that the work concerns.
     pub(super) fn block(self) -> u64 {
         match self {
             Work::Promote { block, .. } | Work::Demote { block, .. } | Work::Writeback { block, .. } => block,
@@ -61,7 +61,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether a client requested it.
+    /// Whether a client requested the work.
     pub(super) fn is_of_a_client(self) -> bool {
         matches!(self, Purpose::Access { .. } | Purpose::Flush(_) | Purpose::Overwrite { .. })
     }

@@ -27,7 +27,7 @@ struct MediumWork {
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     length: u64,
-    /// Which write, in the order of acknowledgement.
+    /// The number of the write, in the order of acknowledgement.
     order: u64,
 }
 

@@ -31,7 +31,7 @@ pub struct Evidence {
     bets: Vec<Bet>,
 }
 
-/// A purse, and how it is used.
+/// A purse, and the parameters of its bets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Bet {
     /// The distance that is expected; longer ones count the same, so that outliers do not rule.
@@ -49,7 +49,7 @@ impl Bet {
 }
 
 impl Evidence {
-    /// None yet; `margin` is the difference that matters, a loss.
+    /// The evidence before the first round; `margin` is the difference that matters, a loss.
     pub fn new(claim: Claim, boundary: f64, margin: f64) -> Evidence {
         let bet =
             |effect: f64, noise: f64| Bet { effect: effect * margin, noise: noise * margin, purse: 1.0 };
@@ -73,7 +73,7 @@ impl Evidence {
         }
     }
 
-    /// How much there is; 1 at first.
+    /// The amount of evidence; 1 at first.
     pub fn amount(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a few bets")]
         let count = self.bets.len() as f64;

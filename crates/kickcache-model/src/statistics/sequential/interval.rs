@@ -20,20 +20,20 @@ const FAR: f64 = 8.0;
 const STEP: f64 = 1e-4;
 
 impl Interval {
-    /// The interval of some rounds. The ends that decide are looked at first, so that it agrees with the verdict.
+    /// The interval of some rounds. The ends that decide are computed first, so that the interval agrees with the verdict.
     pub fn of(losses: &[f64], margin: Margin) -> Interval {
         let scale = margin.bad_min();
         let below = |boundary: f64| Evidence::decides(Claim::Below, boundary, scale, losses);
         let above = |boundary: f64| Evidence::decides(Claim::Above, boundary, scale, losses);
         let middle = median(losses).unwrap_or(0.0);
         let high = first_excluded(middle, margin.bad_min(), below);
-        // The same search in the mirror.
+        // The lower end is found by the same search with all signs changed.
         let low = -first_excluded(-middle, -margin.good_max(), |boundary| above(-boundary));
         Interval { low, high }
     }
 }
 
-/// The first boundary above the middle that is excluded, and surely not beyond `known` if that one is.
+/// The first excluded boundary above the middle, never beyond `known` if `known` is excluded.
 fn first_excluded(middle: f64, known: f64, is_excluded: impl Fn(f64) -> bool) -> f64 {
     let mut outside = if is_excluded(known) { known } else { middle + FAR };
     if !is_excluded(outside) {

@@ -37,7 +37,7 @@ impl Margin {
 }
 
 impl Default for Margin {
-    /// 20 %.
+    /// A margin of 20 %.
     fn default() -> Margin {
         Margin { part: 0.2 }
     }

@@ -30,9 +30,9 @@ pub fn rounds_least() -> usize {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Not worse than the margin allows.
+    /// The new command is worse by less than the margin.
     Good,
-    /// Worse.
+    /// The new command is worse by more than half of the margin.
     Bad,
 }
 
@@ -75,7 +75,7 @@ impl PairTest {
         }
     }
 
-    /// The verdict, once there is one.
+    /// The verdict; `None` until there is one.
     pub fn verdict(&self) -> Option<Verdict> {
         self.verdict
     }
@@ -90,18 +90,18 @@ impl PairTest {
         self.good.amount()
     }
 
-    /// Evidence that it is worse than half of the margin.
+    /// Evidence that the new command is worse than half of the margin.
     pub fn evidence_bad(&self) -> f64 {
         self.bad.amount()
     }
 
-    /// The loss in the middle of all; 0 of none.
+    /// The median of the losses; 0 without losses.
     pub fn median_loss(&self) -> f64 {
         median(&self.losses).unwrap_or(0.0)
     }
 
-    /// Losses that are not excluded. The interval excludes the boundary at which the verdict was reached, and
-    /// no other side of this boundary.
+    /// The losses that are not excluded. Once there is a verdict, all of them are on one side of the boundary that
+    /// decided.
     pub fn interval(&self) -> Interval {
         Interval::of(&self.losses, self.margin)
     }

@@ -7,7 +7,7 @@ use super::pair_test::{PairTest, Verdict, rounds_least};
 
 const SERIES: usize = 2_000;
 const ROUNDS_MAX: usize = 100;
-/// The documented error is 1 %; a bet may lose 0.5 %.
+/// Wrong verdicts that are accepted: 1 %, twice the error of a verdict, because the series are random.
 const WRONG_MAX: usize = SERIES / 100;
 
 /// IOPS of 240 runs of fio, one after the other, on two processors with nine times as much load: a machine

@@ -13,9 +13,9 @@ const FIRST_MICROS: u64 = 1;
 /// The representation of times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Times {
-    /// In front of each line, in microseconds.
+    /// A time is in front of each line, in microseconds.
     Stamps,
-    /// Not at all.
+    /// The log has no times.
     Nowhere,
 }
 

@@ -19,7 +19,7 @@ pub enum Lack {
     Second,
     /// Times: accesses are replayed as fast as possible.
     Time,
-    /// That the recorder lost records.
+    /// The fact that the recorder lost records.
     Lost,
 }
 

@@ -26,7 +26,7 @@ use crate::trace_file::format::recording::writer::RecordingEncoder;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// Where sectors begin and end.
+/// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
 /// Why a record cannot be written.
@@ -76,7 +76,7 @@ impl<W: Write> TraceWriter<W> {
     /// A trace without records.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     pub fn new(mut out: W, target: Target, title: Title) -> io::Result<TraceWriter<W>> {
         let shape = match target {
             Target::Kickcache => {
@@ -96,7 +96,7 @@ impl<W: Write> TraceWriter<W> {
     /// Writes a record, or counts it as one that the target cannot express.
     ///
     /// # Errors
-    /// I/O, or a trace that the target has no room for.
+    /// If the write fails, or the target has no room for the trace.
     pub fn write(&mut self, record: &Record) -> Result<(), ConversionError> {
         self.refuse(record)?;
         let Some(record) = self.expressed(record) else { return Ok(()) };
@@ -116,10 +116,10 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Notes that the recorder lost records here.
+    /// Writes down that the recorder lost records here, if the target can express this.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     pub fn lose(&mut self, count: u64) -> io::Result<()> {
         match &mut self.shape {
             Shape::Recording(encoder) => {
@@ -140,7 +140,7 @@ impl<W: Write> TraceWriter<W> {
     /// Writes the end of the trace; returns the file, and the counts of properties that its format cannot express.
     ///
     /// # Errors
-    /// I/O.
+    /// If the write fails.
     pub fn finish(mut self) -> io::Result<(W, Lacks)> {
         match &mut self.shape {
             Shape::Recording(encoder) => {

@@ -1,13 +1,13 @@
 //! The events in the life of an access.
 
-/// Which event of an access counts, in traces that note several.
+/// The event of an access that counts, in traces with several events for each access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// It entered the block layer's queue.
+    /// The access entered the block layer's queue.
     Queued,
-    /// It was issued to the device.
+    /// The access was issued to the device.
     Issued,
-    /// It ended.
+    /// The access ended.
     Completed,
 }
 

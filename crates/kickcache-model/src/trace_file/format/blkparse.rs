@@ -30,7 +30,7 @@ fn is_device(word: &str) -> bool {
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// The action of a line, if it is an event at all.
+/// The action of a line; `None` if the line is no event.
 pub(crate) fn action_of(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     words.next().filter(|word| is_device(word))?;
@@ -80,7 +80,7 @@ impl LineParser for Blkparse {
     }
 }
 
-/// The operation of an event with a place, by its letters; an F in front is a flush before it.
+/// The operation of an event with an extent, by its letters; an F in front, a flush before the operation, is ignored.
 fn kind_of(letters: &str) -> Option<Kind> {
     match letters.strip_prefix('F').unwrap_or(letters).bytes().next() {
         Some(b'R') => Some(Kind::Read),

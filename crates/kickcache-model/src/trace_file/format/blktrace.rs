@@ -24,7 +24,7 @@ const FLUSH: u64 = 1 << 18;
 const NOTIFY: u64 = 1 << 26;
 const DISCARD: u64 = 1 << 29;
 const FUA: u64 = 1 << 31;
-/// Of version 8.
+/// Categories that only version 8 has.
 const ZONE_APPEND: u64 = 1 << 32;
 const ZONE_MANAGEMENT: u64 = 0x1f << 33;
 const WRITE_ZEROES: u64 = 1 << 38;
@@ -129,7 +129,7 @@ pub(crate) fn is_blktrace(head: &[u8]) -> bool {
     word(head, 0).is_some_and(|first| first >> 8 == MAGIC || first.swap_bytes() >> 8 == MAGIC)
 }
 
-/// The events of the beginning of a file.
+/// Whether the beginning of a file has an event of this action.
 pub(crate) fn has_action(head: &[u8], action: Action) -> bool {
     let mut rest = head;
     while let Some(version) = word(rest, 0).and_then(|first| Version::of(first).ok()) {

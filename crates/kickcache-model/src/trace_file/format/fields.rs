@@ -40,7 +40,7 @@ pub(crate) fn time(text: &str, unit: u64) -> Result<Duration, String> {
     nanos.map(Duration::from_nanos).ok_or_else(too_late)
 }
 
-/// R, W, D or F, or its word, in either case.
+/// The operation of a letter R, W, D or F, or of its word, in upper or lower case.
 pub(crate) fn kind(text: &str) -> Result<Kind, String> {
     match text.to_ascii_lowercase().as_str() {
         "r" | "read" => Ok(Kind::Read),

@@ -16,7 +16,7 @@ pub(crate) const HEADER: &str = "fio version ";
 pub(crate) struct Iolog {
     devices: Devices,
     has_times: bool,
-    /// Of version 2: the waits so far, in microseconds.
+    /// The waits so far of a log of version 2, in microseconds.
     waited: u64,
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-/// A record as the kernel writes it.
+/// A record of version 7, as the kernel writes it.
 fn binary(micros: u64, sector: u64, bytes: u32, action: u32, extra: &[u8]) -> Vec<u8> {
     let mut record = Vec::new();
     let mut put = |bytes: &[u8]| record.extend_from_slice(bytes);

@@ -16,9 +16,9 @@ pub(super) const GROUPS: usize = 32;
 pub(super) struct ExtentSample {
     /// Bytes of an extent, of the trace.
     bytes: u64,
-    /// How many are in it.
+    /// The number of extents in the sample.
     count: u64,
-    /// Their numbers, ascending; none if all are: a volume of a few blocks that are far apart has a great many.
+    /// The numbers of the extents in the sample, ascending; `None` if all extents are, because a volume may have very many.
     numbers: Option<Vec<u64>>,
 }
 
@@ -27,17 +27,17 @@ pub(super) struct ExtentSample {
 pub(super) struct Part {
     /// The number of the extent.
     pub(super) number: u64,
-    /// On the trace's volume.
+    /// The bytes on the trace's volume.
     pub(super) extent: ByteExtent,
     pub(super) place: Place,
 }
 
-/// Where an extent is.
+/// The place of an extent, in the sample or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// In the sample: the group of the extent, and the bytes of the part on the smaller volume.
     Sample { group: usize, extent: ByteExtent },
-    /// Not in the sample.
+    /// The extent is not in the sample.
     Outside,
 }
 
@@ -64,7 +64,7 @@ impl ExtentSample {
             .map_or(Some(number), |numbers| numbers.binary_search(&number).ok().map(|rank| rank as u64))
     }
 
-    /// The parts of an access, an extent each.
+    /// The parts of an access, one for each extent.
     pub(super) fn parts(&self, access: ByteExtent) -> impl Iterator<Item = Part> {
         let (first, end) = (access.start / self.bytes, access.end().div_ceil(self.bytes));
         (first..end).map(move |number| {

@@ -54,13 +54,13 @@ pub struct SampledTrial {
 /// The estimate for one cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SampledOutcome {
-    /// The part of the blocks read and written that it hits.
+    /// The share of the blocks read and written that the cache hits.
     pub hit_ratio: f64,
     /// In 95 of 100 cases a run of the whole trace differs by at most this much.
     pub error: f64,
     /// The hit ratio of an LRU cache of single blocks.
     pub lru_hit_ratio: f64,
-    /// The same for that.
+    /// As `error`, for `lru_hit_ratio`.
     pub lru_error: f64,
     /// Bytes written to the cache device for each byte that entered the cache.
     pub written_per_byte: f64,
@@ -68,8 +68,8 @@ pub struct SampledOutcome {
     pub origin_read_per_byte: f64,
 }
 
-/// How small a sample may be for caches from a size on: at least [`SAMPLED_BLOCKS_MIN`] blocks and 100,000 reads, and the smallest cache is
-/// at least the smallest cache device, which has 100 segments.
+/// The largest `one_in` for a smallest cache of so many blocks. The sample then has [`SAMPLED_BLOCKS_MIN`] blocks, 2,048 extents
+/// and 100,000 reads, and the smallest cache is not below the smallest cache device, which has 100 segments.
 pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
     let of_blocks = survey.footprint / SAMPLED_BLOCKS_MIN;
     let of_extents = survey.footprint * scale.0 / 256 / SAMPLED_EXTENTS_MIN;

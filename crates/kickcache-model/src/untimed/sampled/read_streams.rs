@@ -15,7 +15,7 @@ const STREAM_MIN: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     next: u64,
-    /// Bytes of all its reads.
+    /// Bytes of all reads of the stream.
     passed: u64,
     /// Bytes that missed since the last interruption.
     length: u64,
@@ -24,7 +24,7 @@ struct Stream {
     used: u64,
     /// The last extent of the sample that the stream passed.
     extent: u64,
-    /// Whether it was interrupted there.
+    /// Whether the stream was interrupted in that extent.
     is_interrupted: bool,
 }
 
@@ -51,7 +51,7 @@ impl ReadStreams {
         ReadStreams { streams, clock: 0, seen: 0, interrupted: 0 }
     }
 
-    /// A read outside of the sample.
+    /// Adds a read outside of the sample.
     pub(super) fn skip(&mut self, read: ByteExtent) {
         let stream = self.find(read);
         if stream.is_interrupted {
@@ -61,7 +61,7 @@ impl ReadStreams {
         }
     }
 
-    /// A read of the sample, in one extent; gives the length of its stream up to its end, in bytes.
+    /// Adds a read of the sample, in one extent; returns the length of its stream up to the read's end, in bytes.
     pub(super) fn observe(&mut self, read: ByteExtent, extent: u64, runs: impl Iterator<Item = Run>) -> u64 {
         let stream = self.find(read);
         let is_new = stream.extent != extent;
@@ -90,7 +90,7 @@ impl ReadStreams {
         length
     }
 
-    /// The stream that a read continues, or a new one in the place of the oldest.
+    /// The stream that a read continues, or a new one in the place of the least recently used.
     fn find(&mut self, read: ByteExtent) -> &mut Stream {
         self.clock += 1;
         let is_interrupted = self.interrupted * 2 > self.seen;

@@ -36,7 +36,7 @@ struct MissedBlocks {
     group: usize,
 }
 
-/// A part of all accesses, and how far off it may be.
+/// A share of the accessed blocks, and its error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advantage {
     pub(super) ratio: f64,

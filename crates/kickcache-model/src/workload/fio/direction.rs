@@ -13,7 +13,7 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// The kind of access that it is.
+    /// The kind of access in this direction.
     pub(crate) const fn kind(self) -> Kind {
         match self {
             Direction::Read => Kind::Read,

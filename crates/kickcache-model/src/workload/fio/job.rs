@@ -41,7 +41,7 @@ enum Phase {
     Waiting,
     Running {
         since: Instant,
-        /// It thinks until then.
+        /// The job thinks until this time.
         resting: Instant,
     },
     Finished,
@@ -103,7 +103,7 @@ impl Job {
         JobStep::Access(self.access(direction))
     }
 
-    /// Until when the job thinks: after this many accesses a new rest begins.
+    /// The time until which the job thinks: a new rest begins after each `think_blocks` accesses.
     fn rest(&mut self, now: Instant, resting: Instant) -> Instant {
         if self.options.think == Duration::default() || self.since_think < self.options.think_blocks {
             return resting;
@@ -114,7 +114,7 @@ impl Job {
 
     fn is_over(&self, since: Instant, now: Instant) -> bool {
         let is_late = self.options.longest().is_some_and(|longest| now.since(since) >= longest);
-        // As with fio, a block that would end behind the size is left out, one behind `io_size` is not.
+        // As with fio, a block that would end behind `size` is left out, and a block that would end behind `io_size` is not.
         let whole = self.options.size / self.options.step() * self.options.step();
         let limit = self.options.io_size.unwrap_or(whole);
         let is_done = !self.options.time_based && self.bytes >= limit;

@@ -1,8 +1,8 @@
 //! fio job files as workloads.
 //!
-//! This module also applies options to the accesses. Options that concern only fio itself are skipped.
+//! This module applies the options of jobs to the accesses. Options that concern only fio itself are skipped.
 //! Options that change the accesses in an unsupported way are refused with a sentence, rather than run as a
-//! different load. Each job has a file of its own, as with fio, and the files are adjacent on the volume.
+//! different load. As with fio, each job has its own file unless jobs name the same one; the files are adjacent on the volume.
 
 mod direction;
 mod error;
@@ -23,7 +23,7 @@ use crate::workload::fio::job::Job;
 use crate::workload::fio::options::JobOptions;
 use crate::workload::{JobShape, JobStep, Workload};
 
-/// Where the file of the next job begins.
+/// Bytes: each job's file begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
 /// More jobs than any test needs.
 const JOB_COUNT_MAX: u64 = 1_024;
@@ -42,7 +42,7 @@ pub struct FioWorkload {
 /// A file of jobs, which is a part of the volume.
 struct JobFile {
     name: String,
-    /// Where it begins on the volume, in bytes.
+    /// The offset of the file on the volume, in bytes.
     base: u64,
 }
 
@@ -114,7 +114,7 @@ impl FioWorkload {
         base
     }
 
-    /// After so long all jobs have ended, if each has a `runtime`.
+    /// The time after which all jobs have ended; `None` unless each has a `runtime`.
     pub fn longest(&self) -> Option<Duration> {
         self.longest
     }
@@ -125,7 +125,7 @@ impl FioWorkload {
     }
 }
 
-/// The sum of the longest jobs of each group, if all are bounded.
+/// The sum over the groups of the time of the longest job; `None` if the time of a job has no limit.
 fn longest(all: &[JobOptions]) -> Option<Duration> {
     let (mut before, mut group) = (0_u64, 0);
     for options in all {

@@ -24,7 +24,7 @@ pub(crate) enum Distribution {
     Random,
     /// `theta`, and the place of the most popular block.
     Zipf(f64, Option<f64>),
-    /// `h`, and the place.
+    /// `h`, and the place of the most popular block.
     Pareto(f64, Option<f64>),
 }
 
@@ -115,11 +115,11 @@ const HARMLESS: &[&str] = &[
 /// The part of an I/O engine that matters here: the accesses that it keeps in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Engine {
-    /// One.
+    /// One access in flight.
     Synchronous,
     /// `iodepth`, but one trim: these engines trim by a synchronous system call.
     SynchronousTrims,
-    /// `iodepth`.
+    /// `iodepth` accesses in flight.
     Asynchronous,
 }
 
@@ -294,7 +294,7 @@ impl JobOptions {
         }
     }
 
-    /// The directions of its accesses.
+    /// The directions of the job's accesses.
     pub(crate) const fn directions(&self) -> &'static [Direction] {
         match self.pattern {
             Pattern::Read => &[Direction::Read],
@@ -304,7 +304,7 @@ impl JobOptions {
         }
     }
 
-    /// Bytes between two places at which its accesses begin.
+    /// Bytes between two places at which the job's accesses begin.
     pub(crate) fn step(&self) -> u64 {
         let blocks = self.directions().iter().map(|direction| self.block[*direction]);
         blocks.min().expect("each pattern has a direction")

@@ -33,7 +33,7 @@ impl Section {
         JobFileError { place: format!("job [{}]", shorten(&self.name)), what: what.into() }
     }
 
-    /// As with fio, by the beginning of the name.
+    /// Whether the section is global: as with fio, its name begins with `global`.
     fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -83,7 +83,7 @@ fn sections(text: &str) -> Result<Vec<Section>, JobFileError> {
     Ok(sections)
 }
 
-/// Sets the meaning of the units in a section; without `kb_base` in it, the inherited one.
+/// Sets the meaning of the units in a section: that of its `kb_base`, or the inherited one.
 fn set_kb_base(section: &mut Section, inherited: KbBase) -> Result<KbBase, JobFileError> {
     let base = match section.lines.iter().rfind(|line| line.option == "kb_base") {
         Some(line) => KbBase::of(&line.value).map_err(|what| line.error(format!("`kb_base`: {what}")))?,

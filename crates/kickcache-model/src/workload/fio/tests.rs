@@ -31,7 +31,7 @@ fn drain(workload: &mut FioWorkload, job: usize, now: Instant, most: usize) -> V
     (0..most).map_while(step).collect()
 }
 
-/// The workload of the articles.
+/// The workload of the articles on other caches.
 const PUBLISHED: &str = "[global]
 ioengine=libaio
 direct=1
@@ -365,7 +365,7 @@ fn counts(blocks: impl Iterator<Item = u64>) -> HashMap<u64, usize> {
     counts
 }
 
-/// Of this many accesses, those to the blocks that should be the `ranks` most popular ones.
+/// The number of accesses to the blocks that should be the `ranks` most popular ones.
 fn mass(counts: &HashMap<u64, usize>, block_of_rank: impl Fn(u64) -> u64, ranks: u64) -> usize {
     (0..ranks).filter_map(|rank| counts.get(&block_of_rank(rank))).sum()
 }

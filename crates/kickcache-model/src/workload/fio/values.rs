@@ -65,8 +65,8 @@ pub(crate) fn size(text: &str, base: KbBase) -> Result<u64, String> {
     (0..=power).try_fold(number, |bytes, _| bytes.checked_mul(unit)).ok_or_else(wrong)
 }
 
-/// Sizes for reads, writes and trims, separated by commas. A missing one keeps its value; the last one is also of the directions
-/// after it, if no comma follows.
+/// Sizes for reads, writes and trims, separated by commas. A missing size keeps its value; without a comma behind it, the last
+/// size also applies to the directions that follow.
 pub(crate) fn sizes(
     text: &str,
     base: KbBase,
@@ -96,7 +96,7 @@ pub(crate) fn sizes(
 /// A time; a bare number counts in units of this many nanoseconds.
 ///
 /// # Errors
-/// If it is none.
+/// If the text is no time.
 pub fn time(text: &str, unit: u64) -> Result<Duration, String> {
     let wrong = || format!("{} was found; a time such as 30, 500ms or 5m was expected", quote(text));
     let lower = text.to_ascii_lowercase();

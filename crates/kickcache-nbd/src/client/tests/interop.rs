@@ -1,4 +1,4 @@
-//! Other people's programs against our half, where they are installed.
+//! Servers of other projects against this client, where the programs are installed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

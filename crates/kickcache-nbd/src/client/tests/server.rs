@@ -18,7 +18,7 @@ pub(super) const SIZE: u64 = 8 << 20;
 /// A read that starts here fails.
 pub(super) const BAD_OFFSET: u64 = SIZE - 4096;
 
-/// In which order commands that arrived together are answered.
+/// The order in which commands that arrived together are answered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     Arrival,
@@ -110,7 +110,7 @@ struct Connection<'a> {
     order: Order,
 }
 
-/// Ends with the connection, however it ends.
+/// Serves a connection until it ends or fails.
 fn serve(socket: UnixStream, disk: &Disk, order: Order) {
     let session = Session::new(exports());
     let mut connection = Connection { socket, session, unread: Vec::new(), waiting: Vec::new(), disk, order };

@@ -5,7 +5,7 @@ use crate::code::tokens::{Token, product_tokens};
 /// A path with `::`, and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NamedPath {
-    /// The inline modules around it, from the outermost one.
+    /// The inline modules around the path, from the outermost module inwards.
     pub(crate) within: Vec<String>,
     pub(crate) segments: Vec<String>,
 }
@@ -14,7 +14,7 @@ pub(crate) struct NamedPath {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Import {
     pub(crate) path: NamedPath,
-    /// The name that it has here; `*` for all names of a module.
+    /// The name that the item has here; `*` for all names of a module.
     pub(crate) name: String,
     pub(crate) reach: Reach,
 }
@@ -22,7 +22,7 @@ pub(crate) struct Import {
 /// The visibility of an import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Its own module.
+    /// Visible only in its own module.
     Private,
     /// Other modules as well: it is exported again.
     Exported,

@@ -9,7 +9,7 @@ use kickcache_engine::units::ByteExtent;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
     Read,
-    /// Discards and zeroes too.
+    /// A write, a discard or a write of zeroes.
     Write,
     Flush,
 }
@@ -19,7 +19,7 @@ pub(crate) enum Operation {
 pub(crate) enum Effect {
     Eio,
     NoSpace,
-    /// It is acknowledged and not done.
+    /// The operation is acknowledged and not done.
     Lie,
     /// A bit of the read data is flipped.
     Rot,
@@ -38,9 +38,9 @@ pub(crate) struct Fault {
     effect: Effect,
     /// `None` for anywhere.
     extent: Option<ByteExtent>,
-    /// Operations that it lets pass first.
+    /// Matching operations that pass before the fault takes effect.
     after: u64,
-    /// Operations that it still meets; `None` for all.
+    /// Operations that the fault still affects; `None` for all.
     times: Option<u64>,
 }
 

@@ -8,7 +8,7 @@ use std::io::{self, BufReader, ErrorKind, Read, Write};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Write,
-    /// A discard counts as one.
+    /// A write of zeroes, or a discard.
     Zeroes,
     Flush,
     /// A flush that was acknowledged and not done.
@@ -22,7 +22,7 @@ pub(crate) struct Record {
     pub(crate) disk: u8,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// Of a write.
+    /// The data of a write; empty for other operations.
     pub(crate) data: Vec<u8>,
 }
 

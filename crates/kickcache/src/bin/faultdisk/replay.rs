@@ -25,7 +25,7 @@ pub(crate) enum Unflushed {
 /// A power cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PowerCut {
-    /// Records before it.
+    /// Records before the power cut.
     pub(crate) until: u64,
     pub(crate) seed: u64,
     pub(crate) unflushed: Unflushed,
@@ -107,7 +107,7 @@ fn apply(file: &File, record: &Record, part: std::ops::Range<usize>) -> io::Resu
     file.write_all_at(&data[part], offset)
 }
 
-/// Splitmix64.
+/// Random numbers by splitmix64.
 struct Chance(u64);
 
 impl Chance {

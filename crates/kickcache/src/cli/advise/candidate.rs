@@ -11,7 +11,7 @@ use crate::cli::advise::price::Prices;
 const SECONDS_PER_DAY: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.25;
 
-/// Where the data is.
+/// The place of the data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
     /// On the origin.
@@ -41,7 +41,7 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Hits {
     pub(crate) ratio: f64,
-    /// The error of the estimate; none for exact figures.
+    /// The error of the estimate; `None` if it is unknown, as after a single run.
     pub(crate) error: Option<f64>,
 }
 
@@ -62,7 +62,7 @@ pub(crate) struct Candidate {
     pub(crate) written_per_day: Option<f64>,
     /// How long the cache device lasts.
     pub(crate) years: Option<f64>,
-    /// A month.
+    /// The cost a month.
     pub(crate) cost: Option<f64>,
     /// Whether the load decides the rate, so that only latencies are a measure of speed.
     pub(crate) is_open: bool,
@@ -84,7 +84,7 @@ impl Candidate {
         let of = |figure: &dyn Fn(&RunResult) -> f64| {
             median(&runs.iter().map(figure).collect::<Vec<f64>>()).unwrap_or(0.0)
         };
-        // Devices count from the start on.
+        // The counters of devices include the ramp time.
         let seconds = |run: &RunResult| (run.nanos + run.ramp_nanos).max(1) as f64 / 1e9;
         let per_second = |run: &RunResult, amount: u64| amount as f64 / seconds(run);
         let origin = |run: &RunResult, figure: fn(&kickcache_model::result::DeviceResult) -> u64| {
@@ -111,12 +111,12 @@ impl Candidate {
         }
     }
 
-    /// How fast it is, in a unit that all candidates of a load share: more is better.
+    /// The speed of the candidate, in a unit that all candidates of a load share: more is better.
     pub(crate) fn speed(&self) -> f64 {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
     }
 
-    /// Its speed as a multiple of another one's.
+    /// The speed of this candidate, as a multiple of another candidate's.
     pub(crate) fn times(&self, other: &Candidate) -> f64 {
         self.speed() / other.speed().max(f64::MIN_POSITIVE)
     }

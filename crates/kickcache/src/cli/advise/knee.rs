@@ -2,7 +2,7 @@
 
 use crate::cli::advise::candidate::Candidate;
 
-/// Points of hit ratio that each doubling of the cache has to add, to be worth it.
+/// The rise of the hit ratio (0.1 is 10 points) that makes a doubling of the cache worth its cost.
 pub(crate) const DOUBLING_GAIN_MIN: f64 = 0.1;
 
 /// A size, and the gain of larger caches.
@@ -14,8 +14,8 @@ pub(crate) struct Knee {
     pub(crate) gain: Option<f64>,
 }
 
-/// The smallest cache of which no larger one has [`DOUBLING_GAIN_MIN`] more hits for each doubling; `None` without
-/// caches, or without reads.
+/// The smallest cache for which no larger one raises the hit ratio by [`DOUBLING_GAIN_MIN`] for each doubling; `None`
+/// without caches, or without reads.
 pub(crate) fn knee(candidates: &[Candidate]) -> Option<Knee> {
     let known = |(index, one): (usize, &Candidate)| Some((index, one.layout.cache_bytes()?, one.hits?.ratio));
     let mut sizes: Vec<(usize, u64, f64)> = candidates.iter().enumerate().filter_map(known).collect();

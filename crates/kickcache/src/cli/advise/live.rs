@@ -88,7 +88,7 @@ impl LiveVolume {
         self.curve.footprint_bytes
     }
 
-    /// It in a few words.
+    /// The volume and its load in a few words.
     pub(super) fn description(&self) -> String {
         format!(
             "{}: {} requests a second since the start, of {}, {:.0} % writes; simulated with {} in flight",

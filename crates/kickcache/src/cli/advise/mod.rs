@@ -194,7 +194,7 @@ impl Source {
 
 /// A device and where its figures are from.
 fn described(device: &DeviceFile) -> String {
-    // A calibration measures this as well.
+    // Only a calibrated device has an access cost.
     let source = if device.access_cost.is_some() { "measured" } else { "model" };
     format!("{} ({source})", device.name)
 }

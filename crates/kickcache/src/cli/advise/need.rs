@@ -13,9 +13,9 @@ use crate::cli::advise::candidate::{Candidate, Layout};
 pub(crate) enum Need {
     /// Reads and writes a second, at least.
     Iops(u64),
-    /// A half of the latencies, at most.
+    /// The median latency, at most.
     P50(Duration),
-    /// Nearly all latencies, at most.
+    /// The 99th percentile of the latencies, at most.
     P99(Duration),
     /// The cost a month, at most.
     Cost(f64),
@@ -69,14 +69,14 @@ impl fmt::Display for Need {
 }
 
 impl Need {
-    /// Whether a candidate meets the requirement. An unknown figure does not.
+    /// Whether a candidate meets the requirement. An unknown figure does not meet it.
     pub(crate) fn is_met_by(self, candidate: &Candidate) -> bool {
         match self {
             Need::Iops(rate) => candidate.iops >= rate as f64,
             Need::P50(span) => candidate.p50 <= span,
             Need::P99(span) => candidate.p99 <= span,
             Need::Cost(amount) => candidate.cost.is_some_and(|cost| cost <= amount),
-            // --endurance is that of the cache device: how long a fast device lasts that takes all writes is not known.
+            // --endurance describes the cache device; the life of a fast device with all data is unknown, and an origin needs none.
             Need::Years(years) => {
                 candidate.layout == Layout::Origin || candidate.years.is_some_and(|life| life >= years)
             }

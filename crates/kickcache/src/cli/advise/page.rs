@@ -31,7 +31,7 @@ pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
     .html()
 }
 
-/// The runs by the names of their candidates: both bare devices would have the same one.
+/// The runs by the names of their candidates: both bare devices would have the same name.
 fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
     let repeat = (runs.len() / advice.candidates.len().max(1)).max(1);
     let of_candidate = advice.candidates.iter().zip(runs.chunks(repeat));

@@ -13,7 +13,7 @@ use crate::cli::simulate::input;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Price(f64);
 
-/// Which storage a price is for.
+/// The storage of a price.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Storage {
     Cache,
@@ -97,7 +97,7 @@ impl FromStr for NamedPrice {
 }
 
 impl Prices {
-    /// The prices of a file, if one is named, and of the command line, which go before.
+    /// The prices of a file, if one is named, and of the command line, which have precedence.
     pub(crate) fn read(file: Option<&Path>, named: &[NamedPrice]) -> Result<Prices, Failure> {
         let mut prices = file.map(of_file).transpose()?.unwrap_or_default();
         for NamedPrice { storage, price } in named.iter().copied() {
@@ -110,7 +110,7 @@ impl Prices {
         Ok(prices)
     }
 
-    /// Whether anything is known.
+    /// Whether any price is known.
     pub(crate) fn are_known(&self) -> bool {
         self.cache.is_some() || self.origin.is_some() || self.fast.is_some()
     }

@@ -7,13 +7,13 @@ use crate::cli::advise::knee::{DOUBLING_GAIN_MIN, Knee, knee};
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::Prices;
 
-/// The part of the highest speed that is nearly as fast.
+/// A candidate with this part of the highest speed counts as nearly as fast.
 const NEARLY: f64 = 0.85;
 
 /// A p99 that is higher by this factor is explained.
 const P99_RISE: f64 = 1.2;
 
-/// A cache that is not faster by this factor than none does not pay.
+/// A cache pays only if it is faster than no cache by this factor.
 const PAYS: f64 = 1.1;
 
 /// A hit ratio that a larger cache cannot improve much.
@@ -28,13 +28,13 @@ const SLOWER: f64 = 1.05;
 /// The recommended candidate, and the reason in a sentence; `None` if no candidate meets the requirements.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
-    /// Which candidate.
+    /// The index of the recommended candidate; `None` if no candidate is recommended.
     pub(crate) chosen: Option<usize>,
     pub(crate) reason: String,
 }
 
 /// The cheapest candidate that meets the requirements; without requirements, the smallest cache that a larger one improves
-/// little, unless no cache pays, or the fast device costs less.
+/// little, unless no cache pays, or the fast device costs no more and is as fast.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
     if needs.is_empty() {
         return without_needs(candidates, prices);
@@ -178,7 +178,7 @@ fn rising_p99(candidates: &[Candidate]) -> Option<String> {
     ))
 }
 
-/// The cost of a candidate: money, or otherwise fast storage.
+/// The cost of a candidate: money, or bytes of fast storage if its cost is unknown.
 fn rank(candidate: &Candidate) -> f64 {
     candidate.cost.unwrap_or(match candidate.layout {
         Layout::Origin => 0.0,
@@ -228,7 +228,7 @@ fn enough(chosen: &Candidate, needs: &[Need], prices: &Prices) -> String {
     format!("{what}{}: {}; the {least} with {}.", costs(chosen, prices), gives(chosen), listed(needs))
 }
 
-/// The table has the figures of each candidate; the sentence names the requirements that none meets.
+/// The reason if no candidate meets all requirements: it names those that no candidate meets, if there are such ones.
 fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let missing: Vec<Need> =
         needs.iter().copied().filter(|need| !candidates.iter().any(|one| need.is_met_by(one))).collect();

@@ -54,7 +54,7 @@ fn render_code(part: &str, roff: &mut Roff) {
     roff.control("fi", []);
 }
 
-/// A row as a term, which is its first cell, and the last cell with the others before it.
+/// A row as a term, which is its first cell; then its last cell, and below it the others with their headings.
 fn render_row(heads: &[&str], row: &[&str], roff: &mut Roff) {
     let [term, others @ .., meaning] = row else { return };
     roff.control("TP", []).text([bold(term.replace('`', ""))]);

@@ -52,7 +52,7 @@ impl Predictions {
         Ok(Predictions { load, planned })
     }
 
-    /// Adds to a result the predictions of each of its targets in each of its phases.
+    /// Adds to a result the predictions of each planned target in each of its measured phases.
     ///
     /// # Errors
     /// A sentence, if a cache cannot be simulated in its size.
@@ -66,7 +66,7 @@ impl Predictions {
         Ok(())
     }
 
-    /// A target with its measured phases; `None` if it was not measured.
+    /// A target with its measured phases; `None` if the target was not measured.
     fn simulated(&self, planned: &Planned, result: &BenchResult, seed: u64) -> Option<SimulatedTarget> {
         let measured = result.measured(&planned.target);
         let known = measured.first()?.result.cache_bytes;

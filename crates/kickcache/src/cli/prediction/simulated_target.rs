@@ -19,7 +19,7 @@ const BETWEEN: Duration = Duration::from_millis(1_000);
 /// How often stale data is read, as the bench does.
 const STALE_READS: u32 = 2;
 
-/// The target.
+/// A target of a bench, simulated.
 pub(super) struct SimulatedTarget {
     pub(super) name: String,
     pub(super) cache: CacheKind,
@@ -36,7 +36,7 @@ pub(super) struct SimulatedTarget {
 /// A phase that was measured.
 pub(super) struct SimulatedPhase {
     pub(super) phase: Phase,
-    /// The run that foretells it, without figures.
+    /// The run that predicts this phase, without figures.
     pub(super) run: RunResult,
 }
 
@@ -50,7 +50,7 @@ struct Ready {
 }
 
 impl SimulatedTarget {
-    /// About the length of the whole simulation, in virtual nanoseconds.
+    /// The approximate length of the whole simulation, in virtual nanoseconds.
     pub(super) fn expected_nanos(&self) -> u64 {
         let jobs = FioWorkload::parse(&self.load.job, self.seed).ok();
         let one = jobs.and_then(|jobs| jobs.longest()).unwrap_or(LENGTH_MAX).as_nanos();

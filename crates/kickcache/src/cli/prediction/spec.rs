@@ -15,14 +15,14 @@ pub(crate) struct PredictionSpec {
     pub(super) origin: String,
     /// The cache device.
     pub(super) cache: Option<String>,
-    /// Which cache; by default kickcache in the mode of the target.
+    /// The model of the cache; by default kickcache in the mode of the target.
     pub(super) model: Option<CacheKind>,
     /// Bytes of the cache; by default the size of the target's cache.
     pub(super) size: Option<Size>,
 }
 
 impl PredictionSpec {
-    /// The files that its devices may be.
+    /// The files of devices that the prediction may read.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         std::iter::once(&self.origin).chain(&self.cache).map(Path::new)
     }

@@ -12,9 +12,9 @@ use crate::cli::exit::Failure;
 pub(crate) enum End {
     /// A signal requested the end.
     Asked,
-    /// Its time is over.
+    /// The time of the recording is over.
     Time,
-    /// Its only file is full.
+    /// The only file of the recording is full.
     Full,
     /// The daemon serves the volume no more.
     Stopped,
@@ -25,14 +25,14 @@ pub(crate) enum End {
     },
     /// A file cannot be written.
     Failed(Failure),
-    /// It was to end, and the daemon, which is there, did not send the last records in time.
+    /// The end was requested, and the daemon, which is still connected, did not send the last records in time.
     Silent,
     /// The daemon has ended.
     Gone(io::Error),
 }
 
 impl End {
-    /// It in a few words.
+    /// The end in a few words.
     pub(crate) const fn sentence(&self) -> &'static str {
         match self {
             End::Asked => "a signal ended it",
@@ -46,7 +46,7 @@ impl End {
         }
     }
 
-    /// It in a word, for scripts.
+    /// The end in a word, for scripts.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             End::Asked => "asked",

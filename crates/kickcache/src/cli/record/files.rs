@@ -38,7 +38,7 @@ pub(crate) struct RecordingFiles {
 }
 
 impl RecordingFiles {
-    /// Refuses names that something has already.
+    /// Refuses a recording if a file with one of its names exists.
     pub(crate) fn refuse_existing(path: &Path, bounds: Bounds) -> Result<(), Failure> {
         let is_there = |name: &PathBuf| name.symlink_metadata().is_ok();
         match (0..bounds.file_count).map(|age| name(path, age)).find(is_there) {
@@ -66,7 +66,7 @@ impl RecordingFiles {
     /// Writes a block, to the next file if this one is full.
     ///
     /// # Errors
-    /// The end of the recording; blocks written before stay whole.
+    /// The reason for the end of the recording; blocks written before stay whole.
     pub(crate) fn write(&mut self, block: &[u8]) -> Result<(), End> {
         let is_full = self.file_bytes + block.len() as u64 > self.bounds.size_max;
         if is_full && self.bounds.file_count == 1 {
@@ -86,7 +86,7 @@ impl RecordingFiles {
         self.bytes
     }
 
-    /// From now on its disk is full.
+    /// From now on writes fail as on a full disk.
     #[cfg(test)]
     pub(crate) fn fill_disk(&mut self) {
         self.file = OpenOptions::new().write(true).open("/dev/full").expect("Linux has it");
@@ -101,7 +101,7 @@ impl RecordingFiles {
     /// Appends to the newest file; a partial write is cut off again.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(bytes) {
-            // A torn block at the end would be read as such, if this fails too.
+            // If this fails too, a reader detects the torn block at the end.
             let _ = self.file.set_len(self.file_bytes);
             return Err(error);
         }
@@ -111,7 +111,7 @@ impl RecordingFiles {
     }
 
     fn rotate(&mut self) -> Result<(), End> {
-        // Younger ones are of this recording.
+        // Files of a lower age are of this recording.
         let oldest = name(&self.path, self.header.part + 1);
         if self.header.part + 1 < self.bounds.file_count && oldest.symlink_metadata().is_ok() {
             return Err(End::Failed(taken(&oldest)));
@@ -166,7 +166,7 @@ fn taken(path: &Path) -> Failure {
     ))
 }
 
-/// Only its owner may read it: it reveals the places and times of a disk's accesses.
+/// Only the owner of the file may read it: it reveals the places and times of a disk's accesses.
 fn create(path: &Path) -> Result<File, Failure> {
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
     Ok(made.with_context(|| format!("the recording {} cannot be made", path.display()))?)

@@ -147,11 +147,11 @@ impl RecordArgs {
     }
 }
 
-/// Set by the signals that end this command.
+/// A flag that is set by the signals that end this command.
 fn caught_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
-        // The second one ends it at once.
+        // A second signal ends the command at once.
         signal_hook::flag::register_conditional_default(signal, Arc::clone(&stop))?;
         signal_hook::flag::register(signal, Arc::clone(&stop))?;
     }

@@ -34,7 +34,7 @@ pub(crate) struct Session {
     gathered: u64,
     /// Records that arrived and were not written, because the disk was full or failed.
     unwritten: u64,
-    /// Records that were lost, and the number of these that the file contains.
+    /// Records that were lost, and, in `told`, the number of lost records that the file reports.
     lost: u64,
     told: u64,
     until: Option<Instant>,
@@ -75,7 +75,7 @@ impl Session {
         self.unwritten
     }
 
-    /// Records that were lost on their way here.
+    /// Records that were lost between the daemon and this process.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
@@ -85,14 +85,14 @@ impl Session {
         self.files.bytes()
     }
 
-    /// Records until something ends it.
+    /// Records until the end of the recording, and returns its reason.
     pub(crate) fn run(&mut self, client: &mut RecordingClient, stop: &AtomicBool) -> End {
         let end = self.follow(client, stop);
         self.bar.finish_and_clear();
         self.finish(end)
     }
 
-    /// Writes the rest, if the file takes it.
+    /// Writes the remaining records, if the file has room.
     fn finish(&mut self, end: End) -> End {
         let end = match end {
             // Behind a missing block, later blocks must not be written.

@@ -75,7 +75,7 @@ impl ReportArgs {
     }
 }
 
-/// The names of runs: the shortest unique name of each file.
+/// The names of the files in the names of runs: of each file the shortest unique one.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let whole = |path: &PathBuf| path.display().to_string();

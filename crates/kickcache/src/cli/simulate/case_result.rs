@@ -11,7 +11,7 @@ use serde::Serialize;
 #[derive(Debug, Serialize)]
 pub(crate) struct CaseResult {
     pub(crate) case: Case,
-    /// By the name of the cache.
+    /// The figures by the name of the cache.
     pub(crate) got: BTreeMap<&'static str, Figures>,
     /// The bounds that are missed, a sentence each.
     pub(crate) misses: Vec<String>,

@@ -318,7 +318,7 @@ fn say_what_measured_nothing(results: &[RunResult]) {
     }
 }
 
-/// If the devices are too slow for an open loop, the run ends late.
+/// Prints the runs that ended late, because the devices were too slow for accesses at their own times.
 fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Printer) -> std::io::Result<()> {
     let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
     for run in results.iter().filter(|run| load.is_behind(run)) {

@@ -17,9 +17,9 @@ type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> Str
 /// Whether rates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ratios {
-    /// With that of the first cache.
+    /// Ratios to the rate of the first cache.
     ToFirst,
-    /// Not at all: the first cache may be in another shard.
+    /// No ratios: the first cache may be in another shard.
     None,
 }
 

@@ -7,7 +7,7 @@ use kickcache_units::Size;
 /// Runs of one cache that differ in their seed only.
 pub(crate) struct ComparedRuns<'a> {
     pub(crate) cache: CacheKind,
-    /// None without a cache.
+    /// The size of the cache; `None` without a cache.
     pub(crate) size: Option<Size>,
     pub(crate) runs: &'a [RunResult],
 }
@@ -18,7 +18,7 @@ impl ComparedRuns<'_> {
         median(self.runs.iter().map(figure).collect()).unwrap_or(0.0)
     }
 
-    /// The same over the runs that have the figure; `None` if none has.
+    /// The median of a figure over the runs that have it; `None` if no run has it.
     pub(crate) fn median_of_known(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(figure).collect())
     }

@@ -8,7 +8,7 @@ use kickcache_model::untimed::Outcome;
 
 use crate::cli::simulate::cache_size::CacheSize;
 
-/// A trace that was looked through.
+/// A trace that was surveyed.
 #[derive(Debug)]
 pub(crate) struct SurveyedTrace {
     pub(crate) name: String,
@@ -24,14 +24,14 @@ pub(crate) struct Finding {
     pub(crate) trace: usize,
     pub(crate) size: CacheSize,
     pub(crate) cache_blocks: u64,
-    /// In the order of [`reference_policy::NAMES`].
+    /// The misses of the policies, in the order of [`reference_policy::NAMES`].
     pub(crate) reference_policies: [Misses; reference_policy::NAMES.len()],
     pub(crate) exact: Outcome,
     pub(crate) adaptive: Outcome,
 }
 
 impl Finding {
-    /// Origin bytes with the adaptive window for each one without.
+    /// Bytes read from the origin with the adaptive window, divided by the bytes without that window.
     #[expect(clippy::cast_precision_loss, reason = "bytes of a trace are far below 2^53")]
     pub(crate) fn origin_factor(&self) -> f64 {
         self.adaptive.origin_read_bytes as f64 / self.exact.origin_read_bytes.max(1) as f64

@@ -13,7 +13,7 @@ const MARKS: [(f64, &str); 4] = [(1.25, "░"), (2.0, "▒"), (4.0, "▓"), (f64
 /// A figure within its bound.
 const WITHIN: &str = "·";
 
-/// Prints all.
+/// Prints the cases that miss a bound, the heat map and the summary.
 pub(crate) fn print(results: &[CaseResult], out: &mut dyn Printer) -> io::Result<()> {
     for result in results.iter().filter(|result| !result.misses.is_empty()) {
         print_case(result, out)?;

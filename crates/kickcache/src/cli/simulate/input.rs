@@ -11,7 +11,7 @@ use kickcache_units::counted;
 use crate::cli::exit::Failure;
 use crate::notice::notice;
 
-/// More than any text has.
+/// The most bytes of a text that users write.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// The text of a file, which is read once, so that it may be a pipe.

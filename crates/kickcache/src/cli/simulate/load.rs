@@ -25,7 +25,7 @@ use crate::notice::notice;
 const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file without an end is stopped.
 const SECONDS_MAX: u64 = 3_600;
-/// The share of its length by which a replay may run longer than its trace without a note.
+/// A replay may run longer than its trace by a second and one part in this many, without a note.
 const BEHIND: u64 = 20;
 
 /// The source of the accesses.
@@ -83,17 +83,17 @@ enum LoadKind {
     Trace(PathBuf, Box<Survey>, Pace),
 }
 
-/// A load that was looked at.
+/// A load that was examined.
 #[derive(Clone, Debug)]
 pub(crate) struct Load {
     kind: LoadKind,
-    /// Bytes of the smallest volume that it fits on.
+    /// Bytes of the smallest volume that the load fits on.
     pub(crate) volume_bytes: u64,
     /// When a run ends at the latest.
     pub(crate) length: Duration,
-    /// About how long it will be, as far as that is known.
+    /// The expected length of a run; 0 if it is unknown.
     pub(crate) expected: Duration,
-    /// It in a few words.
+    /// The load in a few words.
     pub(crate) description: String,
 }
 
@@ -108,12 +108,12 @@ impl LoadArgs {
         self.depth
     }
 
-    /// The files that it reads.
+    /// The files of the load.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.source.job.iter().chain(&self.source.trace).map(PathBuf::as_path)
     }
 
-    /// Looks at the load; warnings go to standard error.
+    /// Examines the load; warnings are printed on standard error.
     pub(crate) fn look(&self, seed: u64) -> Result<Load, Failure> {
         match (&self.source.job, &self.source.trace) {
             (Some(job), _) => self.look_at_job(job, seed),
@@ -191,14 +191,14 @@ pub(crate) struct Opened {
     made: Option<(Rc<Cell<u64>>, u64)>,
 }
 
-/// Processor time of an access of fio on these devices: the measured time of one of the devices.
+/// Processor time of an access of fio on these devices: the longest measured one, otherwise [`FIO_COST`].
 pub(crate) fn fio_cost<const N: usize>(devices: [&DeviceFile; N]) -> Duration {
     let measured = devices.iter().filter_map(|device| device.access_cost).max_by(f64::total_cmp);
     measured.map_or(FIO_COST, calibrate::cost)
 }
 
 impl Load {
-    /// Processor time of an access. A trace has its own.
+    /// Processor time of an access; 0 for a trace.
     pub(crate) fn access_cost(&self, devices: [&DeviceFile; 2]) -> Duration {
         match self.kind {
             LoadKind::Job(_) => fio_cost(devices),
@@ -222,7 +222,7 @@ impl Load {
         Ok(Opened { workload, made: Some((made, count.max(1))) })
     }
 
-    /// Bytes of the blocks that are touched, as far as that is known: of a job file, of its files.
+    /// Bytes of the blocks that a trace touches; for a job file, the size of its files.
     pub(crate) fn footprint_bytes(&self) -> u64 {
         match &self.kind {
             LoadKind::Job(_) => self.volume_bytes,
@@ -242,7 +242,7 @@ impl Load {
         span.is_some_and(|span| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000))
     }
 
-    /// Whether the progress of a run is counted in records.
+    /// Whether the load is a trace; the progress of its runs is counted in records.
     pub(crate) fn is_trace(&self) -> bool {
         matches!(self.kind, LoadKind::Trace(..))
     }

@@ -28,12 +28,12 @@ enum Values {
 }
 
 impl Column {
-    /// Words.
+    /// A column of words.
     pub(crate) fn text(name: &'static str, values: impl IntoIterator<Item = String>) -> Column {
         Column { name, values: Values::Text(values.into_iter().collect()) }
     }
 
-    /// Counts and bytes; some may be missing. One above the largest signed number of 64 bits becomes that.
+    /// Counts and bytes; some may be missing. A value above the largest signed number of 64 bits becomes that number.
     pub(crate) fn count(name: &'static str, values: impl IntoIterator<Item = Option<u64>>) -> Column {
         let signed = |value: Option<u64>| value.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         Column { name, values: Values::Count(values.into_iter().map(signed).collect()) }
@@ -86,7 +86,7 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
 /// Writes a table; all columns have the same number of rows.
 ///
 /// # Errors
-/// The file cannot be written; its name is in the error.
+/// If the file cannot be written; the error has its name.
 pub(crate) fn write(path: &Path, columns: &[Column]) -> anyhow::Result<()> {
     let file =
         File::create(path).with_context(|| format!("the table {} cannot be written", path.display()))?;

@@ -14,11 +14,11 @@ const STEPS: u64 = 1_000;
 pub(crate) struct Task<T> {
     /// The task, in few words.
     pub(crate) name: String,
-    /// About how much work it is, in any unit that all share.
+    /// The approximate work of the task, in any unit that all tasks share.
     pub(crate) weight: u64,
-    /// Its length in virtual nanoseconds.
+    /// The length of the task in the unit of the callback, mostly virtual nanoseconds.
     pub(crate) nanos: u64,
-    /// Runs the task; calls back with the elapsed virtual nanoseconds.
+    /// Runs the task; calls back with its progress, up to `nanos`.
     #[expect(clippy::type_complexity, reason = "a closure with a callback")]
     pub(crate) work: Box<dyn FnOnce(&mut dyn FnMut(u64)) -> T + Send>,
 }
@@ -31,7 +31,7 @@ fn bar(tasks: u64) -> ProgressBar {
     bar
 }
 
-/// Does all tasks, the heaviest first; gives the results in the order of the tasks.
+/// Does all tasks, the heaviest first; returns the results in the order of the tasks.
 pub(crate) fn run_all<T: Send>(tasks: Vec<Task<T>>, threads: usize) -> Vec<T> {
     let count = tasks.len();
     let bar = bar(tasks.iter().map(|task| task.weight).sum());

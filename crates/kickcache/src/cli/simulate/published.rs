@@ -104,7 +104,7 @@ fn outcomes(simulations: Vec<Simulation>, results: Vec<Timed>) -> anyhow::Result
     Ok(Outcomes::new(simulated.collect::<anyhow::Result<_>>()?))
 }
 
-/// Runs a simulation, on one thread, and takes the time.
+/// Runs a simulation on one thread, and measures its processor time.
 fn task(simulation: Simulation, seed: u64) -> Task<Timed> {
     let Length { name, weight, nanos } = Length::of(simulation);
     let work = Box::new(move |progress: &mut dyn FnMut(u64)| {
@@ -140,7 +140,7 @@ impl Length {
     }
 }
 
-/// Hits take most of the time: if all data fits, every access is a hit.
+/// The weight of a minute: hits take most of the time, and less data has more hits.
 fn hits(scene: Scene) -> u64 {
     match scene.cache {
         Cache::BareDisk => 1,

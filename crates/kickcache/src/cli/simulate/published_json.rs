@@ -6,7 +6,7 @@ use kickcache_model::published::experiment::{Column, Experiment, Figure, Table};
 use kickcache_model::published::simulation::Outcomes;
 use serde_json::{Map, Value, json};
 
-/// Prints all tables, those without rows too.
+/// Prints all tables, including tables without rows.
 pub(crate) fn print(tables: &[Table], outcomes: &Outcomes, out: &mut dyn Write) -> io::Result<()> {
     let table = |table: &Table| {
         let rows: Vec<Value> = table.experiments.iter().map(|row| to_json(row, outcomes)).collect();

@@ -48,7 +48,7 @@ fn answer(overview: &Overview) -> Option<String> {
     ))
 }
 
-/// How often a figure is another one, in the rows that have both.
+/// The ratios of one figure to another, in the rows that have both.
 fn factors(rows: &[OverviewRow], base: usize, other: usize) -> Vec<f64> {
     let factor =
         |row: &OverviewRow| Some(row.figures[other]? / row.figures[base].filter(|base| *base > 0.0)?);

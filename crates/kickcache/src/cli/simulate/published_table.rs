@@ -11,9 +11,9 @@ use crate::user_text::Printer;
 /// How rows are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
-    /// For people.
+    /// Aligned columns, for people.
     Text,
-    /// For documents.
+    /// Markdown, for documents.
     Markdown,
 }
 

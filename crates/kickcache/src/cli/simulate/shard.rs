@@ -28,7 +28,7 @@ impl Shard {
         total / self.count * index + if index < more { index } else { more }
     }
 
-    /// Whether there are others.
+    /// Whether there are other shards.
     pub(crate) fn is_part(self) -> bool {
         self.count > 1
     }

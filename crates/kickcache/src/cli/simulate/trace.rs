@@ -27,7 +27,7 @@ use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_sa
 use crate::cli::trace::spool::spool_input;
 use crate::user_text::Printer;
 
-/// Blocks of a cache that are few; a smaller one is left out.
+/// The least blocks of a cache; a smaller cache is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;
 
 const EXAMPLES: &str = "\
@@ -265,7 +265,7 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache, with either fill and all reference policies.
+/// Runs one trace through one size of cache, with both fills and all reference policies.
 fn measure(
     path: &Path,
     survey: &Survey,

@@ -81,7 +81,7 @@ struct Sample {
 impl StatusArgs {
     pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut before = None;
-        // As a closed pipe at a write.
+        // A closed output ends the command with success, as a failed write to a closed pipe does.
         let watch = self.watch.map(|_| OutputWatch::start(|| Exit::Success.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         loop {

@@ -15,7 +15,7 @@ fn problems(report: &Report) -> impl Iterator<Item = &Condition> {
     report.conditions.iter().filter(|condition| condition.severity.is_problem())
 }
 
-/// Prints them, or that all is well.
+/// Prints the problems, or that there is none.
 pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if problems(report).next().is_none() {
         let volumes = report.caches.iter().map(|cache| cache.volumes.len() as u64).sum();
@@ -27,7 +27,7 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 /// Succeeds if there is no problem.
 ///
 /// # Errors
-/// With the exit code for problems.
+/// If there is a problem, with the exit code for problems.
 pub(super) fn end(report: &Report) -> Result<(), Failure> {
     let found = problems(report).count() as u64;
     match found {

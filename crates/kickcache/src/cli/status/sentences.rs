@@ -132,7 +132,7 @@ fn saved(volume: &VolumeReport) -> String {
     }
 }
 
-/// What the cache gives: the hit ratio of the data, and the latency with and without it.
+/// The benefit of the cache: the hit ratio of the data, and the latency with and without the cache.
 fn gained(volume: &VolumeReport, span: Span) -> String {
     let activity = activity(volume, span);
     let reads = activity.reads();

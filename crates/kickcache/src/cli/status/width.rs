@@ -1,4 +1,4 @@
-//! How much room there is.
+//! The size of the terminal, and text that fits.
 
 use std::io;
 

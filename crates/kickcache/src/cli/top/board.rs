@@ -8,7 +8,7 @@ use kickcache_daemon::control::report::{CacheReport, Report};
 
 use crate::cli::top::volume_line::VolumeLine;
 
-/// The daemon at its last report.
+/// The daemon as of its last report.
 #[derive(Default)]
 pub(super) struct Board {
     pub(super) volumes: Vec<VolumeLine>,
@@ -22,7 +22,7 @@ pub(super) struct Board {
     pub(super) order: Order,
     pub(super) direction: Direction,
     pub(super) detail: Detail,
-    /// The name of the volume that is looked at.
+    /// The name of the selected volume.
     chosen: Option<String>,
     at: Option<Instant>,
 }
@@ -120,12 +120,12 @@ impl Board {
         self.sort();
     }
 
-    /// The daemon did not answer.
+    /// Records that the daemon did not answer.
     pub(super) fn miss(&mut self, why: String) {
         self.missed = Some(why);
     }
 
-    /// The line that is looked at.
+    /// The index of the selected volume.
     pub(super) fn chosen(&self) -> usize {
         let is_chosen = |line: &VolumeLine| Some(&line.report.name) == self.chosen.as_ref();
         self.volumes.iter().position(is_chosen).unwrap_or(0)
@@ -183,7 +183,7 @@ impl Order {
         }
     }
 
-    /// The number that is compared; names are none.
+    /// The number that is compared; `None` for the order by name.
     fn number(self, line: &VolumeLine) -> Option<f64> {
         match self {
             Order::Name => None,

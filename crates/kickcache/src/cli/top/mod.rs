@@ -1,7 +1,7 @@
 //! `kickcache top`: the volumes of a daemon in a terminal, moving.
 //!
-//! * `board`: the shown state, and its selected part; `volume_line`: a volume of that part.
-//! * `view`: the layout; `keys`: the meaning of keys; `asking`: the source of the reports.
+//! * `board`: the shown state, and the selected volume; `volume_line`: the line of a volume.
+//! * `view`: the layout; `keys`: the meaning of keys; `poller`: the source of the reports.
 
 mod board;
 mod keys;
@@ -58,7 +58,7 @@ impl TopArgs {
             return Err(anyhow!("`top` needs a terminal; use `kickcache status --watch` here").into());
         }
         let interrupt = Interrupt::listen("`top` was ended by a signal")?;
-        // Without a terminal crossterm reads for ever.
+        // If the terminal disappears, crossterm would read for ever.
         let _output = OutputWatch::start(|| Exit::Interrupted.end_process())?;
         interrupt.end_hanging_process(|| drop(disable_raw_mode()))?;
         let mut board = Board::default();
@@ -67,7 +67,7 @@ impl TopArgs {
         board.take(Instant::now(), interrupt.wait_for(move || Ok(client.status()))??);
         let mut terminal = ratatui::try_init()?;
         let ended = self.follow(&mut terminal, &mut board, &interrupt);
-        // Without a terminal the drop of `Terminal` prints an error there, and aborts.
+        // If the terminal has disappeared, the drop of `Terminal` would fail to print an error there, and abort.
         if terminal.show_cursor().is_err() {
             Exit::Interrupted.end_process();
         }

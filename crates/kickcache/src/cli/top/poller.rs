@@ -15,7 +15,7 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// A request was just sent.
+    /// A poller whose first request is due after `every`.
     pub(super) fn new(every: Duration) -> Poller {
         Poller { every, due: Instant::now() + every, awaited: None }
     }

@@ -30,7 +30,7 @@ const COLUMNS: [(&str, u16, Option<Order>); 8] = [
 ];
 /// Lines that the health may take.
 const HEALTH_HEIGHT_MAX: u16 = 4;
-/// Columns of a narrow terminal are left out from the end as long as there is no room for these bars.
+/// The least width of the bars: a narrow terminal has fewer columns, without the last ones.
 const BARS_MIN: u16 = 6;
 /// Lines of the details, with their frame.
 const DETAIL_HEIGHT: u16 = 12;
@@ -161,7 +161,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// A heading; that of the order has an arrow.
+/// A heading; the heading of the sort column has an arrow.
 fn heading(name: &'static str, order: Option<Order>, board: &Board) -> Cell<'static> {
     let is_name = order == Some(Order::Name);
     let text = match board.direction {

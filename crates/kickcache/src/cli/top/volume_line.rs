@@ -12,12 +12,12 @@ pub(super) const SPANS_MAX: usize = 240;
 pub(super) struct VolumeLine {
     pub(super) report: VolumeReport,
     pub(super) cache: String,
-    /// The word of its most urgent condition.
+    /// The word of the volume's most urgent condition.
     pub(super) health: Option<(&'static str, Severity)>,
     pub(super) rates: Rates,
     /// Requests a second, the latest last.
     pub(super) requests: VecDeque<u64>,
-    /// Microseconds of a read on average, the same way.
+    /// Microseconds of a read on average, the latest last.
     pub(super) read_micros: VecDeque<u64>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Rates {
     /// Blocks of reads that were hits, and blocks of all reads.
     pub(super) hit_blocks: u64,
     pub(super) read_blocks: u64,
-    /// Milliseconds, if there were any.
+    /// Mean milliseconds of a read, if there were reads.
     pub(super) read_ms: Option<f64>,
     pub(super) write_ms: Option<f64>,
 }
@@ -102,7 +102,7 @@ fn push(kept: &mut VecDeque<u64>, value: f64) {
     kept.push_back(whole(value));
 }
 
-/// A number without its fraction.
+/// The nearest whole number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

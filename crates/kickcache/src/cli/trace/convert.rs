@@ -165,7 +165,7 @@ impl ConvertArgs {
         }
         writer.lose(trace.lost() - lost).map_err(|error| self.unwritable(error))?;
         let count = writer.count();
-        // Of other formats this is an error of the trace.
+        // In other formats the reader reports such a trace as an error.
         if count == 0 && bad > 0 && trace.format() == Format::Kickcache {
             let what = "no block of the recording is whole; name another one";
             return Err(Failure::usage(format!("the trace {} cannot be read: {what}", self.input.display())));

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-/// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind. It is there as
-/// long as `spool`.
+/// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind. Its path is valid
+/// as long as `spool` lives.
 pub(crate) fn spool_input(spool: &mut Vec<File>) -> anyhow::Result<PathBuf> {
     let mut file = tempfile::tempfile().context("no temporary file can be made for standard input")?;
     std::io::copy(&mut std::io::stdin(), &mut file).context("standard input cannot be read")?;

@@ -12,7 +12,7 @@ use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, Watch};
 use crate::demo::workload::JobLoad;
 
-/// Longest time between two looks at the clock.
+/// Longest time between two readings of the clock.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
 /// The interval of progress reports.
 const GLANCE_EVERY: Duration = Duration::from_millis(100);
@@ -102,7 +102,7 @@ impl JobConnection {
         Ok(self.sender.queue_read(cookie, offset, BLOCK_SIZE)?)
     }
 
-    /// Takes the replies that are there, and puts a new request in the place of each.
+    /// Takes the available replies, and sends a new request for each.
     fn turn(&mut self, start: Instant, run: &Run<'_>) -> anyhow::Result<()> {
         while let Some(place) = self.take_reply(start, run)? {
             self.ask(place, Instant::now())?;

@@ -20,7 +20,7 @@ const GRACE: Duration = Duration::from_secs(20);
 /// Runs the load.
 ///
 /// # Errors
-/// If fio fails or makes no sense, or the watch wants it to end.
+/// If fio fails, its output is invalid, or the watch returns an error.
 pub(crate) fn run(run: &Run<'_>, directory: &Path, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeasure>> {
     let arguments = arguments(run).into_iter().map(Into::into).collect();
     let fio = Fio { arguments, directory, longest: Some(run.duration + GRACE) };

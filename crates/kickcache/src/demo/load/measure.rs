@@ -8,7 +8,7 @@ use crate::demo::result::{Figures, Phase, PhaseResult};
 
 /// Length of an interval of the series.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
-/// The longest latency that is counted exactly, in nanoseconds.
+/// Longer latencies are counted as this one, in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
@@ -23,19 +23,19 @@ pub(crate) struct JobMeasure {
 }
 
 impl JobMeasure {
-    /// Without operations.
+    /// The results of a job without operations.
     pub(crate) fn new() -> JobMeasure {
         let latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("these bounds are valid");
         JobMeasure { latencies, series: Vec::new() }
     }
 
-    /// Notes an operation that ended `at` after the run's start.
+    /// Records an operation that ended `at` after the run's start.
     pub(crate) fn record(&mut self, at: Duration, latency: Duration) {
         self.latencies.saturating_record(nanos(latency));
         self.count(at, 1);
     }
 
-    /// Notes operations that ended `at` after the run's start.
+    /// Counts operations that ended `at` after the run's start.
     pub(crate) fn count(&mut self, at: Duration, operations: u64) {
         let index = usize::try_from(at.as_nanos() / INTERVAL.as_nanos()).unwrap_or(usize::MAX);
         if index >= self.series.len() {

@@ -12,9 +12,9 @@ use crate::demo::workload::JobLoad;
 
 /// A run of the load against an export.
 pub(crate) struct Run<'a> {
-    /// Where it is served.
+    /// The socket of the server.
     pub(crate) socket: &'a Path,
-    /// Its name.
+    /// The name of the export.
     pub(crate) export: &'a str,
     /// The content of the export.
     pub(crate) content: Content,
@@ -22,17 +22,17 @@ pub(crate) struct Run<'a> {
     pub(crate) jobs: &'a [JobLoad],
     /// Requests of a job in flight.
     pub(crate) depth: usize,
-    /// How long.
+    /// Length of the run.
     pub(crate) duration: Duration,
 }
 
-/// Learns how a run is going; an error ends it.
+/// Called with the progress of a run; an error ends the run.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(Glance) -> anyhow::Result<()>;
 
-/// How a run is going.
+/// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Glance {
-    /// Time since its start.
+    /// Time since the start of the run.
     pub(crate) elapsed: Duration,
     /// Operations that ended so far, if that is known.
     pub(crate) operations: Option<u64>,

@@ -11,7 +11,7 @@ const HEIGHT: usize = 10;
 const WIDTH: usize = 73;
 /// Columns of the axis on the left.
 const AXIS: usize = 6;
-/// A panel has room for its name.
+/// The smallest panel has room for its name.
 const PANEL_MIN: usize = 10;
 /// The number of distinguishable parts of a row.
 const STEPS: usize = 8;
@@ -20,7 +20,7 @@ const BARS: [char; STEPS + 1] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', 
 /// Whether the picture has colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colours {
-    /// None.
+    /// No colours.
     Plain,
     /// The colours of the terminal.
     Ansi,
@@ -121,7 +121,7 @@ impl Panel {
     }
 }
 
-/// Which height a number has.
+/// The heights of numbers in the chart.
 struct Scale {
     /// Logarithms of the lowest and the highest point.
     low: f64,

@@ -21,7 +21,7 @@ pub(crate) fn conclusions(result: &DemoResult) -> Vec<String> {
     let (Some(slow), Some(cold), Some(stale), Some(restart)) = (slow, cold, stale, restart) else {
         return Vec::new();
     };
-    // The halves of such runs have no whole second.
+    // The half of such a run has one whole second at most, which shows no range.
     if [cold, stale, restart].iter().any(|phase| phase.millis < 4 * SPAN) {
         return Vec::new();
     }

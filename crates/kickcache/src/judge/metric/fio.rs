@@ -32,10 +32,10 @@ struct Direction {
 struct Latencies {
     #[serde(default)]
     mean: f64,
-    /// Of `json`: percentages and nanoseconds.
+    /// From fio's format `json`: nanoseconds by percentage.
     #[serde(default)]
     percentile: BTreeMap<String, f64>,
-    /// Of `json+`: nanoseconds and how often.
+    /// From fio's format `json+`: counts by nanoseconds.
     #[serde(default)]
     bins: BTreeMap<u64, u64>,
 }
@@ -69,7 +69,8 @@ impl FioReport {
     }
 }
 
-/// Of histograms it is exact; fio's own percentiles cannot be merged, but one alone will do.
+/// From histograms, if all have them. fio's own percentiles cannot be merged: without histograms, only one direction
+/// of one job may have accesses.
 fn percentile(used: &[&Direction], percent: f64) -> Result<f64, String> {
     if !used.is_empty() && used.iter().all(|direction| !direction.clat_ns.bins.is_empty()) {
         return Ok(merged_percentile(used, percent));

@@ -29,20 +29,20 @@ pub enum Metric {
     Json(String),
 }
 
-/// Which way is worse.
+/// The direction of a metric that is worse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum MetricDirection {
-    /// Of times.
+    /// A higher value is worse, as for times.
     Higher,
-    /// Of rates.
+    /// A lower value is worse, as for rates.
     Lower,
 }
 
 impl MetricDirection {
     /// By how much the new value is worse, as a logarithm; see [`kickcache_model::statistics::sequential`].
     pub fn loss(self, good: f64, new: f64) -> f64 {
-        // Not of the ratio, which may be larger than any number.
+        // The logarithms are subtracted, because the ratio of the values may be too large for a number.
         match self {
             MetricDirection::Higher => new.ln() - good.ln(),
             MetricDirection::Lower => good.ln() - new.ln(),

@@ -17,11 +17,11 @@ use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
 pub struct Rules {
     /// How much worse is bad.
     pub margin: Margin,
-    /// Which way is worse.
+    /// The direction of the metric that is worse.
     pub worse: MetricDirection,
     /// The most rounds; without a verdict then, there is none.
     pub rounds_max: usize,
-    /// Of the order in each round.
+    /// Seed of the order in each round.
     pub seed: u64,
 }
 
@@ -76,7 +76,7 @@ impl Judge {
     /// Runs one round more.
     ///
     /// # Errors
-    /// If a run fails, the control has drifted, or there were enough rounds.
+    /// If a run fails, the control has drifted, or the last permitted round gave no verdict.
     pub fn run(&mut self, runner: &mut Runner<'_>) -> Result<Option<Verdict>, NoVerdict> {
         let first = if self.random.chance(500) { Side::Good } else { Side::New };
         let round = self.pair(first, runner)?;
@@ -137,7 +137,7 @@ impl Judge {
         &self.test
     }
 
-    /// The rules.
+    /// The rules of the rounds.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }

@@ -78,7 +78,7 @@ fn fio_ends_with_a_bench_that_is_killed() {
     }
 }
 
-/// A bench of a cache before a server of NBD.
+/// A bench of a cache in front of an NBD export.
 fn before_a_server(scratch: &Scratch, server: &Server, runtime: &str) -> Command {
     let cache = scratch.path("cache");
     let target = format!("k=cache:{},size:16M,origin:{}", cache.display(), server.uri().display());
@@ -122,7 +122,7 @@ fn a_signal_ends_a_bench_that_waits_for_its_origin() {
     let scratch = Scratch::new();
     let bench = bereft_of_its_origin(&scratch);
     super::interrupted::signal(&bench, rustix::process::Signal::INT);
-    // Without it the origin's absence ends the bench, with another code.
+    // Without the signal the absence of the origin would end the bench, with another code.
     let output = bench.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", complaint(&output));
     assert!(!scratch.path("cache").exists(), "what was made for the bench is gone");

@@ -20,7 +20,7 @@ use crate::daemon::KICKCACHE;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, skip, tools};
 
-/// The bench on small data, with one second for a run, independent of the load of the machine.
+/// The bench, without a limit for the load of the machine.
 fn command(arguments: &[String]) -> Command {
     let mut command = Command::new(KICKCACHE);
     command.arg("bench").args(arguments).args(["--busy-limit", "100"]).stdin(Stdio::null());
@@ -222,7 +222,7 @@ fn block_devices_in_use_are_never_written_to() {
     assert_eq!(names(&mounted.0), [mounted.0.join("lost+found")].into(), "nothing is left there");
 }
 
-/// A file system at its place.
+/// A mounted file system; unmounted when dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {

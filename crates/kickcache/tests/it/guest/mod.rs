@@ -40,7 +40,7 @@ pub(crate) const ZEROES: u32 = 13;
 /// VERSION_1, protocol features, and FLUSH, CONFIG_WCE, MQ, DISCARD, WRITE_ZEROES.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14;
 
-/// Which memory is cut short.
+/// The memory that is cut short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     Payload,
@@ -193,8 +193,8 @@ impl Guest {
         self.front.as_mut().unwrap().set_vring_enable(queue.into(), on).unwrap();
     }
 
-    /// Cuts the memory short after the payload, or at its start. This process must not access the removed memory, or it
-    /// would be killed.
+    /// Cuts the memory short where the payload begins, or at its start. This process must not access the removed memory,
+    /// or it would be killed.
     pub(crate) fn cut_memory(&mut self, cut: Cut) {
         let left = match cut {
             Cut::Payload => DATA,
@@ -216,7 +216,7 @@ impl Guest {
         self.inflight.as_ref().unwrap().1.set_len(0).unwrap();
     }
 
-    /// Kicks without a look at the rings.
+    /// Kicks without a check of the rings.
     pub(crate) fn kick_blindly(&mut self, queue: u16) {
         self.queues[usize::from(queue)].kick.write(1).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Identities of files and block devices: a cache device recognises an origin by its identity after a restart.
 //!
-//! `file:PATH`; `disk:` and the name that the hardware or the creator of a device assigned ([`assigned`]); else `block:` and a
+//! `file:PATH`; `disk:` and the name that the hardware or the creator of a device assigned (`assigned.rs`); else `block:` and a
 //! name below /dev/disk/by-id, or the kernel's name.
 //!
 //! Invariants:

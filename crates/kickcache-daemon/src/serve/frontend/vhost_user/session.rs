@@ -22,15 +22,18 @@ const CONNECTED: Complaint =
     Complaint::new("guest_connected", Level::INFO, "virtual machines connected to {}");
 const DISCONNECTED: Complaint =
     Complaint::new("guest_disconnected", Level::INFO, "virtual machines of {} disconnected");
-const THROWN_OUT: Complaint =
-    Complaint::new("guest_thrown_out", Level::WARN, "virtual machines of {} were disconnected");
+const CONNECTION_CLOSED: Complaint =
+    Complaint::new("guest_connection_closed", Level::WARN, "virtual machines of {} were disconnected");
 const NOT_ACCEPTED: Complaint = Complaint::new(
     "guest_not_accepted",
     Level::WARN,
     "connections of virtual machines of {} could not be accepted",
 );
-const BROKE_RULES: Complaint =
-    Complaint::new("guest_broke_rules", Level::WARN, "virtual machines of {} broke the rules of vhost-user");
+const PROTOCOL_VIOLATED: Complaint = Complaint::new(
+    "guest_violated_protocol",
+    Level::WARN,
+    "virtual machines of {} violated the vhost-user protocol",
+);
 const SIZE_NOT_SENT: Complaint = Complaint::new(
     "guest_size_not_sent",
     Level::WARN,
@@ -192,7 +195,7 @@ impl VhostUser {
         match error {
             Some(error) => {
                 let line = format_args!("the virtual machine of {name} is disconnected: {error}");
-                core.complaints.say(core.now, THROWN_OUT.about(port.volume), line);
+                core.complaints.say(core.now, CONNECTION_CLOSED.about(port.volume), line);
             }
             None => {
                 let line = format_args!("the virtual machine of {name} disconnected");
@@ -250,11 +253,11 @@ impl VhostUser {
                 Notice::QueueStopped(queue, fault) => {
                     let line =
                         format_args!("queue {queue} of the virtual machine of {name} is stopped: {fault}");
-                    core.complaints.say(core.now, BROKE_RULES.about(volume), line);
+                    core.complaints.say(core.now, PROTOCOL_VIOLATED.about(volume), line);
                 }
                 Notice::MessageRefused(error) => {
                     let line = format_args!("a message for {name} was refused: {error}");
-                    core.complaints.say(core.now, BROKE_RULES.about(volume), line);
+                    core.complaints.say(core.now, PROTOCOL_VIOLATED.about(volume), line);
                 }
                 Notice::SizeNotTold(error) => {
                     let line = format_args!(

@@ -34,7 +34,7 @@ pub(crate) struct Head {
 /// How records are packed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packing {
-    /// Not at all: it would have saved less than a quarter, or was not tried.
+    /// Records as they are: packing would have saved less than a quarter, or was not tried.
     Plain,
     /// Raw deflate (RFC 1951).
     Deflate,
@@ -79,7 +79,7 @@ impl Head {
         bytes
     }
 
-    /// The head that these bytes are, if they are one.
+    /// The head in these bytes; `None` if they are no valid head.
     pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
         let bytes = bytes.get(..HEAD_BYTES)?;
         if !bytes.starts_with(&MAGIC) || word(bytes, CHECKED_BYTES) != checksum(&bytes[..CHECKED_BYTES]) {
@@ -127,15 +127,15 @@ pub(crate) struct Body {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Packs blocks where that saves something, and tries only now and then where it did not: packing costs more than all else
-/// about a record, and accesses at random places hardly pack.
+/// Packs a block if that saves a quarter; after a failed attempt, [`PASS_COUNT`] blocks are left unpacked, because packing costs
+/// more than all else about a record, and accesses at random places hardly pack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Packer {
-    /// Blocks that are not tried.
+    /// The number of next blocks that are left unpacked without an attempt.
     pass: u32,
 }
 
-/// Blocks that are not compressed, after a block that did not become smaller.
+/// Blocks that are left unpacked after a block that packing did not make smaller by a quarter.
 const PASS_COUNT: u32 = 31;
 
 impl Packer {

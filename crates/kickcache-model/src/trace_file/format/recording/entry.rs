@@ -28,7 +28,7 @@ pub(crate) struct Previous {
 }
 
 impl Previous {
-    /// Before the first record of a block.
+    /// The state before the first record of a block.
     pub(crate) fn new(at: u64) -> Previous {
         Previous { at, ..Previous::default() }
     }

@@ -12,7 +12,7 @@ pub(crate) const FIXED_BYTES: usize = 36;
 pub(crate) const CHECKSUM_BYTES: usize = 4;
 /// Bytes of the longest name; a longer one is cut.
 pub(crate) const NAME_BYTES_MAX: usize = 255;
-/// Blocks of a volume.
+/// Bytes of a volume's block, as the header records them.
 const BLOCK_BYTES: u32 = 4096;
 
 /// The header of a recording: the recorded volume, and the time of the start.
@@ -25,7 +25,7 @@ pub struct RecordingHeader {
     /// When the recording began, in nanoseconds since the beginning of 1970, UTC; 0 if unknown. Times of records count
     /// from here, in all files of the recording.
     pub started: u64,
-    /// Which file of the recording it is, from 0.
+    /// The number of this file in the recording, from 0.
     pub part: u32,
 }
 
@@ -71,7 +71,7 @@ impl RecordingHeader {
     }
 }
 
-/// Bytes of the header that begins so, with its name and checksum.
+/// Bytes of the whole header, with name and checksum, by its first [`FIXED_BYTES`].
 pub(crate) fn length(fixed: &[u8]) -> usize {
     FIXED_BYTES + usize::from(u16::from_le_bytes([fixed[10], fixed[11]])) + CHECKSUM_BYTES
 }
@@ -83,12 +83,12 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     checksum.sum()
 }
 
-/// The number of four bytes at an offset that is there.
+/// The little-endian number in the four bytes at an offset, which must exist.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The number of eight bytes at an offset that is there.
+/// The little-endian number in the eight bytes at an offset, which must exist.
 pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

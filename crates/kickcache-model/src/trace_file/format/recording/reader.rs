@@ -101,7 +101,7 @@ impl RecordingReader {
         self.use_up(header::length(&self.window));
         self.is_joint = self.first.is_some();
         let first = self.first.get_or_insert_with(|| header.clone());
-        // Files of one recording count from one beginning; others that were put together, from that of the first.
+        // Times in all files of a recording count from the same start; the times of another recording that follows are moved.
         let is_known = header.started > 0 && first.started > 0;
         self.later = if is_known { header.started.saturating_sub(first.started) } else { 0 };
         Ok(())
@@ -136,7 +136,7 @@ impl RecordingReader {
                 let rest = &self.window[*at..];
                 rest.starts_with(&header::MAGIC) || Head::of(rest).is_some()
             };
-            // A head that reaches beyond the window is looked at again when there is more.
+            // A head that reaches beyond the window is examined again after more bytes were read.
             let seen = self.window.len().saturating_sub(HEAD_BYTES - 1);
             let end = if self.is_at_end { self.window.len() } else { seen };
             if let Some(found) = (0..end).find(is_mark) {
@@ -150,7 +150,7 @@ impl RecordingReader {
         }
     }
 
-    /// Reads on until `length` bytes are there, or the file ends.
+    /// Reads until the window has `length` bytes, or the file ends.
     fn fill(&mut self, length: usize) -> Result<(), TraceError> {
         while self.window.len() < length && !self.is_at_end {
             let before = self.window.len();

@@ -27,7 +27,7 @@ fn record(nanos: u64, kind: Kind, start: u64, length: u64) -> Record {
     Record { at, device: 0, kind, durability: Durability::Volatile, extent: ByteExtent { start, length } }
 }
 
-/// One of each, with every flag of a control byte.
+/// A record of each kind, with every flag of a control byte.
 fn all_kinds() -> Vec<Record> {
     let durable = |record: Record| Record { durability: Durability::Durable, ..record };
     vec![

@@ -1,6 +1,6 @@
 //! Numbers in as few bytes as they need: seven bits a byte, the lowest first, the upper bit set in all but the last.
 
-/// Bytes of the longest.
+/// Bytes of the longest number.
 const LENGTH_MAX: usize = 10;
 const SECTOR_BYTES: i64 = 512;
 
@@ -13,17 +13,17 @@ pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(low_bits(number));
 }
 
-/// Appends the way from one number to another.
+/// Appends the difference of two numbers.
 pub(crate) fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, fold(to.wrapping_sub(from).cast_signed()));
 }
 
-/// Appends a number of bytes, in sectors where it is whole ones.
+/// Appends a number of bytes; a whole number of sectors is counted in sectors.
 pub(crate) fn put_bytes(out: &mut Vec<u8>, bytes: u64) {
     put(out, in_sectors(bytes.cast_signed()).cast_unsigned());
 }
 
-/// Appends the way from one address to another, in sectors where it is whole ones.
+/// Appends the difference of two addresses; a whole number of sectors is counted in sectors.
 pub(crate) fn put_way(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, fold(in_sectors(to.wrapping_sub(from).cast_signed())));
 }
@@ -47,7 +47,7 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Takes a way off the front, and gives where it leads.
+/// Removes a difference from the front, and returns `from` plus the difference.
 pub(crate) fn take_step(bytes: &mut &[u8], from: u64) -> Option<u64> {
     Some(from.wrapping_add(unfold(take(bytes)?).cast_unsigned()))
 }
@@ -57,7 +57,7 @@ pub(crate) fn take_bytes(bytes: &mut &[u8]) -> Option<u64> {
     Some(in_bytes(take(bytes)?.cast_signed()).cast_unsigned())
 }
 
-/// Takes a way between addresses off the front, and gives where it leads.
+/// Removes a difference of addresses from the front, and returns `from` plus the difference.
 pub(crate) fn take_way(bytes: &mut &[u8], from: u64) -> Option<u64> {
     Some(from.wrapping_add(in_bytes(unfold(take(bytes)?)).cast_unsigned()))
 }

@@ -1,4 +1,4 @@
-//! Makes recordings: records in, whole blocks out. Where the bytes go is the caller's affair.
+//! Makes recordings: records in, whole blocks out. The caller writes the bytes.
 
 use crate::trace_file::format::recording::block::{Head, Packer};
 use crate::trace_file::format::recording::entry::Previous;
@@ -19,7 +19,7 @@ pub struct RecordingEncoder {
 }
 
 impl RecordingEncoder {
-    /// Takes a record; gives a block when there are enough.
+    /// Adds a record; returns a block if its records fill one.
     pub fn push(&mut self, record: &Record) -> Option<Vec<u8>> {
         if self.record_count == 0 {
             self.base = record.at.map_or(self.previous.at, |at| at.as_nanos());
@@ -30,14 +30,14 @@ impl RecordingEncoder {
         if self.body.len() >= BODY_BYTES { self.finish() } else { None }
     }
 
-    /// Notes records that were lost here; gives the block before them, if there is one.
+    /// Adds to the number of records that were lost here; returns the block of the records before them, if there are any.
     pub fn lose(&mut self, count: u64) -> Option<Vec<u8>> {
         let before = if self.record_count > 0 { self.finish() } else { None };
         self.lost += count;
         before
     }
 
-    /// The block of the collected records; `None` if there are none.
+    /// The block of the collected records; `None` if there are neither records nor losses.
     pub fn finish(&mut self) -> Option<Vec<u8>> {
         if self.record_count == 0 && self.lost == 0 {
             return None;

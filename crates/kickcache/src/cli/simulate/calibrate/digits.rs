@@ -1,4 +1,4 @@
-//! As many digits as are known.
+//! Figures with as many digits as a measurement can know.
 
 /// Rounds to three digits; a measurement of a few seconds is less precise.
 pub(super) fn three_digits(number: f64) -> f64 {

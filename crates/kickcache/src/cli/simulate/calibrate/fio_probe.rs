@@ -22,16 +22,16 @@ const GRACE: Duration = Duration::from_secs(60);
 /// fio on a device.
 pub(super) struct FioProbe<'a> {
     pub(super) place: &'a Place,
-    /// For the files of fio.
+    /// The directory for the files of fio.
     pub(super) directory: &'a Path,
-    /// Ends it.
+    /// A signal that this receives ends fio.
     pub(super) interrupt: &'a Interrupt,
 }
 
 /// The result of a probe.
 pub(super) struct Submitted {
     pub(super) measured: ProbeResult,
-    /// How long it takes to hand an access to the kernel, in microseconds.
+    /// Time to submit an access to the kernel, in microseconds.
     pub(super) submission: f64,
 }
 

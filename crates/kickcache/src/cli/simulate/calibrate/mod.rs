@@ -35,8 +35,8 @@ const ROUNDS: usize = 3;
 const FITTED: Duration = Duration::from_millis(100);
 const SHOWN: Duration = Duration::from_secs(3);
 
-/// Measures a device, a file or an export; returns the text of a device file. Writes only to `data` that may
-/// be destroyed.
+/// Measures a device, a file or an export; returns the text of a device file. Writes to the target only if its
+/// data may be destroyed.
 ///
 /// # Errors
 /// If the target cannot be used, fio fails, or a signal arrives.
@@ -97,7 +97,7 @@ fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<
         Data::Destroy => Some(std::array::from_fn(|index| medians[READ_COUNT + index])),
     };
     let measured = Runs { reads, writes };
-    // Submitting to an idle device takes longest: more than there is time for at the highest rate, it does not cost.
+    // Submissions to an idle device take longest, so the time of an access at the highest rate is the upper limit.
     let access_cost = costs[ROUNDS / 2].min(1e6 / measured.iops_max());
     Ok(ProbeRounds { measured, access_cost: digits::three_digits(access_cost) })
 }

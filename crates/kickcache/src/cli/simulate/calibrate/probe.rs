@@ -8,7 +8,7 @@ pub(super) const LATE: f64 = 5.0;
 /// The parameters of one run of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
-    /// It in a few words.
+    /// The probe in a few words.
     pub(super) name: &'static str,
     /// fio's name of the pattern.
     pub(super) pattern: &'static str,
@@ -62,7 +62,7 @@ pub(super) struct ProbeResult {
     pub(super) p50: f64,
     pub(super) p90: f64,
     pub(super) p99: f64,
-    /// The part of the accesses that were late, and how long these took on average.
+    /// The part of the accesses that were late, and the mean time of the late accesses.
     pub(super) late: f64,
     pub(super) late_mean: f64,
 }
@@ -116,7 +116,7 @@ impl ProbeResult {
     }
 }
 
-/// A run of a device and the same of a model.
+/// The same run of a device and of a model.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct RunPair {
     pub(super) probe: Probe,
@@ -127,9 +127,9 @@ pub(super) struct RunPair {
 /// The results of all probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Runs {
-    /// Of [`READS`], in their order.
+    /// The results of [`READS`], in their order.
     pub(super) reads: [ProbeResult; READ_COUNT],
-    /// Of [`WRITES`], if it was allowed to write.
+    /// The results of [`WRITES`]; `None` if the probes may not write.
     pub(super) writes: Option<[ProbeResult; WRITE_COUNT]>,
 }
 

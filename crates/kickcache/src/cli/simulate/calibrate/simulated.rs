@@ -12,9 +12,11 @@ use kickcache_model::workload::fio::FioWorkload;
 
 use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 
-/// Accesses of a run of short ones, and of long ones, and its longest virtual time: of few accesses, no tail is seen.
+/// Accesses of a run of 4 KiB each: fewer would show no tail.
 const ACCESSES: f64 = 5_000.0;
+/// Accesses of a run of longer accesses.
 const LONG_ACCESSES: f64 = 300.0;
+/// The longest virtual time of a run.
 const LONGEST: Span = Span::from_secs(60);
 
 /// The parameters of measurements on models.
@@ -61,7 +63,7 @@ impl Bench {
     }
 }
 
-/// If no access ended on a model, an access took at least this time.
+/// The result if no access ended in this time: the rate of one access, and latencies above those of any device.
 fn nothing(span: Span) -> ProbeResult {
     let mut one = JobResult::new("", 1);
     (one.reads.count, one.reads.bytes) = (1, 1);

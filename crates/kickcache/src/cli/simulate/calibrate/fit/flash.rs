@@ -12,7 +12,7 @@ use crate::cli::simulate::calibrate::probe::{LATE, Probe, ProbeResult, READS, Ru
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
-/// If the longest pause is not this many times as long as a usual read, there are no pauses but a tail.
+/// If the longest pause is not this many times as long as a usual read, it counts as a tail, not as a pause.
 const PAUSE_LEAST: f64 = 1.5 * LATE;
 /// The start of the search for the crowding of a KiB, in microseconds.
 const WIDE_CROWDING: f64 = 0.1;
@@ -22,10 +22,10 @@ const LATE_LEAST: f64 = 1e-4;
 const LATE_IN_P99: f64 = 0.005;
 /// Accesses of 1,000 that are in the tail: enough that p99 is in it.
 const TAIL_PERMILLE: u64 = 25;
-/// A tail of less than this part of the median is none.
+/// A tail of less than this part of the median is ignored.
 const TAIL_LEAST: f64 = 0.05;
 
-/// The model.
+/// The model of flash that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let guessed = guess(measured);
     let unpaused = without_pauses(measured, &guessed);
@@ -124,7 +124,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let unpaused = |run: &ProbeResult, probe: &Probe| ProbeResult {
         iops: run.iops / working,
         bytes_per_second: run.bytes_per_second / working,
-        // The continuation of a normal distribution's logarithm beyond one in ten.
+        // The p99 of a log-normal distribution with this p50 and p90.
         p99: if late_by_pauses(run, probe.depth, ssd) > LATE_IN_P99 {
             run.p99.min(run.p50 * (run.p90 / run.p50).powf(1.815))
         } else {
@@ -140,7 +140,7 @@ fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     }
 }
 
-/// The part of the accesses of a run that are late since all of the disk paused, as often as it does.
+/// The part of the accesses of a run that are late because the whole disk pauses.
 fn late_by_pauses(run: &ProbeResult, depth: u32, ssd: &SsdParameters) -> f64 {
     let bound = (LATE - 1.0) * run.p50;
     if ssd.pause_every <= 0.0 || ssd.pause_max <= bound {

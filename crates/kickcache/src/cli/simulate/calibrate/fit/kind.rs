@@ -6,9 +6,9 @@ use crate::cli::simulate::calibrate::probe::Runs;
 const FAR: f64 = 300.0;
 /// A disk with moving parts takes longer than this for a single random read, in microseconds.
 const TURNS: f64 = 1_500.0;
-/// It does not do this many times as much with 8 in flight.
+/// A disk with moving parts does not reach this many times its rate with 8 in flight.
 const PARALLEL: f64 = 3.0;
-/// And the place decides how long it takes: the slow tenth takes at least this many times as long as the quick tenth.
+/// On a disk with moving parts the place decides the time: its p90 is more than this many times its p10.
 const SPREAD: f64 = 1.3;
 
 /// The apparent kind of a device.

@@ -7,10 +7,10 @@ use kickcache_model::device_model::disk::parameters::DiskParameters;
 use crate::cli::simulate::calibrate::probe::Runs;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
-/// Corrections.
+/// How often the model is corrected.
 const ROUND_COUNT: usize = 16;
 
-/// The model.
+/// The model of a rotating disk that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let mut disk = DiskParameters::rpm_7200();
     let reads = Runs { writes: None, ..*measured };
