@@ -1,22 +1,21 @@
 //! Servers: they serve volumes to NBD clients and virtual machines. Also the tools for a cache device
 //! that no daemon serves.
 //!
-//! Rooms:
-//! * [`daemon`]: a running daemon: its threads and sockets, the report, the service manager.
-//! * [`operations`]: changes of a running daemon; `start`: from a plan to servers.
+//! Folders:
 //! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.
-//! * [`serve`]: the event loop with the engine, the front ends, the origins, the devices and their records.
+//! * `start`: from a plan to servers; [`daemon`]: the running daemon and its report.
+//! * [`operations`]: add, remove, grow, replace, leave-out, reload: changes of a running daemon.
+//! * [`devices`]: which cache device belongs to which origin: identities, superblocks, records in the state directory,
+//!   and tools for a cache device that no daemon serves.
+//! * [`serve`]: the data plane: the event loop with the engine, the front ends and the origins.
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this
 //!   crate.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
 //! * [`conditions`]: problems and running operations, found in that report.
-//! * [`metrics`]: the same as text for Prometheus, over HTTP.
+//! * [`metrics`]: the same as text for Prometheus, over HTTP; `log`: the lines of the log.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
-//! * [`state`]: the state directory: records of origins and cache devices.
-//! * [`offline`]: tools for a cache device that no daemon serves: read, verify, drain, change.
-//! * `log`: the log: its lines, the queue, the journal.
 //! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as sentences.
-//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several rooms.
+//! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several folders.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
 //! This crate does not use models, simulations or the command line. No error of a device becomes success, and
@@ -28,6 +27,7 @@ pub mod conditions;
 pub mod config;
 pub mod control;
 pub mod daemon;
+pub mod devices;
 pub mod driver;
 pub mod error_sentence;
 pub mod extents;
@@ -35,7 +35,6 @@ mod jobs;
 pub mod latency;
 mod log;
 pub mod metrics;
-pub mod offline;
 pub mod opener;
 pub mod operations;
 pub mod own_user;
@@ -49,7 +48,6 @@ pub mod signals;
 pub mod signature;
 mod socket_path;
 mod start;
-pub mod state;
 mod unix_connection;
 pub mod wakeup;
 pub mod whole_path;

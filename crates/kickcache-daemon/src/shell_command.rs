@@ -6,9 +6,9 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::devices::state::usual_directory;
 use crate::plan::default_paths::default_control;
 use crate::serve::config::StatePlace;
-use crate::state::usual_directory;
 use crate::whole_path::whole_path;
 
 /// One call of kickcache, as [`fmt::Display`] shows it.

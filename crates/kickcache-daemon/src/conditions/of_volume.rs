@@ -9,9 +9,9 @@ use crate::conditions::volume_history::{Gain, VolumeHistory};
 use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::{CacheReport, HealthWord, VolumeReport};
+use crate::devices::bypassed_device::origin_moved;
+use crate::devices::offline::EXTENTS_SHOWN;
 use crate::extents::show_extents;
-use crate::offline::EXTENTS_SHOWN;
-use crate::serve::bypassed_device::origin_moved;
 use crate::shell_command::DaemonCommands;
 use crate::words::ModeWord;
 

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use crate::devices::state::StateFile;
 use crate::driver::device::AccessMode;
 use crate::driver::inherited_sockets::inherited_paths;
 use crate::driver::rights::account::Account;
@@ -14,7 +15,6 @@ use crate::driver::rights::separation::{GrantSource, MonitorHandle, separate};
 use crate::driver::rights::trusted_path::check_file_of_root;
 use crate::plan::ServePlan;
 use crate::plan::default_paths::{SYSTEM_CONTROL, runtime_dir};
-use crate::state::StateFile;
 use crate::whole_path::whole_path;
 use anyhow::{Context, anyhow, bail};
 use rustix::fs::{Access, access};

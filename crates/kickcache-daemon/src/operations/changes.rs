@@ -6,6 +6,7 @@ use std::path::Path;
 
 use crate::control::ControlError;
 use crate::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
+use crate::devices::succession::follow;
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use crate::plan::conflicts::check_free;
@@ -17,7 +18,6 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
-use crate::serve::succession::follow;
 use crate::whole_path::real_path;
 use kickcache_units::counted;
 

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 
 use crate::control::ControlError;
 use crate::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
+use crate::devices::cache_device::Overwrite;
 use crate::driver::device::check_distinct;
 use crate::driver::rights::access;
 use crate::error_sentence::error_sentence;
 use crate::plan::ServePlan;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::cache_device::Overwrite;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::server::{ServerStatus, SuccessorSpec, TakeoverBegun, TakeoverProgress, TakeoverStage};
 use crate::whole_path::shown_path;
 
-use crate::offline::format_check::FormatCheck;
+use crate::devices::offline::format_check::FormatCheck;
 use crate::operations::control_error::control_error;
 use crate::operations::take_in::is_left_out;
 use crate::start::servers::{PlannedServer, StartResult};

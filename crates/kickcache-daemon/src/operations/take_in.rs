@@ -4,15 +4,15 @@ use std::path::Path;
 
 use crate::control::ControlError;
 use crate::control::wire::ReplacementOrder;
+use crate::devices::cache_device::{CacheDevice, Overwrite};
 use crate::driver::rights::access;
 use crate::error_sentence::error_sentence;
 use crate::plan::cache_spec::CacheService;
-use crate::serve::cache_device::{CacheDevice, Overwrite};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::server::CacheInsertion;
 
-use crate::offline::format_check::FormatCheck;
+use crate::devices::offline::format_check::FormatCheck;
 use crate::operations::control_error::control_error;
 use crate::start::servers::PlannedServer;
 

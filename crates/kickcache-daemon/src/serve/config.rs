@@ -7,6 +7,7 @@ use std::time::Duration;
 use kickcache_engine::config::EngineSettings;
 use kickcache_engine::units::BlockKey;
 
+use crate::devices::state::{StateStore, default_directory};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::Exposure;
@@ -14,7 +15,6 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::plan::memory_limit::MemoryLimit;
 use crate::plan::tls_plan::TlsPlan;
 use crate::serve::stop_wish::StopWish;
-use crate::state::{StateStore, default_directory};
 
 /// The parameters of a server's start.
 pub struct ServerConfig {

@@ -14,15 +14,15 @@ use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::ServerOutage;
 use crate::latency::Latencies;
+use crate::operations::membership::{Lease, MembershipOrder};
+use crate::operations::takeover_order::TakeoverOrder;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::Recorder;
 use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
-use crate::serve::membership::{Lease, MembershipOrder};
 pub use crate::serve::recovery::Recovery;
-use crate::serve::takeover_order::TakeoverOrder;
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
 

@@ -1,7 +1,7 @@
 //! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, if the
 //! cache device is taken out of use, or by one with an empty cache device, if one is put into use. This
 //! module has the orders to the loop; steps that may wait for a device are done between the orders by the
-//! caller's thread ([`crate::serve::leave_out`], [`crate::serve::cache_insertion`]).
+//! caller's thread ([`crate::operations::cache_removal`], [`crate::operations::cache_insertion`]).
 //!
 //! New requests wait for the moment in which no request is in flight.
 
@@ -12,13 +12,13 @@ use kickcache_engine::engine::Engine;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::time::{Duration, Instant};
 
+use crate::devices::origin_records::OriginRecords;
 use crate::driver::clock::Clock;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::RemovedDevice;
 use crate::driver::io_engine::IoEngine;
 use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
-use crate::serve::origin_records::OriginRecords;
 use crate::serve::volume_info::VolumeInfo;
 
 /// How long new requests wait at most; then the engine stays.

@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 use kickcache_engine::error::Error;
 use kickcache_tls::TlsError;
 
+use crate::devices::damaged_log::damaged_log;
 use crate::driver::device::OpenError;
 use crate::serve::config::StatePlace;
-use crate::serve::damaged_log::damaged_log;
 use crate::shell_command::Flag;
 
 /// An error of serving: a sentence with the problem found, the expectation and the remedy.

@@ -1,8 +1,8 @@
 //! The properties of a volume that other threads than the loop need.
 
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::device::AccessMode;
 use crate::serve::served_volumes::Volume;
-use crate::serve::volume_identity::VolumeIdentity;
 
 /// The properties of a volume that other threads than the loop need.
 #[derive(Clone, Debug)]

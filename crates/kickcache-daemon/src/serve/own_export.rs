@@ -5,9 +5,9 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::serve::cache_device::random_uuid;
+use crate::devices::cache_device::random_uuid;
+use crate::devices::state::uuid_text;
 use crate::serve::error::ServeError;
-use crate::state::uuid_text;
 
 /// The state of each probe, by its random name.
 static PROBES: Mutex<BTreeMap<String, Arrival>> = Mutex::new(BTreeMap::new());

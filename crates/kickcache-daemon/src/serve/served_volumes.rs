@@ -5,10 +5,10 @@ use std::ops::{Index, IndexMut};
 use kickcache_engine::units::VolumeId;
 use kickcache_tls::names::AllowedClient;
 
+use crate::devices::state::OriginLock;
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::device::ZeroSpeed;
-use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
-use crate::state::OriginLock;
 
 /// A volume that is served.
 pub(crate) struct Volume {

@@ -12,14 +12,24 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 
+pub use crate::devices::cache_device::successor::SuccessorSpec;
+use crate::devices::cache_device::{CacheDevice, check_extension};
+use crate::devices::origin_records::OriginRecords;
+use crate::devices::reservation_check::check_rooms;
+use crate::operations::cache_insertion;
+pub use crate::operations::cache_insertion::CacheInsertion;
+use crate::operations::cache_removal;
+use crate::operations::membership::{Lease, LeaveOrder, Members, MembershipOrder};
+pub use crate::operations::places_change::ReadyPlaces;
+use crate::operations::takeover_order::TakeoverOrder;
+pub use crate::operations::volume_addition::ReadyVolume;
+use crate::operations::volume_addition::{self, ServerContext};
+pub use crate::operations::volume_removal::RemovedVolume;
+use crate::operations::volume_removal::{self, AskLoop};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
-pub use crate::serve::cache_device::successor::SuccessorSpec;
-use crate::serve::cache_device::{CacheDevice, check_extension};
-use crate::serve::cache_insertion;
-pub use crate::serve::cache_insertion::CacheInsertion;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 pub use crate::serve::control::{
@@ -31,18 +41,8 @@ use crate::serve::core::engine_span;
 pub use crate::serve::engine_change::UncleanBlocks;
 use crate::serve::engine_change::{AskEngine, EngineOrder};
 use crate::serve::error::ServeError;
-use crate::serve::leave_out;
-use crate::serve::membership::{Lease, LeaveOrder, Members, MembershipOrder};
-use crate::serve::origin_records::OriginRecords;
-pub use crate::serve::places_change::ReadyPlaces;
-use crate::serve::reservation_check::check_rooms;
 use crate::serve::startup;
-use crate::serve::takeover_order::TakeoverOrder;
 pub use crate::serve::times::{Activity, LatencySum};
-pub use crate::serve::volume_addition::ReadyVolume;
-use crate::serve::volume_addition::{self, ServerContext};
-pub use crate::serve::volume_removal::RemovedVolume;
-use crate::serve::volume_removal::{self, AskLoop};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
@@ -371,7 +371,7 @@ impl ServerHandle {
     /// It is out of use already, grows or is being replaced; it has blocks of unserved volumes, which are not
     /// written back; or [`ServeError::Stopped`].
     pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
-        leave_out::check(self, &self.surroundings(), dirty)
+        cache_removal::check(self, &self.surroundings(), dirty)
     }
 
     /// Takes the cache device out of use: the volumes are served from their origins alone, with these
@@ -386,7 +386,7 @@ impl ServerHandle {
         settings: &[NamedSettings],
     ) -> Result<Vec<UncleanBlocks>, ServeError> {
         let notes = self.notes();
-        let lost = leave_out::leave_out(self, &self.surroundings(), dirty, settings, notes.as_ref())?;
+        let lost = cache_removal::leave_out(self, &self.surroundings(), dirty, settings, notes.as_ref())?;
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = None;
         Ok(lost)
     }

@@ -3,8 +3,8 @@
 use std::io;
 use std::path::Path;
 
+use crate::devices::offline::give_up::needed;
 use crate::driver::device::OpenError;
-use crate::offline::give_up::needed;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;

@@ -3,20 +3,20 @@
 
 use std::path::Path;
 
+use crate::devices::bypassed_device::missed;
+use crate::devices::missed_device::{self, lose_dirty, new_cache};
+use crate::devices::offline::OfflineError;
+use crate::devices::offline::change::DirtyBlocks;
+use crate::devices::offline::give_up::{AbandonedDevice, Needed, leave, needed, uuid_of};
+use crate::devices::state::OriginRecord;
 use crate::driver::device::{BlockFile, Emptiness};
 use crate::error_sentence::error_sentence;
 use crate::extents::{EXTENTS_LOGGED, show_extents};
-use crate::offline::OfflineError;
-use crate::offline::change::DirtyBlocks;
-use crate::offline::give_up::{AbandonedDevice, Needed, leave, needed, uuid_of};
 use crate::plan::cache_spec::{CacheService, CacheSpec, Replacement, SkippedVolume};
 use crate::plan::volume_spec::DirtyLoss;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::bypassed_device::missed;
 use crate::serve::config::StatePlace;
-use crate::serve::missed_device::{self, lose_dirty, new_cache};
 use crate::shell_command::Flag;
-use crate::state::OriginRecord;
 use crate::whole_path::whole_path;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{are, counted};

@@ -5,15 +5,15 @@
 
 use std::path::{Path, PathBuf};
 
+use crate::devices::offline::OfflineError;
+use crate::devices::offline::earlier_volumes::{EarlierVolumes, Touch};
+use crate::devices::state::StateError;
 use crate::driver::device::OpenError;
 use crate::error_sentence::error_sentence;
-use crate::offline::OfflineError;
-use crate::offline::earlier_volumes::{EarlierVolumes, Touch};
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
-use crate::state::StateError;
 use anyhow::Error;
 
 use crate::start::missing_origin;

@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use crate::devices::device_opening::{rehearse, rehearse_volumes};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::Exposure;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::plan::tls_plan::TlsPlan;
 use crate::serve::config::{ServerConfig, StatePlace};
-use crate::serve::device_opening::{rehearse, rehearse_volumes};
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 

@@ -1,18 +1,18 @@
 //! Checks before volumes are served whose cache device is out of service: the device is not used, and its
 //! unique dirty blocks are reported.
 
-use crate::driver::rights::access;
-use crate::extents::{EXTENTS_LOGGED, show_extents};
-use crate::offline::older_copy::older_copy_at;
-use crate::offline::out_of_service::{
+use crate::devices::missed_device::lose_dirty;
+use crate::devices::offline::older_copy::older_copy_at;
+use crate::devices::offline::out_of_service::{
     Incomplete, OutOfServiceDevice, complete, forget_dirty, out_of_service,
 };
+use crate::devices::older_copy::OlderCopy;
+use crate::driver::rights::access;
+use crate::extents::{EXTENTS_LOGGED, show_extents};
 use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use crate::plan::volume_spec::DirtyLoss;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
-use crate::serve::missed_device::lose_dirty;
-use crate::serve::older_copy::OlderCopy;
 use crate::shell_command::ShellCommand;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;

@@ -3,18 +3,18 @@
 
 use std::path::Path;
 
-use crate::offline::change::{DirtyBlocks, detach};
-use crate::offline::give_up::uuid_of;
-use crate::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated};
+use crate::devices::bypassed_device::{ServedSince, origin_moved};
+use crate::devices::missed_device::{is_barred_at, lose_dirty};
+use crate::devices::offline::change::{DirtyBlocks, detach};
+use crate::devices::offline::give_up::uuid_of;
+use crate::devices::offline::stale_blocks::{StaleVolume, VolumeQuery, outdated};
+use crate::devices::origin_records::{CacheChoice, check_readable};
+use crate::devices::state::OriginRecord;
 use crate::plan::cache_spec::{CacheSpec, Replacement, SkippedVolume};
 use crate::plan::volume_spec::DirtyLoss;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::bypassed_device::{ServedSince, origin_moved};
 use crate::serve::config::StatePlace;
-use crate::serve::missed_device::{is_barred_at, lose_dirty};
-use crate::serve::origin_records::{CacheChoice, check_readable};
 use crate::shell_command::ShellCommand;
-use crate::state::OriginRecord;
 use kickcache_units::show_bytes;
 
 use crate::start::no_cache_check::{LossAcceptance, check_origin, leave_missed};

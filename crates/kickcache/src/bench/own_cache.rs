@@ -8,12 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use kickcache_daemon::devices::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
 use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_daemon::plan::volume_spec::VolumeSpec;
-use kickcache_daemon::serve::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::serve::config::ServerConfig;
 use kickcache_daemon::serve::server::{Server, ServerHandle};
 use kickcache_units::Size;

@@ -4,12 +4,12 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
-use kickcache_daemon::offline::OfflineError;
-use kickcache_daemon::offline::change::{DirtyBlocks, detach};
-use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::out_of_service::out_of_service;
-use kickcache_daemon::offline::ublk;
-use kickcache_daemon::state::{OriginRecord, uuid_text};
+use kickcache_daemon::devices::offline::OfflineError;
+use kickcache_daemon::devices::offline::change::{DirtyBlocks, detach};
+use kickcache_daemon::devices::offline::older_copy::older_copy_at;
+use kickcache_daemon::devices::offline::out_of_service::out_of_service;
+use kickcache_daemon::devices::offline::ublk;
+use kickcache_daemon::devices::state::{OriginRecord, uuid_text};
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 

@@ -4,13 +4,13 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Error;
+use kickcache_daemon::devices::offline::OfflineError;
+use kickcache_daemon::devices::offline::older_copy::older_copy_at;
+use kickcache_daemon::devices::offline::out_of_service::{OutOfServiceDevice, out_of_service};
+use kickcache_daemon::devices::offline::stale_blocks::{StaleVolume, bypassed};
+use kickcache_daemon::devices::older_copy::OlderCopy;
 use kickcache_daemon::extents::show_extents;
-use kickcache_daemon::offline::OfflineError;
-use kickcache_daemon::offline::older_copy::older_copy_at;
-use kickcache_daemon::offline::out_of_service::{OutOfServiceDevice, out_of_service};
-use kickcache_daemon::offline::stale_blocks::{StaleVolume, bypassed};
 use kickcache_daemon::serve::config::StatePlace;
-use kickcache_daemon::serve::older_copy::OlderCopy;
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 use serde_json::{Value, json};

@@ -3,7 +3,7 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
-use kickcache_daemon::offline::dump::{DumpError, dump};
+use kickcache_daemon::devices::offline::dump::{DumpError, dump};
 
 use crate::cli::exit::Failure;
 

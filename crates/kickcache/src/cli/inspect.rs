@@ -3,9 +3,9 @@
 use std::io;
 use std::path::PathBuf;
 
-use kickcache_daemon::offline::out_of_service::OutOfServiceDevice;
-use kickcache_daemon::offline::{self, Contents};
-use kickcache_daemon::state::uuid_text;
+use kickcache_daemon::devices::offline::out_of_service::OutOfServiceDevice;
+use kickcache_daemon::devices::offline::{self, Contents};
+use kickcache_daemon::devices::state::uuid_text;
 use kickcache_engine::format::growth::size_max;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::stats::VolumeStatus;
@@ -19,7 +19,7 @@ use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
-use kickcache_daemon::offline::foreign_device::with_notes;
+use kickcache_daemon::devices::offline::foreign_device::with_notes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -48,8 +48,8 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use kickcache_daemon::devices::state::STATE_VARIABLE;
 use kickcache_daemon::path_text::path_text;
-use kickcache_daemon::state::STATE_VARIABLE;
 use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;

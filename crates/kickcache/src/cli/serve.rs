@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use clap::{ArgGroup, Args as _, Id};
+use kickcache_daemon::devices::state::default_directory;
 use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
 use kickcache_daemon::driver::open_files;
@@ -26,7 +27,6 @@ use kickcache_daemon::plan::volume_spec::VolumeSpec;
 use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_daemon::plan::{Exposure, ServePlan, parse_fill_window};
 use kickcache_daemon::shell_command::Flag;
-use kickcache_daemon::state::default_directory;
 use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;

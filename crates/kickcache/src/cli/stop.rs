@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use kickcache_daemon::control::client::{Client, ClientError, KnownEnd};
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::LeftOnCache;
-use kickcache_daemon::offline::ublk::user_of;
+use kickcache_daemon::devices::offline::ublk::user_of;
 use kickcache_daemon::plan::removal::UnlinkedFate;
 use kickcache_units::show_bytes;
 

@@ -1,6 +1,6 @@
 //! `kickcache ublk`: the block devices of this host that volumes are.
 
-use kickcache_daemon::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
+use kickcache_daemon::devices::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
 use kickcache_daemon::plan::frontends::ublk::id::ublk_number;
 use kickcache_units::show_bytes;
 use serde_json::json;

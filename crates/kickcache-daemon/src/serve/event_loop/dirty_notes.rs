@@ -5,10 +5,10 @@ use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;
 
 use super::EventLoop;
+use crate::devices::record_queue::QueuedRecord;
+use crate::devices::state::{Completeness, NewestBlocks};
 use crate::extents::{Extent, extents};
-use crate::serve::record_queue::QueuedRecord;
 use crate::serve::served_volumes::Volume;
-use crate::state::{Completeness, NewestBlocks};
 
 /// Whether clients may write from now on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

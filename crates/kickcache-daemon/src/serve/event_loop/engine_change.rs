@@ -16,6 +16,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_units::counted;
 
 use super::EventLoop;
+use crate::devices::origin_records::OriginRecords;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::null_device::NullDevice;
@@ -26,7 +27,6 @@ use crate::serve::engine_change::{
     OldDevices, UncleanBlocks,
 };
 use crate::serve::error::ServeError;
-use crate::serve::origin_records::OriginRecords;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {

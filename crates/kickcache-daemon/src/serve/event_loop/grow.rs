@@ -11,9 +11,9 @@ use kickcache_engine::stats::{CacheHealth, GrowthPhase};
 use kickcache_engine::time::Instant;
 
 use super::EventLoop;
+use crate::devices::cache_device::Extended;
 use crate::driver::device::BlockFile;
-use crate::serve::cache_device::Extended;
-use crate::serve::cache_growth::{GrowthAnswer, GrowthOutcome, GrowthStep};
+use crate::operations::cache_growth::{GrowthAnswer, GrowthOutcome, GrowthStep};
 use crate::serve::control::{CacheGrown, Growth};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;

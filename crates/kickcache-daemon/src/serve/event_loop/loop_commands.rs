@@ -14,13 +14,13 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
 use crate::latency::Latencies;
+use crate::operations::membership::Lease;
 use crate::recording::ring::Recorder;
 use crate::serve::control::{
     Activities, Control, MemoryUse, NamedSettings, Orphan, Recorded, ServerHealth, ServerSample, ServerStatus,
 };
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::membership::Lease;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
 use crate::serve::served_volumes::Volume;
 use crate::words::ModeWord;

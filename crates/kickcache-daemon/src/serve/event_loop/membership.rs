@@ -11,18 +11,18 @@ use kickcache_engine::units::{Location, VolumeId};
 use kickcache_units::{are, counted};
 
 use super::EventLoop;
+use crate::devices::open_volume::OpenVolumeState;
 use crate::driver::device::BlockFile;
+use crate::operations::membership::{
+    EmptyVolume, GoneVolume, Lease, LeaveOrder, Member, Members, MembershipOrder, NewVolume, PlaceFate,
+    PlaceOrder, VolumeBlockCount,
+};
+use crate::operations::removal_state::{Answer, RemovalState, RemovalStep};
 use crate::plan::removal::{DirtyFate, in_use, only_volume};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
-use crate::serve::membership::{
-    EmptyVolume, GoneVolume, Lease, LeaveOrder, Member, Members, MembershipOrder, NewVolume, PlaceFate,
-    PlaceOrder, VolumeBlockCount,
-};
-use crate::serve::open_volume::OpenVolumeState;
 use crate::serve::origin::SAMPLES_MAX;
-use crate::serve::removal_state::{Answer, RemovalState, RemovalStep};
 
 impl<E: CacheEngine> EventLoop<E> {
     /// A caller that has left needs no answer.

@@ -11,10 +11,10 @@ use kickcache_engine::units::VolumeId;
 
 use super::EventLoop;
 use crate::driver::device::BlockFile;
+use crate::operations::resizes::{Answer, Grown, Outcome, Overdue, Step};
 use crate::serve::control::{Growth, Resized};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::resizes::{Answer, Grown, Outcome, Overdue, Step};
 use crate::shell_command::ShellCommand;
 
 /// The origin of a volume.

@@ -17,17 +17,17 @@ use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
+use crate::devices::cache_device::successor::Successor;
+use crate::devices::state::StateError;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::fault::{Cause, Fault};
-use crate::serve::cache_device::successor::Successor;
-use crate::serve::cache_takeover::{Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep};
+use crate::operations::cache_takeover::{Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep};
+use crate::operations::patience::PATIENCE_SECONDS;
+use crate::operations::takeover_order::{OrderTime, TakeoverOrder};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::patience::PATIENCE_SECONDS;
-use crate::serve::takeover_order::{OrderTime, TakeoverOrder};
-use crate::state::StateError;
 
 /// Longest pause behind a part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);

@@ -5,12 +5,12 @@ use kickcache_engine::device::Device;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
+use crate::devices::state::Completeness;
 use crate::driver::device::BlockFile;
 use crate::driver::fault::Fault;
 use crate::serve::control::{Errors, TakeoverStage, Trouble};
 use crate::serve::rate_limit::{SuppressedKind, SuppressedLines};
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
-use crate::state::Completeness;
 
 /// A device for the log.
 struct DeviceName<'a> {

@@ -5,8 +5,8 @@ use kickcache_engine::engine::Engine;
 use kickcache_engine::time::{Duration, Instant};
 
 use super::EventLoop;
-use crate::serve::record_queue::QueuedRecord;
-use crate::serve::wear_notes::noted_wear;
+use crate::devices::record_queue::QueuedRecord;
+use crate::devices::wear_notes::noted_wear;
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Records them at intervals. While the state directory hangs, at most one record waits.

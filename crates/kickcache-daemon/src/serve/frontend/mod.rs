@@ -34,6 +34,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::Instant;
 
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::budget::LateGrant;
 use crate::driver::{Doorbells, Interest};
 use crate::plan::Exposure;
@@ -57,7 +58,6 @@ use crate::serve::frontend::ublk::unsafe_devices::Starting;
 use crate::serve::frontend::ublk::{Ublk, own_device, removal, unsafe_devices};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::requests::InFlight;
-use crate::serve::volume_identity::VolumeIdentity;
 
 /// All front ends of a loop.
 #[derive(Default)]

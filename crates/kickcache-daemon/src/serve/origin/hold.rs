@@ -1,10 +1,10 @@
 //! An origin that no lock of the system keeps for its daemon is locked in the state directory.
 
+use crate::devices::state::OriginLock;
 use crate::opener::Opener;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
-use crate::state::OriginLock;
 
 /// Keeps others from serving an origin that has a server; `None` for all others, or if there is no state directory.
 ///

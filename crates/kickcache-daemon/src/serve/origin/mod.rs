@@ -14,6 +14,7 @@ pub(crate) use self::hold::{hold, hold_too};
 use kickcache_engine::samples::Sample;
 
 use self::nbd::NbdOrigin;
+use crate::devices::cache_device::carries_superblock;
 use crate::driver::aligned_device::AlignedDevice;
 use crate::driver::device::identity::Identified;
 use crate::driver::device::{BlockFile, ZeroSpeed};
@@ -22,7 +23,6 @@ use crate::driver::queued_device::QueuedDevice;
 use crate::plan::origin_source::OriginSource;
 use crate::plan::origin_source::outside::OutsideOrigin;
 use crate::plan::volume_spec::VolumeSpec;
-use crate::serve::cache_device::carries_superblock;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 

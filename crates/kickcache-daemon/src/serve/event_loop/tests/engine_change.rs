@@ -10,12 +10,12 @@ use kickcache_engine::config::{EngineSettings, Service};
 use super::{ToySetup, request};
 use crate::driver::executor::Medium;
 use crate::driver::null_device::NullDevice;
+use crate::operations::standby_engine::StandbyParts;
 use crate::plan::removal::DirtyFate;
 use crate::serve::config::Limits;
 use crate::serve::control::Control;
 use crate::serve::engine_change::{CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices};
 use crate::serve::error::ServeError;
-use crate::serve::standby_engine::StandbyParts;
 
 fn ask<T>(served: &ToySetup, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
     let (answer, answered) = channel();

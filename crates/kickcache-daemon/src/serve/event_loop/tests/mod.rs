@@ -20,6 +20,9 @@ use kickcache_engine::units::VolumeId;
 use kickcache_nbd::client::{Client, ConnectOptions};
 
 use super::*;
+use crate::devices::journal_note::JournalNote;
+use crate::devices::record_queue::QueuedRecord;
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::budget::Budget;
 use crate::driver::clock::Clock;
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
@@ -34,11 +37,8 @@ use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
-use crate::serve::journal_note::JournalNote;
-use crate::serve::record_queue::QueuedRecord;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
-use crate::serve::volume_identity::VolumeIdentity;
 use crate::serve::volume_info::VolumeInfo;
 
 /// Bytes for payload.

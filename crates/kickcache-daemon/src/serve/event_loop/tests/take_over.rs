@@ -7,10 +7,10 @@ use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 use kickcache_engine::units::ByteExtent;
 
 use super::*;
-use crate::serve::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
-use crate::serve::missed_device::any_superblock_at;
-use crate::serve::origin_records::OriginRecords;
-use crate::state::{CacheRecord, StateStore, uuid_text};
+use crate::devices::missed_device::any_superblock_at;
+use crate::devices::origin_records::OriginRecords;
+use crate::devices::state::{CacheRecord, StateStore, uuid_text};
+use crate::operations::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
 
 /// A loop with a complete copy of its cache device on another one.
 fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {

@@ -6,8 +6,8 @@
 //! mounted. Earlier versions wrote `kick` and 32 bits for name and origin together.
 
 use super::abi::DeviceInfo;
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::checksum::checksum;
-use crate::serve::volume_identity::VolumeIdentity;
 
 const OURS: u64 = b'K' as u64;
 const OURS_SHIFT: u32 = 56;

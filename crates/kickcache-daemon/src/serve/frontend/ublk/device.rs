@@ -13,11 +13,11 @@ use super::parameters::{LogicalBlock, Writes, parameters};
 use super::place::{NOBODY, UblkPlace};
 use super::queue::Queue;
 use super::state::{DeviceState, is_stuck_unused, stuck};
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::device::AccessMode;
 use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
-use crate::serve::volume_identity::VolumeIdentity;
 
 /// Why a device has its file and its queues.
 const SERVED: &str = "a removed device has no request in flight";

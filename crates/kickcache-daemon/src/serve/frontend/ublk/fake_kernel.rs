@@ -12,7 +12,7 @@ use super::channel::Channel;
 use super::control_device::ControlDevice;
 use super::control_threads::ControlThreads;
 use super::cookie::cookie;
-use crate::serve::volume_identity::VolumeIdentity;
+use crate::devices::volume_identity::VolumeIdentity;
 
 pub(crate) const DEAD: u16 = 0;
 pub(crate) const LIVE: u16 = 1;

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 use super::control_device::ControlDevice;
 use super::cookie::is_of;
 use super::removal::number_in;
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::device::device_stack::DeviceStack;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
-use crate::serve::volume_identity::VolumeIdentity;
 
 /// Refuses a cache device or origin on a block device that is one of these volumes, or waits for it: the
 /// device itself, a file of a file system on it, or through partitions, loop devices and devices of the

@@ -5,9 +5,9 @@ use super::abi::DeviceInfo;
 use super::control_device::ControlDevice;
 use super::cookie::is_of;
 use super::state::{DeviceState, is_stuck_unused, stuck};
+use crate::devices::volume_identity::VolumeIdentity;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::error::ServeError;
-use crate::serve::volume_identity::VolumeIdentity;
 
 /// A volume that is about to be served.
 pub(crate) struct Starting<'a> {

@@ -1,0 +1,111 @@
+//! An open cache device.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use kickcache_engine::format::mark::ServiceMark;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+use kickcache_engine::format::version::FORMAT_VERSION;
+use kickcache_engine::units::VolumeId;
+
+use crate::devices::cache_device::attach::{OriginFacts, attach};
+use crate::devices::cache_device::marks::read_marks;
+use crate::devices::cache_device::superblocks::{decode, read_copies, store_superblock};
+use crate::driver::device::{AccessMode, BlockFile, Emptiness};
+use crate::serve::error::ServeError;
+
+/// An open cache device with its superblock.
+pub struct CacheDevice {
+    /// The device.
+    pub file: BlockFile,
+    /// The content of its superblock; [`CacheDevice::store`] writes changes.
+    pub superblock: Superblock,
+    /// Whether it was formatted just now.
+    pub is_new: bool,
+    /// The uuid of the cache that was there before it was formatted.
+    pub replaced: Option<[u8; 16]>,
+    pub(super) is_changed: bool,
+}
+
+impl CacheDevice {
+    /// A device with the superblock that was read.
+    pub(super) fn of(file: BlockFile, superblock: Superblock) -> CacheDevice {
+        let is_changed = superblock.version < FORMAT_VERSION;
+        CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
+    }
+
+    /// Whether it is in service, by its marks.
+    ///
+    /// # Errors
+    /// If a mark cannot be read.
+    pub fn service(&self) -> Result<ServiceMark, ServeError> {
+        read_marks(&self.file, &self.superblock)
+    }
+
+    /// Opens an existing cache device, without formatting.
+    ///
+    /// # Errors
+    /// If it cannot be opened, is in use, or is no cache device.
+    pub fn existing(path: &Path) -> Result<CacheDevice, ServeError> {
+        let file = BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?;
+        let copies = read_copies(&file)?;
+        let superblock =
+            decode(&copies, &file).map_err(|source| ServeError::Engine { path: path.into(), source })?;
+        Ok(CacheDevice::of(file, superblock))
+    }
+
+    /// The volume of an origin, added if the superblock does not know it.
+    ///
+    /// # Errors
+    /// If the volume is recorded with another size, or another origin whose move was not claimed, or the
+    /// origin belongs to another volume.
+    pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
+        let before = self.superblock.volumes.clone();
+        let id = attach(&mut self.superblock, self.file.path(), origin)?;
+        self.is_changed |= before != self.superblock.volumes;
+        Ok(id)
+    }
+
+    /// Has these volumes on a device that was formatted just now.
+    pub(crate) fn set_volumes(&mut self, volumes: Vec<VolumeRecord>) {
+        self.superblock.volumes = volumes;
+        self.is_changed = true;
+    }
+
+    /// Stores the number of the coming start, durably: above that of the last one here, and of the last one
+    /// recorded elsewhere. A device that accepts no writes may still be read, and keeps its number.
+    pub(crate) fn count_start(&mut self, noted: u64) {
+        let mut counted = self.superblock.clone();
+        counted.starts = counted.starts.max(noted) + 1;
+        match store_superblock(&self.file, &mut counted) {
+            Ok(()) => self.superblock = counted,
+            Err(error) => tracing::warn!(
+                event = "superblock_not_updated",
+                "a start is counted, so that an older copy is noticed, but its number cannot be written: {error}"
+            ),
+        }
+    }
+
+    /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
+    ///
+    /// # Errors
+    /// If the device cannot be written.
+    pub fn store(&mut self) -> Result<(), ServeError> {
+        if !self.is_changed {
+            return Ok(());
+        }
+        store_superblock(&self.file, &mut self.superblock)?;
+        self.is_changed = false;
+        Ok(())
+    }
+}
+
+/// The id of a cache device, or of a replacement.
+pub(crate) fn random_uuid() -> Result<[u8; 16], ServeError> {
+    let mut uuid = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut random| random.read_exact(&mut uuid))
+        .map_err(ServeError::system("read random bytes"))?;
+    Ok(uuid)
+}

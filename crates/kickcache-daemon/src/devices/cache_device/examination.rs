@@ -1,0 +1,485 @@
+//! Examines the place of a cache device without a change, and formats it if that is allowed.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::error::Error;
+use kickcache_engine::format::geometry::{DEVICE_SIZE_MIN, SUPERBLOCK_AREA};
+use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark, is_in_service_mark};
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+use kickcache_engine::units::VolumeSet;
+use kickcache_units::show_bytes;
+use rustix::fs::{FallocateFlags, fallocate};
+
+use crate::devices::cache_device::created_files::CreatedFiles;
+use crate::devices::cache_device::device::{CacheDevice, random_uuid};
+use crate::devices::cache_device::io::{cache_io, read};
+use crate::devices::cache_device::marks::{of_known, read_marks, together, write_marks};
+use crate::devices::cache_device::overwrite::Overwrite;
+use crate::devices::cache_device::stacked_devices::check_nothing_above;
+use crate::devices::cache_device::superblocks::{decode, read_copies};
+use crate::devices::lost_superblock::lost_superblock;
+use crate::driver::device::{AccessMode, BlockFile, Emptiness, Kind, OpenError};
+use crate::driver::rights::access;
+use crate::path_text::check_real_path;
+use crate::places;
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::shell_command::ShellCommand;
+use crate::signature;
+
+/// The records about a device in the state directory and on the origins.
+#[derive(Clone, Copy)]
+pub struct DeviceRecords<'a> {
+    /// Where.
+    pub state: &'a StatePlace,
+    /// The volumes that may need it, by its superblock, if it is recorded as out of service.
+    pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
+}
+
+/// The result of the examination.
+pub(crate) enum Examination {
+    /// A cache device.
+    Ours(Box<CacheDevice>),
+    /// A file or device that may be overwritten.
+    Free {
+        /// It.
+        file: BlockFile,
+        /// Whether it is a file of zeroes, and can be one again.
+        is_blank_file: bool,
+    },
+    /// No file, or an empty one, which becomes a cache device of this many bytes.
+    Nothing {
+        /// Where.
+        path: PathBuf,
+        /// Bytes.
+        size: u64,
+        /// Whether an empty file is there.
+        is_there: bool,
+    },
+}
+
+impl Examination {
+    /// Examines a path that is to be served as a cache device, and refuses unsuitable ones.
+    pub(crate) fn look(
+        path: &Path,
+        size: Option<u64>,
+        state: &StatePlace,
+    ) -> Result<Examination, ServeError> {
+        if let Some(nothing) = look_for_nothing(path, size)? {
+            return Ok(nothing);
+        }
+        let file = open(path)?;
+        let refuse = |what| ServeError::Cache { path: path.into(), what };
+        let format = || ShellCommand::new("format").path(path);
+        match decode(&read_copies(&file)?, &file) {
+            Ok(superblock) => {
+                tell_size(&file, size);
+                Ok(Examination::Ours(Box::new(CacheDevice::of(file, superblock))))
+            }
+            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::File && is_blank(&file)? => {
+                check_nothing_above(&file)?;
+                check_size(&file)?;
+                tell_size(&file, size);
+                Ok(Examination::Free { file, is_blank_file: true })
+            }
+            Err(Error::NoSuperblock { .. }) if file.kind() == Kind::Block && is_blank(&file)? => {
+                Err(refuse(match lost_superblock(path, state) {
+                    Some(what) => format!("this block device is blank, and {what}"),
+                    None => {
+                        format!("this block device is blank; format it first: {}", format().state(state))
+                    }
+                }))
+            }
+            Err(Error::NoSuperblock { .. }) => Err(refuse(match lost_superblock(path, state) {
+                Some(what) => format!("it holds {}, and {what}", contents(&file)?),
+                None => format!(
+                    "this is not a kickcache cache device: it holds {}; give the right one, or format it \
+                 ({}), which destroys its contents",
+                    contents(&file)?,
+                    format().word("--force").state(state)
+                ),
+            })),
+            Err(source) => Err(ServeError::Engine { path: path.into(), source }),
+        }
+    }
+
+    /// The open device, if there is one.
+    pub(crate) fn file(&self) -> Option<&BlockFile> {
+        match self {
+            Examination::Ours(device) => Some(&device.file),
+            Examination::Free { file, .. } => Some(file),
+            Examination::Nothing { .. } => None,
+        }
+    }
+
+    /// The cache device, if it is one already.
+    pub(crate) fn ours(&self) -> Option<&CacheDevice> {
+        match self {
+            Examination::Ours(device) => Some(device),
+            Examination::Free { .. } | Examination::Nothing { .. } => None,
+        }
+    }
+
+    /// The superblock: the present one, or the result of a format.
+    pub(crate) fn superblock(&self) -> Result<Superblock, ServeError> {
+        let (path, size) = match self {
+            Examination::Ours(device) => return Ok(device.superblock.clone()),
+            Examination::Free { file, .. } => (file.path(), file.size()),
+            Examination::Nothing { path, size, .. } => (path.as_path(), *size),
+        };
+        Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
+    }
+
+    /// The cache device, formatted if it is not yet one.
+    pub(crate) fn make(self, made: &mut CreatedFiles) -> Result<CacheDevice, ServeError> {
+        match self {
+            Examination::Ours(device) => Ok(*device),
+            Examination::Free { file, is_blank_file } => {
+                if is_blank_file {
+                    made.blank_file(file.path(), file.exact_size());
+                }
+                allocate(&file)?;
+                format_open(file)
+            }
+            Examination::Nothing { path, size, is_there } => {
+                let fail = |source| cache_io(&path, "make a cache file of the wanted size", source);
+                let file = access::make_file(&path).map_err(fail)?;
+                match is_there {
+                    true => made.blank_file(&path, 0),
+                    false => made.new_file(&path),
+                }
+                check_room(&file, &path, size)?;
+                file.set_len(size).map_err(fail)?;
+                drop(file);
+                let file = open_device(&path)?;
+                allocate(&file)?;
+                format_open(file)
+            }
+        }
+    }
+}
+
+/// Formats a device; see [`CacheDevice::format_noted`].
+pub(super) fn format(
+    path: &Path,
+    size: Option<u64>,
+    overwrite: Overwrite,
+    noted: DeviceRecords<'_>,
+    made: &mut CreatedFiles,
+) -> Result<CacheDevice, ServeError> {
+    let ToFormat { found, replaced } = look_to_format(path, size, overwrite, noted)?;
+    Ok(CacheDevice { replaced, ..found.make(made)? })
+}
+
+/// A device to be formatted.
+struct ToFormat {
+    found: Examination,
+    /// The uuid of the cache device that it was.
+    replaced: Option<[u8; 16]>,
+}
+
+/// Checks a device that is to be formatted, without a change. Returns its size.
+pub(super) fn check_format(
+    path: &Path,
+    size: Option<u64>,
+    overwrite: Overwrite,
+    noted: DeviceRecords<'_>,
+) -> Result<u64, ServeError> {
+    match look_to_format(path, size, overwrite, noted)?.found {
+        Examination::Nothing { path, size, .. } => {
+            let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+            let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
+            if folder.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+                // How much room there is shows when it is made.
+                return Ok(size);
+            }
+            let folder = folder.map_err(|source| cache_io(&path, "look at the folder of", source))?;
+            check_free(&folder, &path, size, 0)?;
+            Ok(size)
+        }
+        Examination::Free { file, .. } => {
+            if file.kind() == Kind::File {
+                check_room(file.file(), file.path(), file.exact_size())?;
+            }
+            Ok(file.size())
+        }
+        Examination::Ours(device) => Ok(device.file.size()),
+    }
+}
+
+fn look_to_format(
+    path: &Path,
+    size: Option<u64>,
+    overwrite: Overwrite,
+    noted: DeviceRecords<'_>,
+) -> Result<ToFormat, ServeError> {
+    if let Some(found) = look_for_nothing(path, size)? {
+        return Ok(ToFormat { found, replaced: None });
+    }
+    let file = open(path)?;
+    let refuse = |what| Err(ServeError::Cache { path: path.into(), what });
+    check_nothing_above(&file)?;
+    let old = decode(&read_copies(&file)?, &file).ok();
+    let incomplete = old.as_ref().and_then(|old| out_of_service(&file, old, noted.incomplete));
+    let is_worthless = incomplete.is_some_and(|volumes| volumes.is_empty());
+    let is_guarded = overwrite == Overwrite::Refuse && !is_worthless;
+    let is_blank = (is_guarded || file.kind() == Kind::File) && is_blank(&file)?;
+    if is_guarded && !is_blank {
+        let found = match super::carries_superblock(&file)? {
+            true if incomplete.is_some() => {
+                let drains = old.iter().flat_map(|old| drains(path, old, incomplete, noted.state));
+                format!(
+                    "it is a kickcache cache device out of service, and may hold dirty blocks that are nowhere else, which are \
+                     written back by {}",
+                    drains.collect::<Vec<_>>().join("; ")
+                )
+            }
+            true => "it is a kickcache cache device already".to_owned(),
+            false => format!("it holds {}", contents(&file)?),
+        };
+        return refuse(format!("{found}; choose another one, or use --force, which destroys its contents"));
+    }
+    check_size(&file)?;
+    if let Some(size) = size.filter(|size| *size != file.exact_size()) {
+        return refuse(format!(
+            "it has {} bytes, but --size gives {size}; omit --size, which is for new files only",
+            file.exact_size()
+        ));
+    }
+    let is_blank_file = is_blank && file.kind() == Kind::File;
+    Ok(ToFormat { found: Examination::Free { file, is_blank_file }, replaced: old.map(|old| old.uuid) })
+}
+
+/// The commands that write back blocks that are on a device out of service alone.
+fn drains(
+    path: &Path,
+    superblock: &Superblock,
+    incomplete: Option<VolumeSet>,
+    state: &StatePlace,
+) -> Vec<String> {
+    let needed =
+        superblock.volumes.iter().filter(|record| incomplete.is_some_and(|it| it.contains(record.id)));
+    let drain = |record: &VolumeRecord| ShellCommand::drain_older(&record.name, path, state).to_string();
+    needed.map(drain).collect()
+}
+
+/// The volumes that may need a device out of service; `None` if it is in service.
+fn out_of_service(
+    file: &BlockFile,
+    superblock: &Superblock,
+    noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
+) -> Option<VolumeSet> {
+    // An unreadable device may be needed by volumes; only --force formats it.
+    let mark =
+        read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
+    together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
+}
+
+fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination>, ServeError> {
+    let refuse = |what| ServeError::Cache { path: path.into(), what };
+    check_real_path(path).map_err(OpenError::from)?;
+    let is_there = match access::metadata(path) {
+        Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
+        // A sentence of the monitor's.
+        Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
+        Err(source) => return Err(cache_io(path, "look at the cache device", source)),
+    };
+    if let Some(fault) = places::fault(path).filter(|_| !is_there) {
+        return Err(refuse(fault));
+    }
+    if let Some(target) = std::fs::read_link(path).ok().filter(|_| !is_there) {
+        let target = target.display();
+        return Err(refuse(format!(
+            "this is a link to {target}, which does not exist, and no file is made behind a link; give the path of the file itself, or remove the link"
+        )));
+    }
+    let Some(size) = size else {
+        let found = if is_there { "it is an empty file" } else { "it does not exist" };
+        let what = format!("{found}; give the size of the cache file (--size), or another path");
+        return Err(refuse(what));
+    };
+    // Sizes that the engine refuses are refused before anything is made.
+    Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })?;
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
+    let has_folder = match std::fs::metadata(folder) {
+        Ok(found) => found.is_dir(),
+        // Whether it can be made there shows then.
+        Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
+    };
+    if !has_folder {
+        let folder = folder.display();
+        return Err(refuse(format!(
+            "there is no folder {folder} to make it in; make that first, or correct the path"
+        )));
+    }
+    Ok(Some(Examination::Nothing { path: path.into(), size, is_there }))
+}
+
+fn open(path: &Path) -> Result<BlockFile, ServeError> {
+    match open_device(path) {
+        Err(ServeError::Device(OpenError::Empty { found, .. })) => Err(too_small(path, found)),
+        opened => opened,
+    }
+}
+
+fn open_device(path: &Path) -> Result<BlockFile, ServeError> {
+    Ok(BlockFile::open(path, AccessMode::ReadWrite, Emptiness::Refused)?)
+}
+
+fn check_size(file: &BlockFile) -> Result<(), ServeError> {
+    if file.exact_size() < DEVICE_SIZE_MIN { Err(too_small(file.path(), file.exact_size())) } else { Ok(()) }
+}
+
+fn too_small(path: &Path, found: u64) -> ServeError {
+    let least = show_bytes(DEVICE_SIZE_MIN);
+    let what = format!(
+        "it has {found} bytes, and a cache device needs {least} or more; give another one, or remove it \
+         and give the size of a new one (--size, or `size` in the configuration file)"
+    );
+    ServeError::Cache { path: path.into(), what }
+}
+
+/// The contents of a device, in words.
+fn contents(file: &BlockFile) -> Result<&'static str, ServeError> {
+    let bytes = read(file, 0, signature::LOOK_BYTES);
+    Ok(signature::name(&bytes.map_err(|source| cache_io(file.path(), "look for old data", source))?))
+}
+
+/// Logs a requested size that differs from the present one.
+fn tell_size(file: &BlockFile, wanted: Option<u64>) {
+    let found = file.exact_size();
+    if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
+        tracing::warn!(
+            event = "size_ignored",
+            "{} has {found} bytes and keeps them: --size {wanted} (or `size` in the configuration) is \
+             for new files only; omit it, or give {found}",
+            file.path().display()
+        );
+    }
+}
+
+/// Refuses a file that its file system cannot hold.
+pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), ServeError> {
+    let has = file.metadata().map_or(0, |metadata| metadata.blocks() * 512);
+    check_free(file, path, size, has)
+}
+
+/// The same for a file of that many bytes with only `has` allocated; `on` is any file on its file system.
+fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
+    // Some FUSE file systems do not report it.
+    let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
+    let Some(system) = told else { return Ok(()) };
+    let room = system.f_bavail.saturating_mul(system.f_frsize);
+    if size.saturating_sub(has) > room { Err(no_room(path, size, room)) } else { Ok(()) }
+}
+
+fn no_room(path: &Path, size: u64, room: u64) -> ServeError {
+    let (size, room) = (show_bytes(size), show_bytes(room));
+    let what = format!(
+        "a cache file needs all of its {size} at once, and its file system has room for {room}; make room, or a smaller \
+         cache"
+    );
+    ServeError::Cache { path: path.into(), what }
+}
+
+/// Allocates all blocks of a sparse file: a cache device that runs out of space goes out of service.
+fn allocate(file: &BlockFile) -> Result<(), ServeError> {
+    if file.kind() == Kind::Block {
+        return Ok(());
+    }
+    give_blocks(file, file.exact_size())
+}
+
+fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
+    check_room(file.file(), file.path(), size)?;
+    match fallocate(file.file(), FallocateFlags::empty(), 0, size) {
+        Ok(()) | Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => Ok(()),
+        Err(rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT) => Err(no_room(file.path(), size, 0)),
+        Err(error) => Err(cache_io(file.path(), "make room for the cache file", error.into())),
+    }
+}
+
+/// Extends a cache file of `has` bytes to `size`, if that is more, with all of its blocks; durably, or not at all.
+pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
+    let failed = |source| cache_io(file.path(), "extend the cache file", source);
+    check_room(file.file(), file.path(), size)?;
+    if size > has {
+        file.file().set_len(size).map_err(failed)?;
+    }
+    // A superblock for more bytes than the device has would be refused.
+    let done = give_blocks(file, size).and_then(|()| file.file().sync_all().map_err(failed));
+    if done.is_err() && size > has {
+        // If this fails, the file only stays too long, which is logged.
+        let _ = file.file().set_len(has);
+    }
+    done
+}
+
+fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
+    let path: PathBuf = file.path().into();
+    let uuid = random_uuid()?;
+    let superblock = Superblock::new(uuid, file.size())
+        .map_err(|source| ServeError::Engine { path: path.clone(), source })?;
+    write_marks(&file, ServiceMark::InService, uuid)?;
+    let mut device = CacheDevice { file, superblock, is_new: true, replaced: None, is_changed: true };
+    device.store()?;
+    tracing::info!(
+        event = "cache_formatted",
+        "{} was formatted as a cache device of {} bytes",
+        path.display(),
+        device.file.size()
+    );
+    Ok(device)
+}
+
+/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other
+/// formats have their signatures. Service marks alone count as blank in a file: a format writes them first.
+fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
+    let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
+    let mut next = Some(0);
+    while let Some(offset) = next {
+        let mut bytes = read(file, offset, area + 4096)
+            .map_err(|source| cache_io(file.path(), "look for old data", source))?;
+        if offset == 0 && file.kind() == Kind::File {
+            leave_marks_out(&mut bytes);
+        }
+        if bytes.iter().any(|&byte| byte != 0) {
+            return Ok(false);
+        }
+        next = next_to_look_at(file, offset + SUPERBLOCK_AREA);
+    }
+    Ok(true)
+}
+
+fn leave_marks_out(bytes: &mut [u8]) {
+    for offset in MARK_OFFSETS {
+        let start = usize::try_from(offset).expect("in the first MiB");
+        if let Some(mark) = bytes.get_mut(start..start + MARK_BYTES)
+            && is_in_service_mark(mark)
+        {
+            mark.fill(0);
+        }
+    }
+}
+
+/// The next place from `offset` on that may contain data; holes of a file are skipped.
+fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
+    let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
+    if file.kind() == Kind::Block {
+        return (offset <= last).then_some(last);
+    }
+    if offset >= file.size() {
+        return None;
+    }
+    match rustix::fs::seek(file.file(), rustix::fs::SeekFrom::Data(offset)) {
+        Ok(data) => Some(data / 4096 * 4096),
+        Err(rustix::io::Errno::NXIO) => None,
+        Err(_) => Some(offset),
+    }
+}

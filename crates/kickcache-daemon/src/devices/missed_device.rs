@@ -1,0 +1,118 @@
+//! Messages about a cache device that may hold blocks which an origin lacks, while another one is about to be
+//! used.
+
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+
+use kickcache_engine::format::superblock::{SUPERBLOCK_SIZE, Superblock};
+
+use crate::devices::bypassed_device::HeldVolume;
+use crate::devices::cache_device::copies_by;
+use crate::devices::state::{OriginRecord, uuid_text};
+use crate::driver::rights::access;
+use crate::serve::config::StatePlace;
+use crate::shell_command::{Flag, ShellCommand};
+use crate::whole_path::whole_path;
+
+/// Why a cache device is not accepted for an origin, and what to do, as a sentence.
+///
+/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is
+/// recommended only if the missed device is at its recorded path.
+pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &StatePlace) -> String {
+    let (before, origin) = (record.cache_path.display(), &record.identity);
+    let noted = format!(
+        "its cache device {before} (uuid {}) may hold blocks that the origin {origin} lacks, and {chosen}",
+        record.cache_uuid
+    );
+    match standing(record) {
+        DevicePresence::There => {
+            let held = HeldVolume {
+                cache: &record.cache_path,
+                uuid: &record.cache_uuid,
+                name: &record.volume,
+                identity: &record.identity,
+            };
+            let drain = held.drain(place);
+            format!(
+                "{noted}; write its blocks back ({drain}), serve the volume with that device, or use \
+                 {go_on} to serve it without them"
+            )
+        }
+        DevicePresence::Replaced(found) => format!(
+            "{noted}; the cache device at {before} is now a different one (uuid {found}); if the first \
+             one is elsewhere, serve the volume with it, or use {go_on} to serve it without its blocks"
+        ),
+        DevicePresence::Absent => format!(
+            "{noted}; it cannot be read there: restore it (is its file system mounted? was it moved?) \
+             and serve the volume with it, or use {go_on} to serve it without its blocks"
+        ),
+    }
+}
+
+/// The command that writes back the dirty blocks of a volume from a cache device that no daemon serves.
+pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand {
+    let held = superblock_at(cache).and_then(|found| {
+        let record = found.volume(name)?;
+        let (uuid, identity) = (&uuid_text(found.uuid), &record.origin_identity);
+        Some(HeldVolume { cache, uuid, name, identity }.drain(place))
+    });
+    held.unwrap_or_else(|| ShellCommand::drain_offline(name, cache).state(place))
+}
+
+/// Whether a recorded cache device is at its path.
+enum DevicePresence {
+    There,
+    /// Another one does, with this uuid.
+    Replaced(String),
+    /// None does that can be read.
+    Absent,
+}
+
+fn standing(record: &OriginRecord) -> DevicePresence {
+    match uuid_at(&record.cache_path) {
+        Some(uuid) if uuid == record.cache_uuid => DevicePresence::There,
+        Some(uuid) => DevicePresence::Replaced(uuid),
+        None => DevicePresence::Absent,
+    }
+}
+
+/// The uuid of the cache device at a path, if it is readable.
+pub fn uuid_at(path: &Path) -> Option<String> {
+    superblock_at(path).map(|found| uuid_text(found.uuid))
+}
+
+/// Whether the cache device at a path must not be served: another one has taken over from it, or it is an incomplete successor.
+pub fn is_barred_at(path: &Path) -> bool {
+    any_superblock_at(path).is_some_and(|found| found.takeover.is_barred())
+}
+
+/// The superblock of the cache device at a path, if it is readable and may be served.
+pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
+    any_superblock_at(path).filter(|found| !found.takeover.is_barred())
+}
+
+/// The same, also of a device that must not be served.
+pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
+    let kind = access::metadata(path).ok()?.file_type();
+    if !kind.is_file() && !kind.is_block_device() {
+        return None;
+    }
+    let file = access::open_to_read(path, 0).ok()?;
+    let size = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).ok()?;
+    let copy = |offset| {
+        let mut bytes = vec![0; SUPERBLOCK_SIZE];
+        file.read_exact_at(&mut bytes, offset).map(|()| bytes)
+    };
+    let copies = copies_by(copy).ok()?;
+    Superblock::decode_any([&copies[0], &copies[1]], size).ok()
+}
+
+/// The flag of `kickcache serve` that uses a cache device in the place of another one.
+pub fn new_cache(device: &Path) -> Flag {
+    Flag::new("--new-cache", whole_path(device).as_os_str())
+}
+
+/// The flag of `kickcache serve` that accepts the loss of a volume's dirty blocks.
+pub fn lose_dirty(volume: &str) -> Flag {
+    Flag::new("--lose-dirty", volume.as_ref())
+}

@@ -1,0 +1,290 @@
+//! Why a cache device cannot be looked at or changed.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use kickcache_engine::error::Error;
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+use kickcache_units::{are, counted};
+
+use crate::devices::bypassed_device::ServedSince;
+use crate::devices::missed_device::{drain_from, lose_dirty};
+use crate::devices::offline::bound_origin::Unbound;
+use crate::devices::older_copy::OlderCopy;
+use crate::devices::state::StateError;
+use crate::driver::device::OpenError;
+use crate::extents::show_extents;
+use crate::opener::{Opener, in_brackets};
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::shell_command::{Flag, ShellCommand};
+
+/// Extents that an error names.
+pub const EXTENTS_SHOWN: usize = 4;
+
+/// Why a cache device cannot be looked at.
+#[derive(Debug, thiserror::Error)]
+pub enum OfflineError {
+    /// The system refused.
+    #[error("cannot read {}", .path.display())]
+    Io {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// Neither file nor block device.
+    #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
+    Type(PathBuf),
+    /// Something else.
+    #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
+    Foreign {
+        /// The device.
+        path: PathBuf,
+        /// Its actual contents.
+        found: String,
+    },
+    /// The device is blank.
+    #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
+    Blank(PathBuf),
+    /// A daemon has it.
+    #[error(
+        "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
+    )]
+    Busy {
+        /// The device.
+        path: PathBuf,
+        /// The process, if it could be found.
+        by: Option<Opener>,
+    },
+    /// The engine cannot use it.
+    #[error("{}: {source}", .path.display())]
+    Content {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        source: Error,
+    },
+    /// Its record cannot be read or written.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// It is out of service.
+    #[error(
+        "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
+        ShellCommand::new("format").path(.path).state(.state)
+    )]
+    OutOfService {
+        /// The state directory, which may have its record.
+        state: StatePlace,
+        /// The device.
+        path: PathBuf,
+    },
+    /// It is out of service with dirty blocks.
+    #[error(
+        "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
+         --accept-older to write them back", .path.display()
+    )]
+    Older {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// Which blocks.
+        what: String,
+    },
+    /// Its origin was served past it, and it has dirty blocks.
+    #[error(
+        "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
+         {}write that over the data of the origin ({}), which removes the volume from this device, as \
+         its other blocks are stale, too, or serve it without them (serve {}, or {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
+        ShellCommand::new("detach").word("--lose-dirty").path(.path).word(.name).state(.state)
+    )]
+    Overtaken {
+        /// The place of the record.
+        state: StatePlace,
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// How its origin was served since.
+        since: ServedSince,
+        /// Which blocks.
+        what: String,
+    },
+    /// The origin is not where it was.
+    #[error(
+        "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
+        ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
+    )]
+    OriginGone {
+        /// The place of their records.
+        state: StatePlace,
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// Where the origin was.
+        origin: PathBuf,
+        /// Why.
+        source: Box<OpenError>,
+    },
+    /// The state directory does not confirm the origin that the device names.
+    #[error(
+        "{} names {origin} as the origin of {name}, and {why}; no data was written: check it, and name the origin ({drain})",
+        .path.display()
+    )]
+    Unbound {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// The origin that it names.
+        origin: String,
+        /// Why that does not count.
+        why: Box<Unbound>,
+        /// The command that names it.
+        drain: ShellCommand,
+    },
+    /// It is older than its record.
+    #[error("{}: {copy}", .path.display())]
+    OlderCopy {
+        /// The device.
+        path: PathBuf,
+        /// The copy and its record.
+        copy: Box<OlderCopy>,
+    },
+    /// Another cache device may hold blocks that the origin lacks.
+    #[error(
+        "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is \
+         lost, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
+         lose_dirty(.name)
+    )]
+    Missed {
+        /// The volume.
+        name: String,
+        /// The other cache device.
+        other: PathBuf,
+    },
+    /// It was served, and the given state directory has no record of it.
+    #[error(
+        "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
+         data; name the state directory that has its record (--state), or use --accept-older and \
+         --origin to write {what} over the data of the origin, and to remove the volume from this \
+         device, as its other blocks may be stale", .path.display()
+    )]
+    Unnoted {
+        /// The device.
+        path: PathBuf,
+        /// The volume.
+        name: String,
+        /// Where it was looked for.
+        place: String,
+        /// The dirty blocks.
+        what: String,
+    },
+    /// It cannot be opened for changes, or a change failed.
+    #[error(transparent)]
+    Change(#[from] ServeError),
+    /// No volume of this name.
+    #[error("{} has no volume `{name}`; {}", .path.display(), known_volumes(.known))]
+    NoVolume {
+        /// The device.
+        path: PathBuf,
+        /// The requested name.
+        name: String,
+        /// The volumes that it has.
+        known: Vec<String>,
+    },
+    /// A volume has dirty blocks.
+    #[error(
+        "{} of {name} {} dirty: the origin lacks them ({}); write them back ({drain}), or use {lose} to lose them",
+        counted(block_count(.extents), "block"), are(block_count(.extents)), show_extents(.extents, EXTENTS_SHOWN)
+    )]
+    Dirty {
+        /// The volume.
+        name: String,
+        /// Which extents.
+        extents: Vec<ByteExtent>,
+        /// The command that writes them back.
+        drain: ShellCommand,
+        /// The flag that loses them.
+        lose: Flag,
+    },
+    /// The contents of a cache device are unknown.
+    #[error(
+        "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose its \
+         blocks of a volume ({lose})", .path.display()
+    )]
+    Unknown {
+        /// The flag that gives up its blocks.
+        lose: Flag,
+        /// The cache device.
+        path: PathBuf,
+        /// Why it cannot be read.
+        source: Box<OfflineError>,
+    },
+    /// Writeback does not end.
+    #[error(
+        "{} of {name} cannot be written back ({}): {why}", counted(*.blocks, "block"), show_extents(.extents, EXTENTS_SHOWN)
+    )]
+    Undrained {
+        /// The volume.
+        name: String,
+        /// How many.
+        blocks: u64,
+        /// Which extents.
+        extents: Vec<ByteExtent>,
+        /// Why.
+        why: String,
+    },
+    /// A signal interrupted it.
+    #[error(
+        "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
+    )]
+    Interrupted(String),
+    /// Several volumes, and none was named.
+    #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
+    WhichVolume {
+        /// The device.
+        path: PathBuf,
+        /// The volumes that it has.
+        known: Vec<String>,
+    },
+    /// Recovery waits for an event that never occurs.
+    #[error("{}: recovery of its log does not end; please report this", .0.display())]
+    Stuck(PathBuf),
+}
+
+impl OfflineError {
+    /// The error of a volume that has dirty blocks on a device.
+    pub fn dirty(
+        state: &StatePlace,
+        path: &Path,
+        name: &str,
+        extents: Vec<ByteExtent>,
+        lose: Flag,
+    ) -> OfflineError {
+        OfflineError::Dirty { name: name.into(), extents, drain: drain_from(path, name, state), lose }
+    }
+
+    /// Replaces the drain command of the error for an older copy of a cache device: `drain` refuses such a
+    /// copy without `--accept-older`.
+    #[must_use]
+    pub fn of_older_copy(self, copy: &OlderCopy) -> OfflineError {
+        match self {
+            OfflineError::Dirty { name, extents, lose, .. } => {
+                let drain = ShellCommand::drain_older(&name, &copy.path, &copy.state);
+                OfflineError::Dirty { name, extents, drain, lose }
+            }
+            other => other,
+        }
+    }
+}
+
+fn block_count(extents: &[ByteExtent]) -> u64 {
+    extents.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE
+}
+
+fn known_volumes(known: &[String]) -> String {
+    if known.is_empty() { "it has none".into() } else { format!("it has {}", known.join(", ")) }
+}

@@ -1,0 +1,15 @@
+//! Whether a cache device that no daemon serves is an older copy.
+
+use std::path::Path;
+
+use crate::devices::offline::metadata::superblock;
+use crate::devices::offline::offline_device::OfflineDevice;
+use crate::devices::older_copy::{OlderCopy, older_copy};
+use crate::serve::config::StatePlace;
+
+/// Checks whether a cache device is older than its record. A device that is unreadable, or in use, is refused
+/// when it is opened.
+pub fn older_copy_at(path: &Path, state: &StatePlace) -> Option<OlderCopy> {
+    let superblock = superblock(&OfflineDevice::open(path).ok()?).ok()?;
+    older_copy(state, &superblock, path)
+}

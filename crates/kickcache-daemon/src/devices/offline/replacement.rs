@@ -1,0 +1,83 @@
+//! The cache device that replaced one taken out of use: the configuration may still name the old one.
+
+use std::path::PathBuf;
+
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::takeover::Takeover;
+
+use crate::devices::missed_device::any_superblock_at;
+use crate::devices::offline::error::OfflineError;
+use crate::devices::offline::out_of_service::out_of_service;
+use crate::devices::state::{OriginRecord, uuid_text};
+use crate::plan::cache_spec::{CacheService, CacheSpec};
+use crate::serve::config::StatePlace;
+
+/// Replaces a cache device of a plan by its successor, if the named one was replaced by another device, or is out of
+/// service and has no unique blocks, and the known origins were last served with the successor, and not without a
+/// cache since.
+///
+/// # Errors
+/// If records cannot be read.
+pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), OfflineError> {
+    if cache.service != CacheService::InService {
+        return Ok(());
+    }
+    let identities: Vec<String> =
+        cache.volumes.iter().filter_map(|volume| volume.origin.identity().ok()).collect();
+    let Some(other) = other_of(state, &identities) else { return Ok(()) };
+    let Some(named) = any_superblock_at(&cache.device) else { return Ok(()) };
+    if uuid_text(named.uuid) == other.uuid || !is_given_up(cache, &named, state, &identities)? {
+        return Ok(());
+    }
+    let (now, before) = (other.path.display(), cache.device.display());
+    tracing::warn!(
+        event = "cache_successor",
+        "{now} is the cache device, and not {before}, which is not used any more: name {now} in the configuration"
+    );
+    // The size belongs to the other device.
+    cache.size = None;
+    let before = std::mem::replace(&mut cache.device, other.path);
+    cache.former.push(before);
+    Ok(())
+}
+
+/// Whether a cache device has no block that an origin lacks: its blocks were copied to a device that replaced it, or
+/// it was left out.
+fn is_given_up(
+    cache: &CacheSpec,
+    superblock: &Superblock,
+    state: &StatePlace,
+    identities: &[String],
+) -> Result<bool, OfflineError> {
+    if matches!(superblock.takeover, Takeover::Replaced(_)) {
+        return Ok(true);
+    }
+    let standing = out_of_service(&cache.device, state, identities)?;
+    Ok(standing.is_some_and(|standing| standing.incomplete.is_empty() && standing.doubt.is_none()))
+}
+
+/// A cache device that is there.
+struct LastDevice {
+    path: PathBuf,
+    uuid: String,
+}
+
+/// The device that last served these origins. When a device is taken in, the records of the origins are written one by one,
+/// after its superblock and before its first block. If a kill leaves only some of the records, the superblock has the
+/// other volumes, without blocks.
+fn other_of(state: &StatePlace, identities: &[String]) -> Option<LastDevice> {
+    let store = state.store()?;
+    let records = identities.iter().map(|identity| store.origin(identity));
+    let records: Vec<OriginRecord> =
+        records.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect();
+    // The device may have been replaced while only some records had its new path: the superblock leads on.
+    let found = records.iter().filter(|record| !record.written_without).find_map(|record| {
+        let superblock = any_superblock_at(&record.cache_path)?;
+        let uuid = uuid_text(superblock.uuid);
+        (uuid == record.cache_uuid).then(|| (record.cache_path.clone(), uuid, superblock))
+    });
+    let (path, uuid, superblock) = found?;
+    let is_its =
+        |record: &OriginRecord| record.is_current(&uuid) || superblock.volume(&record.volume).is_some();
+    records.iter().all(is_its).then_some(LastDevice { path, uuid })
+}

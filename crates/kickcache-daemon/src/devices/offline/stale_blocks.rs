@@ -1,0 +1,139 @@
+//! The blocks on a cache device of origins that were served without it: the volumes, and their dirty blocks.
+
+use std::path::Path;
+
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
+
+use kickcache_units::counted;
+
+use crate::devices::bypassed_device::{Sameness, ServedSince, missed, served_since};
+use crate::devices::offline::error::{EXTENTS_SHOWN, OfflineError};
+use crate::devices::offline::metadata::{Metadata, superblock};
+use crate::devices::offline::offline_device::OfflineDevice;
+use crate::devices::state::{StateError, uuid_text};
+use crate::driver::device::identity::is_same_device;
+use crate::extents::{extents, show_extents};
+use crate::plan::cache_spec::Replacement;
+use crate::plan::origin_claims::OriginClaims;
+use crate::serve::config::StatePlace;
+
+/// A volume to be checked.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct VolumeQuery<'a> {
+    /// Its name.
+    pub name: &'a str,
+    /// The identity of its origin.
+    pub identity: String,
+    /// The user's claims about it.
+    pub claims: OriginClaims,
+}
+
+/// A volume with stale blocks on a cache device.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StaleVolume {
+    /// Its name.
+    pub name: String,
+    /// Why.
+    pub since: ServedSince,
+    /// Its dirty blocks there, which are older than the origin.
+    pub dirty: Vec<ByteExtent>,
+    /// Whether these may be needed.
+    pub need: Need,
+}
+
+/// Whether dirty blocks are on a cache device alone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Need {
+    /// They may be.
+    Possible,
+    /// The origin has all of the blocks, or newer ones: the cache device was complete when it was last
+    /// served.
+    None,
+}
+
+impl StaleVolume {
+    /// Whether dirty blocks would be lost with it.
+    pub fn is_needed(&self) -> bool {
+        !self.dirty.is_empty() && self.need == Need::Possible
+    }
+
+    /// The dirty blocks, in words.
+    pub fn shown(&self) -> String {
+        shown(&self.dirty)
+    }
+}
+
+/// Dirty blocks, in words.
+pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
+    let blocks = dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
+    match blocks {
+        0 => "no dirty blocks".into(),
+        some => format!("{} ({})", counted(some, "dirty block"), show_extents(dirty, EXTENTS_SHOWN)),
+    }
+}
+
+/// Finds the volumes with stale blocks on a cache device. Volumes for which another cache device may hold
+/// blocks that their origin lacks are left to the start, which refuses them, unless the user accepts the
+/// loss.
+///
+/// # Errors
+/// If there are some, and the cache device cannot be read.
+pub fn outdated(
+    path: &Path,
+    state: &StatePlace,
+    volumes: &[VolumeQuery<'_>],
+    replacement: Replacement,
+) -> Result<Vec<StaleVolume>, OfflineError> {
+    // A device that is unreadable, or in use, is refused when it is opened.
+    let looked = OfflineDevice::open(path).and_then(|source| Ok((superblock(&source)?, source)));
+    let Ok((superblock, source)) = looked else { return Ok(Vec::new()) };
+    let uuid = uuid_text(superblock.uuid);
+    let since = |asked: &VolumeQuery<'_>| {
+        let record = superblock.volume(asked.name)?;
+        let is_same = is_same_device(&asked.identity, &record.origin_identity);
+        if !is_same && !asked.claims.moved {
+            return None;
+        }
+        let names = [asked.identity.as_str(), record.origin_identity.as_str()];
+        let is_missed = names.iter().any(|name| match missed(state, Some(&uuid), name) {
+            Ok(None) => false,
+            Err(StateError::Newer { .. }) => true,
+            Ok(Some(_)) | Err(_) => replacement == Replacement::Refuse,
+        });
+        let sameness = Sameness::of(asked.claims);
+        let since = names.iter().find_map(|name| served_since(state, &uuid, name, sameness))?;
+        let need = need(state, &superblock, &record.origin_identity);
+        (!is_missed).then(|| (asked.name.to_owned(), record.id, since, need))
+    };
+    let found: Vec<_> = volumes.iter().filter_map(since).collect();
+    if found.is_empty() {
+        return Ok(Vec::new());
+    }
+    let metadata = Metadata::read(source)?;
+    let outdated = found.into_iter().map(|(name, id, since, need)| {
+        let dirty = extents(&metadata.engine().dirty_blocks(id));
+        StaleVolume { name, since, dirty, need }
+    });
+    Ok(outdated.collect())
+}
+
+/// Finds the volumes of a cache device with origins that were served without it since. Read errors are
+/// reported by tools that read the whole device.
+pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<StaleVolume> {
+    let Ok(superblock) = OfflineDevice::open(path).and_then(|source| superblock(&source)) else {
+        return Vec::new();
+    };
+    let asked = superblock.volumes.iter().map(|record| VolumeQuery {
+        name: &record.name,
+        identity: record.origin_identity.clone(),
+        claims: OriginClaims::default(),
+    });
+    outdated(path, state, &asked.collect::<Vec<_>>(), Replacement::Accept).unwrap_or_default()
+}
+
+/// Whether anything may be on a cache device alone of the origin that it knows.
+pub(crate) fn need(state: &StatePlace, superblock: &Superblock, identity: &str) -> Need {
+    let record = state.store().and_then(|store| store.origin(identity).ok()?);
+    if record.is_some_and(|record| record.is_complete(superblock)) { Need::None } else { Need::Possible }
+}

@@ -1,0 +1,148 @@
+//! Serves a volume without any client, until it has no dirty blocks.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use kickcache_engine::format::superblock::VolumeRecord;
+use kickcache_engine::stats::VolumeStatus;
+use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
+
+use crate::devices::offline::error::OfflineError;
+use crate::driver::clock::WatchedTime;
+use crate::driver::errno::errno_text;
+use crate::driver::fault::Cause;
+use crate::serve::config::ServerConfig;
+use crate::serve::error::ServeError;
+use crate::serve::server::{Server, ServerHandle};
+use crate::serve::stop_wish::StopWish;
+use crate::signals::{self, Wish};
+
+/// The interval of progress checks.
+const ASK_EVERY: Duration = Duration::from_millis(50);
+/// How long an interrupted drain waits for requests in flight.
+const STOP_MAX: Duration = Duration::from_secs(1);
+/// How long there may be no progress while the origin fails.
+const PATIENCE: Duration = Duration::from_secs(15);
+
+/// The end of a drain.
+pub(super) enum End {
+    /// This many bytes were written back.
+    Drained(u64),
+    /// The remaining dirty blocks are damaged.
+    Damaged,
+    /// Something stays dirty.
+    Stuck(String),
+}
+
+/// Serves the volume until it has no dirty blocks, or a signal interrupts it, also during the server's start.
+pub(super) fn write_back(
+    config: ServerConfig,
+    record: &VolumeRecord,
+    dirty: u64,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<End, OfflineError> {
+    let stop = config.stop_wish.clone();
+    let raised = stop.clone();
+    // A shell makes background commands ignore SIGINT, so that without this no signal would end a start.
+    let caught = signals::catch(move |wish| match wish {
+        Wish::Stop => raised.raise(),
+        Wish::Reload => signals::tell_ignored("SIGHUP"),
+    });
+    let _signals = caught.map_err(ServeError::system("catch signals"))?;
+    let handle = start(config, record)?;
+    let ended = watch(&handle, record, dirty, &stop, progress);
+    handle.stop();
+    if !stop.is_raised() {
+        let joined = handle.join();
+        // The reason for remaining dirty blocks is more useful than their number.
+        if let Ok(End::Drained(_)) = ended {
+            joined?;
+        }
+        return ended;
+    }
+    // An unresponsive origin would delay the stop; the cache device is then as after a kill.
+    let (sender, joined) = mpsc::channel();
+    thread::spawn(move || sender.send(handle.join()));
+    let _ = joined.recv_timeout(STOP_MAX);
+    Err(OfflineError::Interrupted(record.name.clone()))
+}
+
+/// Starts the server on a thread of its own, which is abandoned after a stop request; the cache device is
+/// then as after a kill.
+fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, OfflineError> {
+    let stop = config.stop_wish.clone();
+    let (sender, answer) = mpsc::channel();
+    // The receiver may be dropped.
+    let start = move || drop(sender.send(Server::start(config)));
+    thread::Builder::new().name("start".into()).spawn(start).map_err(ServeError::system("start a thread"))?;
+    loop {
+        match answer.recv_timeout(ASK_EVERY) {
+            Ok(Ok(handle)) => return Ok(handle),
+            Ok(Err(_)) | Err(RecvTimeoutError::Timeout) if stop.is_raised() => {
+                return Err(OfflineError::Interrupted(record.name.clone()));
+            }
+            Ok(Err(error)) => return Err(error.into()),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return Err(ServeError::Stopped.into()),
+        }
+    }
+}
+
+/// Waits until no block is dirty. `dirty` is the number before the server began: it may have written all of
+/// these back before the first check.
+fn watch(
+    handle: &ServerHandle,
+    record: &VolumeRecord,
+    dirty: u64,
+    stop: &StopWish,
+    progress: &mut dyn FnMut(u64, u64),
+) -> Result<End, OfflineError> {
+    handle.drain(&record.name)?;
+    let whole = dirty.max(left(&status(handle, record.id)?));
+    let (mut least, mut since) = (whole, WatchedTime::begin());
+    loop {
+        if stop.is_raised() {
+            return Err(OfflineError::Interrupted(record.name.clone()));
+        }
+        let status = status(handle, record.id)?;
+        let left = left(&status);
+        progress((whole.saturating_sub(left)) * BLOCK_SIZE, whole * BLOCK_SIZE);
+        if left == 0 {
+            return Ok(End::Drained(whole * BLOCK_SIZE));
+        }
+        if left <= status.damaged_blocks {
+            return Ok(End::Damaged);
+        }
+        if left < least {
+            (least, since) = (left, WatchedTime::begin());
+        }
+        let stuck_for = since.look();
+        if status.counters.origin_errors > 0 && stuck_for > PATIENCE {
+            return Ok(End::Stuck(origin_error(handle)));
+        }
+        thread::sleep(ASK_EVERY);
+    }
+}
+
+/// The reason why the origin of the one volume cannot be written.
+fn origin_error(handle: &ServerHandle) -> String {
+    let errors = handle.status().ok().and_then(|status| status.origin_troubles.first()?.errors);
+    let Some(last) = errors.map(|errors| errors.last) else { return "the origin cannot be written".into() };
+    let cause = match last.cause {
+        Cause::Errno(errno) => errno_text(errno),
+        Cause::Short => "the device ends before".into(),
+    };
+    format!("the origin cannot be written: {} failed: {cause}", last.operation)
+}
+
+fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, ServeError> {
+    let status = handle.status()?;
+    let found = status.engine.volumes.into_iter().find(|status| status.volume == volume);
+    found.ok_or(ServeError::Stopped)
+}
+
+/// Blocks that are dirty, or written back and not flushed.
+fn left(status: &VolumeStatus) -> u64 {
+    status.dirty_blocks + status.unflushed_blocks
+}

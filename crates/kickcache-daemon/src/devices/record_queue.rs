@@ -1,0 +1,98 @@
+//! Notes that no reply waits for, kept by a thread, one after the other: the state directory may lie on a disk
+//! that hangs.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use kickcache_engine::units::VolumeId;
+
+use crate::devices::origin_records::OriginRecords;
+use crate::devices::state::{Completeness, FileStamp, NewestBlocks};
+use crate::devices::wear_notes::{WearNote, WearNotes};
+use crate::driver::device::{BlockFile, Kind};
+use crate::serve::background::Background;
+use crate::wakeup::Wakeup;
+
+/// The records to be written.
+pub(crate) struct RecordQueue {
+    background: Background<()>,
+    /// Each with its records: an engine without a cache device has none, but earlier ones still end.
+    waiting: VecDeque<(Arc<OriginRecords>, QueuedRecord)>,
+    is_busy: bool,
+    /// The schedule of wear records of the cache device.
+    pub(crate) wear: WearNotes,
+}
+
+/// The content of a record.
+pub(crate) enum QueuedRecord {
+    /// Whether a volume's origin is complete.
+    Completeness(VolumeId, Completeness),
+    /// Which blocks are newest on a cache device out of service.
+    Newest {
+        /// Of the volumes that were served.
+        newest: Vec<NewestBlocks>,
+        /// All volumes of the device.
+        known: Vec<String>,
+    },
+    /// An origin that was written by this daemon alone until its stop.
+    Stop(VolumeId, Arc<BlockFile>),
+    /// Recent writes to the cache device.
+    Wear(WearNote),
+}
+
+impl RecordQueue {
+    /// No pending record.
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> RecordQueue {
+        let background = Background::new(wakeup);
+        RecordQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
+    }
+
+    /// Whether all records are written.
+    pub(crate) fn is_empty(&self) -> bool {
+        !self.is_busy && self.waiting.is_empty()
+    }
+
+    /// As [`OriginRecords::note_completeness`], [`OriginRecords::note_newest`] or [`WearNote::keep`], off the loop.
+    pub(crate) fn add(&mut self, notes: &Arc<OriginRecords>, note: QueuedRecord) {
+        self.waiting.push_back((Arc::clone(notes), note));
+        self.go_on();
+    }
+
+    /// Handles ended records, and starts waiting ones.
+    pub(crate) fn go_on(&mut self) {
+        while self.background.poll().is_some() {
+            self.is_busy = false;
+        }
+        while !self.is_busy {
+            let Some((kept, note)) = self.waiting.pop_front() else { return };
+            let keep = move || match note {
+                QueuedRecord::Completeness(volume, completeness) => {
+                    kept.note_completeness(volume, completeness);
+                }
+                QueuedRecord::Newest { newest, known } => kept.note_newest(newest, known),
+                QueuedRecord::Stop(volume, origin) => {
+                    if let Some(stamp) = stamp_durably(&origin) {
+                        kept.note_stop(volume, stamp);
+                    }
+                }
+                QueuedRecord::Wear(note) => note.keep(&kept),
+            };
+            match self.background.begin(keep) {
+                Ok(()) => self.is_busy = true,
+                Err(error) => {
+                    tracing::warn!(
+                        event = "record_failed",
+                        "cannot keep a record in the state directory: no thread can be started ({error})"
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Size and times of a file, which a power cut does not take back; `None` for block devices.
+fn stamp_durably(origin: &BlockFile) -> Option<FileStamp> {
+    let file = (origin.kind() == Kind::File).then(|| origin.file())?;
+    file.sync_all().ok()?;
+    file.metadata().ok().map(|metadata| FileStamp::of(&metadata))
+}

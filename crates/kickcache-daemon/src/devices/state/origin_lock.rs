@@ -1,0 +1,65 @@
+//! One daemon at a time serves an export: the server of a remote origin does not lock it, so a lock here
+//! does.
+
+use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::Path;
+
+use crate::devices::state::owner::keep_owner;
+use crate::driver::device::AccessMode;
+
+/// A lock on the identity of an origin. The system gives it back when the process ends, however that is.
+#[derive(Debug)]
+pub struct OriginLock {
+    file: File,
+}
+
+impl OriginLock {
+    /// Takes the lock on a file, which is created if needed and stays; `None` if another process has it.
+    /// Read-only users share it.
+    pub(super) fn take(path: &Path, access: AccessMode) -> io::Result<Option<OriginLock>> {
+        if let Some(directory) = path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+        }
+        let file = open(path)?;
+        let locked = match access {
+            AccessMode::ReadWrite => file.try_lock(),
+            AccessMode::ReadOnly => file.try_lock_shared(),
+        };
+        match locked {
+            Ok(()) => Ok(Some(OriginLock { file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
+    }
+}
+
+/// Links are not followed: the directory may belong to another user than this process.
+fn open(path: &Path) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    loop {
+        match options.open(path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            opened => return opened,
+        }
+        match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+            Ok(made) => {
+                if let Some(directory) = path.parent() {
+                    keep_owner(&made, directory)?;
+                }
+                return Ok(made);
+            }
+        }
+    }
+}
+
+impl Drop for OriginLock {
+    fn drop(&mut self) {
+        // Closing it does the same.
+        let _ = self.file.unlock();
+    }
+}

@@ -1,0 +1,121 @@
+//! The growth of a cache device on request: it is extended, checked and recorded by threads, as each step may
+//! wait for it.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use kickcache_engine::format::superblock::Superblock;
+
+use crate::devices::cache_device::{Extended, extend, store_superblock};
+use crate::driver::device::BlockFile;
+use crate::operations::reply_wait::ReplyWait;
+use crate::serve::background::Background;
+use crate::serve::control::CacheGrown;
+use crate::serve::error::ServeError;
+use crate::wakeup::Wakeup;
+
+/// The caller.
+pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
+
+/// The growth of the cache device, if it is in progress.
+pub(crate) struct CacheGrowth {
+    background: Background<GrowthOutcome>,
+    step: Option<GrowthStep>,
+    /// The caller that waits for the check.
+    pub(crate) reply_wait: ReplyWait<CacheGrown>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum GrowthStep {
+    /// The device is extended to this size, or to its end, and examined.
+    Looking(Option<u64>),
+    /// The engine prepares.
+    Preparing(Extended),
+    /// The superblock is written.
+    Storing(Extended),
+}
+
+/// The result of a step.
+pub(crate) enum GrowthOutcome {
+    /// The possible size of the device; `None` if the device is fully used already.
+    Looked(Result<Option<Extended>, ServeError>),
+    /// The superblock, written or not.
+    Stored(Box<Superblock>, Result<(), ServeError>),
+}
+
+impl CacheGrowth {
+    /// No growth is in progress.
+    pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
+        CacheGrowth { background: Background::new(wakeup), step: None, reply_wait: ReplyWait::nobody() }
+    }
+
+    /// How far it is.
+    pub(crate) fn step(&self) -> Option<GrowthStep> {
+        self.step
+    }
+
+    /// Bytes that the device is to use.
+    pub(crate) fn size(&self) -> Option<u64> {
+        match self.step? {
+            GrowthStep::Looking(_) => None,
+            GrowthStep::Preparing(Extended { size, .. }) | GrowthStep::Storing(Extended { size, .. }) => {
+                Some(size)
+            }
+        }
+    }
+
+    /// Whether the superblock is being written.
+    pub(crate) fn is_storing(&self) -> bool {
+        matches!(self.step, Some(GrowthStep::Storing(_)))
+    }
+
+    /// Extends the device and looks at it.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn look(
+        &mut self,
+        cache: Arc<BlockFile>,
+        superblock: Superblock,
+        wanted: Option<u64>,
+    ) -> io::Result<()> {
+        self.background.begin(move || GrowthOutcome::Looked(extend(&cache, &superblock, wanted)))?;
+        self.step = Some(GrowthStep::Looking(wanted));
+        Ok(())
+    }
+
+    /// The engine prepares.
+    pub(crate) fn prepare(&mut self, extended: Extended) {
+        self.step = Some(GrowthStep::Preparing(extended));
+    }
+
+    /// Writes the superblock of the device as it has grown.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn store(
+        &mut self,
+        extended: Extended,
+        cache: Arc<BlockFile>,
+        mut superblock: Box<Superblock>,
+    ) -> io::Result<()> {
+        self.background.begin(move || {
+            let stored = store_superblock(&cache, &mut superblock);
+            GrowthOutcome::Stored(superblock, stored)
+        })?;
+        self.step = Some(GrowthStep::Storing(extended));
+        Ok(())
+    }
+
+    /// The result of the step that ended.
+    pub(crate) fn poll(&self) -> Option<GrowthOutcome> {
+        self.background.poll()
+    }
+
+    /// The growth has ended.
+    pub(crate) fn end(&mut self) {
+        self.step = None;
+    }
+}

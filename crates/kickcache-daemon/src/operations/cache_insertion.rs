@@ -1,0 +1,138 @@
+//! Putting a cache device into use while volumes are served without one: the steps outside of the loop.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kickcache_engine::config::{EngineSettings, FreedSegments, Service, VolumeSettings};
+use kickcache_engine::format::superblock::Superblock;
+
+use crate::devices::cache_device::CacheDevice;
+use crate::devices::older_copy::noted_start;
+use crate::devices::origin_records::{Candidate, Holdings, OriginRecords};
+use crate::devices::reservation_check::check_rooms;
+use crate::driver::device::{AccessMode, check_different};
+use crate::driver::executor::Medium;
+use crate::operations::cache_removal::{records, volume_settings};
+use crate::operations::standby_engine::{Recovered, StandbyParts};
+use crate::operations::volume_addition::ServerContext;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::control::NamedSettings;
+use crate::serve::engine_change::{
+    AskEngine, CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind,
+};
+use crate::serve::error::ServeError;
+
+/// The volumes of a new cache device.
+pub struct CacheInsertion<'a> {
+    /// The volumes, as they are served.
+    pub volumes: &'a [VolumeSpec],
+    /// Their new settings.
+    pub settings: &'a [NamedSettings],
+    /// Whether free segments are discarded.
+    pub freed_segments: FreedSegments,
+}
+
+/// Refuses if there is an obstacle.
+pub(crate) fn check(asked: &impl AskEngine, around: &ServerContext) -> Result<(), ServeError> {
+    refuse(around, &asked.ask_engine(EngineOrder::Look)??)
+}
+
+fn refuse(around: &ServerContext, behind: &CurrentEngine) -> Result<(), ServeError> {
+    match behind.cache {
+        CacheUse::None => Ok(()),
+        CacheUse::Used => {
+            let what = "it is used; leave it out first (`kickcache leave-out`)".into();
+            Err(ServeError::Cache { path: around.cache.clone(), what })
+        }
+    }
+}
+
+/// Replaces the engine without a cache by one with a new cache device. `format` creates the device, or opens
+/// an existing one.
+pub(crate) fn take_in(
+    asked: &impl AskEngine,
+    around: &ServerContext,
+    taken_in: &CacheInsertion<'_>,
+    format: impl FnOnce() -> Result<CacheDevice, ServeError>,
+) -> Result<Arc<OriginRecords>, ServeError> {
+    let behind = asked.ask_engine(EngineOrder::Begin)??;
+    let prepared = refuse(around, &behind).and_then(|()| prepare(around, &behind, taken_in, format));
+    let Ready { other, notes } = match prepared {
+        Ok(ready) => ready,
+        Err(error) => {
+            asked.ask_engine(EngineOrder::Stay)?;
+            return Err(error);
+        }
+    };
+    let changed = asked.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer));
+    match changed.and_then(|changed| changed) {
+        Ok(former) => drop(former),
+        Err(error) => {
+            notes.undo();
+            return Err(error);
+        }
+    }
+    Ok(notes)
+}
+
+/// The prepared engine.
+struct Ready {
+    other: NewEngine,
+    notes: Arc<OriginRecords>,
+}
+
+fn prepare(
+    around: &ServerContext,
+    behind: &CurrentEngine,
+    taken_in: &CacheInsertion<'_>,
+    format: impl FnOnce() -> Result<CacheDevice, ServeError>,
+) -> Result<Ready, ServeError> {
+    let mut device = format()?;
+    let path = device.file.path().to_path_buf();
+    behind.origins.iter().try_for_each(|origin| check_different(&device.file, origin))?;
+    check_rooms(&path, &device.superblock.geometry, taken_in.volumes)?;
+    device.set_volumes(records(behind));
+    device.store()?;
+    device.count_start(noted_start(&around.state, &device.superblock));
+    let volumes = volume_settings(behind, taken_in.settings);
+    let engine =
+        EngineSettings { service: Service::In, freed_segments: taken_in.freed_segments, ..around.engine };
+    let CacheDevice { file, superblock, .. } = device;
+    let aside = StandbyParts {
+        clock: behind.clock.clone(),
+        io_engine: behind.io_engine,
+        settings: engine,
+        superblock: &superblock,
+        volumes: &volumes,
+        path: &path,
+    };
+    let Recovered { engine, cache } = aside.recover(Medium::File(file))?;
+    let file =
+        cache.ok_or_else(|| ServeError::Cache { path: path.clone(), what: "it has another owner".into() })?;
+    let notes = note(around, behind, &volumes, &superblock, &path)?;
+    let kind = NewEngineKind::WithCache(file, Arc::clone(&notes));
+    Ok(Ready { other: NewEngine { engine, superblock, kind }, notes })
+}
+
+/// Before anything can be dirty on the device.
+fn note(
+    around: &ServerContext,
+    behind: &CurrentEngine,
+    settings: &[VolumeSettings],
+    superblock: &Superblock,
+    path: &Path,
+) -> Result<Arc<OriginRecords>, ServeError> {
+    let candidates = settings.iter().filter_map(|settings| {
+        let volume = behind.volumes.iter().find(|volume| volume.id == settings.volume)?;
+        let candidate = Candidate {
+            name: &volume.name,
+            identity: &volume.origin,
+            mode: settings.mode,
+            access: if volume.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite },
+            holdings: Holdings::Nothing,
+        };
+        Some((volume.id, candidate))
+    });
+    let candidates: Vec<_> = candidates.collect();
+    OriginRecords::begin(&around.state, (superblock, path), &candidates).map(Arc::new)
+}

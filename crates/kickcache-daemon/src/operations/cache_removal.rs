@@ -1,0 +1,128 @@
+//! A cache device is left out while its volumes are served: the part that is not the loop's.
+
+use std::sync::Arc;
+
+use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
+use kickcache_engine::engine::Engine;
+use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
+
+use crate::devices::origin_records::OriginRecords;
+use crate::driver::executor::Medium;
+use crate::driver::null_device::NullDevice;
+use crate::operations::standby_engine::{Recovered, StandbyParts};
+use crate::operations::volume_addition::ServerContext;
+use crate::plan::removal::DirtyFate;
+use crate::serve::control::NamedSettings;
+use crate::serve::engine_change::{
+    AskEngine, CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices, UncleanBlocks,
+};
+use crate::serve::error::ServeError;
+
+/// Refuses if there is an obstacle; returns the blocks to be written back.
+pub(crate) fn check(
+    asked: &impl AskEngine,
+    around: &ServerContext,
+    fate: DirtyFate,
+) -> Result<Vec<UncleanBlocks>, ServeError> {
+    let behind = asked.ask_engine(EngineOrder::Look)??;
+    refuse(around, &behind, fate)?;
+    Ok(behind.unclean)
+}
+
+fn refuse(around: &ServerContext, behind: &CurrentEngine, fate: DirtyFate) -> Result<(), ServeError> {
+    if behind.cache == CacheUse::None {
+        let what =
+            "its volumes are served without a cache already; `kickcache replace` takes a new one in".into();
+        return Err(ServeError::Cache { path: around.cache.clone(), what });
+    }
+    let orphan = behind.unclean.iter().find(|unclean| !unclean.is_served);
+    if let (Some(UncleanBlocks { volume, blocks, .. }), DirtyFate::WrittenBack) = (orphan, fate) {
+        let what = format!(
+            "{blocks} of its blocks are dirty on {}, and it is not served, so that they are not written \
+             back; serve it (`kickcache add`), or use --abandon-dirty",
+            around.cache.display()
+        );
+        return Err(ServeError::Volume { name: volume.clone(), what });
+    }
+    Ok(())
+}
+
+/// Replaces the engine with the device by one without a cache; returns the blocks given up. The device is
+/// closed then.
+pub(crate) fn leave_out(
+    asked: &impl AskEngine,
+    around: &ServerContext,
+    fate: DirtyFate,
+    settings: &[NamedSettings],
+    notes: Option<&Arc<OriginRecords>>,
+) -> Result<Vec<UncleanBlocks>, ServeError> {
+    let behind = asked.ask_engine(EngineOrder::Begin)??;
+    let changed = refuse(around, &behind, fate).and_then(|()| without_cache(around, &behind, settings));
+    let other = match changed {
+        Ok(CachelessEngine { engine, superblock }) => {
+            NewEngine { engine, superblock, kind: NewEngineKind::WithoutCache(fate) }
+        }
+        Err(error) => {
+            asked.ask_engine(EngineOrder::Stay)?;
+            return Err(error);
+        }
+    };
+    let OldDevices { lost, _cache: cache } =
+        asked.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer))??;
+    if let Some(Err(error)) = notes.map(|notes| notes.leave_out()) {
+        tracing::warn!(
+            event = "record_failed",
+            "the state directory does not record that the cache device is left out, which the device itself does: {error}"
+        );
+    }
+    // Closes it before the result is reported: the user may then remove the drive.
+    drop(cache);
+    Ok(lost)
+}
+
+/// An engine without a cache device.
+struct CachelessEngine {
+    engine: Engine,
+    superblock: Superblock,
+}
+
+fn without_cache(
+    around: &ServerContext,
+    behind: &CurrentEngine,
+    settings: &[NamedSettings],
+) -> Result<CachelessEngine, ServeError> {
+    let path = &around.cache;
+    let refuse = |source| ServeError::Engine { path: path.clone(), source };
+    let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
+    superblock.volumes = records(behind);
+    let volumes = volume_settings(behind, settings);
+    let aside = StandbyParts {
+        clock: behind.clock.clone(),
+        io_engine: behind.io_engine,
+        settings: EngineSettings { service: Service::Out, ..around.engine },
+        superblock: &superblock,
+        volumes: &volumes,
+        path,
+    };
+    let Recovered { engine, .. } = aside.recover(Medium::Queued(Box::new(NullDevice::default())))?;
+    Ok(CachelessEngine { engine, superblock })
+}
+
+/// The volumes that are served, as a superblock has them.
+pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
+    let served = behind.superblock.volumes.iter().filter_map(|record| {
+        let volume = behind.volumes.iter().find(|volume| volume.id == record.id)?;
+        Some(VolumeRecord { origin_size: volume.size, ..record.clone() })
+    });
+    served.collect()
+}
+
+/// The new settings of the served volumes.
+pub(crate) fn volume_settings(behind: &CurrentEngine, settings: &[NamedSettings]) -> Vec<VolumeSettings> {
+    let settings = settings.iter().filter_map(|named| {
+        let volume = behind.volumes.iter().find(|volume| volume.name == named.volume)?;
+        Some(VolumeSettings { volume: volume.id, ..named.settings })
+    });
+    settings.collect()
+}

@@ -1,0 +1,413 @@
+//! A device that takes over from the cache device: made ready, copied to, flushed and recorded by threads, as each step may wait for a disk.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::sync::{Arc, Mutex};
+use std::time::Instant as WallTime;
+
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::format::takeover::{OtherDevice, Takeover};
+use kickcache_engine::mirror::Mirror;
+use kickcache_engine::time::{Duration, Instant, earlier};
+use kickcache_engine::units::ByteExtent;
+
+use crate::devices::cache_device::store_superblock;
+use crate::devices::cache_device::successor::{
+    Successor, check_place, flush, note_replaced, read_part, write_part,
+};
+use crate::devices::origin_records::OriginRecords;
+use crate::devices::state::StateError;
+use crate::driver::device::BlockFile;
+use crate::operations::patience::{PATIENCE_SECONDS, Patience};
+use crate::operations::takeover_order::{OrderTime, TakeoverOrder};
+use crate::serve::background::Background;
+use crate::serve::config::StatePlace;
+use crate::serve::control::{TakeoverBegun, TakeoverStage};
+use crate::serve::core::engine_span;
+use crate::serve::error::ServeError;
+use crate::wakeup::Wakeup;
+use crate::whole_path::shown_path;
+
+/// Time between two checks of its conditions.
+const LOOK_PAUSE: Duration = Duration::from_millis(1);
+
+/// The same while I/O in flight on an abandoned device may take long.
+const QUIET_PAUSE: Duration = Duration::from_millis(20);
+
+/// The most checks of a part being copied without a waiting client: some drives pause for longer than clients
+/// wait.
+const COPY_LOOKS_MAX: u32 = 60;
+
+/// The caller.
+pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
+
+/// The two devices, for threads.
+#[derive(Clone)]
+pub(crate) struct Pair {
+    pub(crate) old: Arc<BlockFile>,
+    pub(crate) new: Arc<BlockFile>,
+    /// The old device's record of the new one.
+    pub(crate) called: OtherDevice,
+}
+
+/// A device that takes over, if one does.
+pub(crate) struct CacheTakeover {
+    background: Background<TakeoverOutcome>,
+    /// How far it is.
+    pub(crate) step: Option<TakeoverStep>,
+    /// While the cache device is copied.
+    pub(crate) mirror: Option<Mirror>,
+    /// The path of the present cache device, for other threads.
+    pub(crate) device: Arc<Mutex<PathBuf>>,
+    /// The name of the new device, from the begin of the operation.
+    pub(crate) with: Option<String>,
+    /// When it was ordered.
+    pub(crate) given: OrderTime,
+    /// Once it was made ready.
+    pub(crate) pair: Option<Pair>,
+    /// The reason for abandoning the last takeover, if it failed.
+    pub(crate) failure: Option<String>,
+    /// Whether one has taken over.
+    pub(crate) is_done: bool,
+    /// A thread works for it.
+    is_busy: bool,
+    /// And waits for the new device.
+    is_at_new: Arc<AtomicBool>,
+    /// Steps that threads have ended.
+    ends: u64,
+    /// Patience with the I/O on the new device that clients wait for.
+    twins: Patience,
+    /// Patience with the part being copied, while clients wait.
+    part: Patience,
+    /// The same, without waiting clients.
+    copy: Patience,
+    /// Patience with the steps that a stop waits for.
+    stop: Patience,
+    /// The caller that waits until the copy begins, without a limit.
+    pub(crate) reply: Option<TakeoverAnswer>,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TakeoverStep {
+    /// The new device is made ready.
+    Preparing,
+    /// The old device records that a successor is being made.
+    Announcing,
+    /// Parts are copied, the next one from then on.
+    Copying(Instant),
+    /// The new device is flushed.
+    Flushing,
+    /// The superblocks are to be written, from then on.
+    Sealed(Instant),
+    /// The state directory records it.
+    Recording,
+    /// The stop began before the takeover could be recorded: both devices get all writes until its end, and
+    /// the next start decides by their superblocks.
+    Unnoted,
+    /// Until no I/O is in flight.
+    Parting,
+    /// The new device is released.
+    GivenUp(TakeoverFate),
+    /// The old device's record of the new one is removed.
+    Forgetting,
+}
+
+/// The future of an abandoned takeover.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TakeoverFate {
+    /// The next start begins it again.
+    Resumed,
+    /// It is not begun again.
+    Forgotten,
+}
+
+/// The result of a step.
+pub(crate) enum TakeoverOutcome {
+    /// The new device.
+    Prepared(Result<Successor, ServeError>),
+    /// The old device's superblock, written or not.
+    Announced(Box<Superblock>, Result<(), ServeError>),
+    /// A part was copied, and how long that took.
+    Copied(Result<(), ServeError>, Duration),
+    /// The new device was flushed.
+    Flushed(Result<(), ServeError>),
+    /// The content of the new device's superblock.
+    Noted(Result<Box<Superblock>, ServeError>),
+    /// The same, and whether the state directory has recorded it.
+    Recorded(Box<Superblock>, Result<(), StateError>),
+}
+
+impl CacheTakeover {
+    /// No takeover is in progress.
+    pub(crate) fn new(wakeup: Arc<Wakeup>, device: PathBuf) -> CacheTakeover {
+        CacheTakeover {
+            background: Background::new(wakeup),
+            step: None,
+            mirror: None,
+            device: Arc::new(Mutex::new(device)),
+            with: None,
+            given: OrderTime::Now,
+            pair: None,
+            failure: None,
+            is_done: false,
+            is_busy: false,
+            is_at_new: Arc::default(),
+            ends: 0,
+            twins: Patience::default(),
+            part: Patience::default(),
+            copy: Patience::of_looks(COPY_LOOKS_MAX),
+            stop: Patience::default(),
+            reply: None,
+        }
+    }
+
+    /// Whether the superblock is being written, or must not be written by other code any more: the old device
+    /// may be marked as replaced.
+    pub(crate) fn is_storing(&self) -> bool {
+        match self.step {
+            Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
+            Some(TakeoverStep::Sealed(_) | TakeoverStep::Recording | TakeoverStep::Parting) => true,
+            Some(
+                TakeoverStep::Preparing
+                | TakeoverStep::Copying(_)
+                | TakeoverStep::Flushing
+                | TakeoverStep::Unnoted
+                | TakeoverStep::GivenUp(_),
+            )
+            | None => false,
+        }
+    }
+
+    /// Whether the superblocks must not be written until the next start: the old device may be marked as
+    /// replaced.
+    pub(crate) fn is_unnoted(&self) -> bool {
+        self.step == Some(TakeoverStep::Unnoted)
+    }
+
+    /// Whether a thread works for it.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.is_busy
+    }
+
+    /// Makes a device ready.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn prepare(
+        &mut self,
+        order: TakeoverOrder,
+        old: Arc<BlockFile>,
+        superblock: Superblock,
+        state: StatePlace,
+    ) -> io::Result<()> {
+        let TakeoverOrder { spec, check, given } = order;
+        let with = shown_path(&spec.path);
+        self.begin(move || {
+            let prepared = check().and_then(|()| Successor::prepare(&spec, &old, &superblock, &state));
+            TakeoverOutcome::Prepared(prepared.map_err(ServeError::of_successor))
+        })?;
+        (self.step, self.with, self.failure) = (Some(TakeoverStep::Preparing), Some(with), None);
+        self.given = given;
+        Ok(())
+    }
+
+    /// Answers the caller, if it was not answered yet.
+    pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
+        if let Some(reply) = self.reply.take() {
+            // A caller that has left needs no answer.
+            let _ = reply.send(result);
+        }
+    }
+
+    /// How far it is, for people.
+    pub(crate) fn stage(&self) -> Option<TakeoverStage> {
+        match self.step? {
+            TakeoverStep::Preparing | TakeoverStep::Announcing => Some(TakeoverStage::Preparing),
+            TakeoverStep::Copying(_) | TakeoverStep::Flushing => Some(TakeoverStage::Copying),
+            TakeoverStep::Sealed(_)
+            | TakeoverStep::Recording
+            | TakeoverStep::Unnoted
+            | TakeoverStep::Parting => Some(TakeoverStage::TakingOver),
+            TakeoverStep::GivenUp(_) | TakeoverStep::Forgetting => None,
+        }
+    }
+
+    /// The old device records that a successor is being made.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn announce(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
+        let begun = Takeover::Begun(pair.called.clone());
+        self.store(pair, superblock.with_takeover(begun))
+    }
+
+    /// The old device's record of a successor is removed.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn forget(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
+        self.store(pair, superblock.with_takeover(Takeover::None))
+    }
+
+    fn store(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
+        let mut superblock = Box::new(superblock);
+        self.begin(move || {
+            let stored = store_superblock(&pair.old, &mut superblock);
+            TakeoverOutcome::Announced(superblock, stored)
+        })
+    }
+
+    /// Copies a part.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn copy(&mut self, pair: Pair, part: ByteExtent) -> io::Result<()> {
+        let is_at_new = Arc::clone(&self.is_at_new);
+        self.begin(move || {
+            let begun = WallTime::now();
+            let copied = read_part(&pair.old, part).and_then(|bytes| {
+                is_at_new.store(true, Ordering::Relaxed);
+                write_part(&pair.new, part, &bytes).map_err(ServeError::of_successor)
+            });
+            TakeoverOutcome::Copied(copied, engine_span(begun.elapsed()))
+        })
+    }
+
+    /// Flushes the new device, and looks whether the next start will find it.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
+        self.begin(move || {
+            let flushed =
+                flush(&pair.new).and_then(|()| check_place(&pair.new, Path::new(&pair.called.path)));
+            TakeoverOutcome::Flushed(flushed.map_err(ServeError::of_successor))
+        })
+    }
+
+    /// Notes on both devices which one is the cache.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn note(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
+        self.begin(move || {
+            let noted = note_replaced(&pair.old, &pair.new, &superblock, pair.called);
+            TakeoverOutcome::Noted(noted.map(Box::new))
+        })
+    }
+
+    /// Records in the state directory which device is the cache, by that device's superblock.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    pub(crate) fn record(
+        &mut self,
+        pair: Pair,
+        notes: Arc<OriginRecords>,
+        superblock: Box<Superblock>,
+    ) -> io::Result<()> {
+        self.begin(move || {
+            let recorded = notes.take_over(&superblock, pair.new.path());
+            TakeoverOutcome::Recorded(superblock, recorded)
+        })?;
+        self.step = Some(TakeoverStep::Recording);
+        Ok(())
+    }
+
+    /// A thread works for it and does not end, as where a device hangs.
+    #[cfg(test)]
+    pub(crate) fn hang(&mut self) {
+        self.begin(|| {
+            loop {
+                std::thread::park();
+            }
+        })
+        .unwrap();
+    }
+
+    fn begin(&mut self, work: impl FnOnce() -> TakeoverOutcome + Send + 'static) -> io::Result<()> {
+        self.background.begin(work)?;
+        self.is_busy = true;
+        Ok(())
+    }
+
+    /// The result of the step that ended.
+    pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
+        let outcome = self.background.poll()?;
+        self.is_busy = false;
+        self.is_at_new.store(false, Ordering::Relaxed);
+        self.ends += 1;
+        Some(outcome)
+    }
+
+    /// The mirror, while the new device may still be given up.
+    fn mirror_with_new(&self) -> Option<&Mirror> {
+        match self.step {
+            Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing) => self.mirror.as_ref(),
+            _ => None,
+        }
+    }
+
+    fn waits_for_part(&self) -> bool {
+        self.mirror_with_new().is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed)
+    }
+
+    /// Whether clients wait for the new device alone: the silence is not that of the cache device.
+    pub(crate) fn waits_for_new(&self) -> bool {
+        self.waits_for_part() || self.mirror_with_new().and_then(Mirror::waits_for_new).is_some()
+    }
+
+    /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
+    /// completed no operation for long, or a part is not copied for an even longer time. It may be given up
+    /// before the old device is marked as replaced.
+    pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
+        let mirror = self.mirror_with_new();
+        let waits_for_part = self.waits_for_part();
+        let is_twin_late = self.twins.is_over(now, mirror.and_then(Mirror::waits_for_new));
+        let is_part_late = self.part.is_over(now, waits_for_part.then_some(self.ends));
+        let is_copying = self.is_busy && matches!(self.step, Some(TakeoverStep::Copying(_)));
+        let is_copy_late = self.copy.is_over(now, is_copying.then_some(self.ends));
+        let with = self.with.as_deref().unwrap_or_default();
+        if is_twin_late || is_part_late {
+            return Some(format!(
+                "{with} has completed no operation for {PATIENCE_SECONDS} s, and clients waited for it"
+            ));
+        }
+        is_copy_late.then(|| {
+            format!("a part has not been copied to {with} for {COPY_LOOKS_MAX} s; either device hangs")
+        })
+    }
+
+    /// Whether a stop has waited long enough for a superblock that a thread writes.
+    pub(crate) fn is_stop_late(&mut self, now: Instant) -> bool {
+        let waited_for = (self.is_busy && self.is_storing()).then_some(self.ends);
+        self.stop.is_over(now, waited_for)
+    }
+
+    /// The time of the next check if no event occurs: its conditions often change with other events.
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        let soon = now.plus(LOOK_PAUSE);
+        let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
+        let patience = earlier(patience, earlier(self.copy.poll_timeout(), self.stop.poll_timeout()));
+        match self.step? {
+            _ if self.is_busy => patience,
+            TakeoverStep::GivenUp(_) => Some(now.plus(QUIET_PAUSE)),
+            TakeoverStep::Unnoted => None,
+            TakeoverStep::Copying(due) | TakeoverStep::Sealed(due) => Some(due.max(soon)),
+            TakeoverStep::Preparing
+            | TakeoverStep::Announcing
+            | TakeoverStep::Flushing
+            | TakeoverStep::Recording
+            | TakeoverStep::Parting
+            | TakeoverStep::Forgetting => Some(soon),
+        }
+    }
+
+    /// The takeover has ended.
+    pub(crate) fn end(&mut self) {
+        (self.step, self.with, self.pair) = (None, None, None);
+    }
+}

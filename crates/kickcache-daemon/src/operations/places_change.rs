@@ -1,0 +1,56 @@
+//! A change of the addresses of a served volume: sockets are opened, and block devices created, before the
+//! order to the loop.
+
+use crate::operations::membership::{Members, MembershipOrder, PlaceFate, PlaceOrder};
+use crate::operations::volume_addition::ServerContext;
+use crate::operations::volume_removal::AskLoop;
+use crate::plan::Exposure;
+use crate::plan::address::NbdAddress;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::check_unused;
+use crate::serve::frontend::open_places::OpenPlaces;
+
+/// Places that are ready to be used.
+pub struct ReadyPlaces {
+    name: String,
+    added: OpenPlaces,
+    removed: Vec<NbdAddress>,
+    guests: PlaceFate,
+    device: PlaceFate,
+    exposure: Exposure,
+}
+
+impl ReadyPlaces {
+    /// Opens the addresses in `wanted` that are not in `before`.
+    pub(crate) fn prepare(
+        asked: &impl AskLoop,
+        before: &VolumeSpec,
+        wanted: &VolumeSpec,
+        surroundings: &ServerContext,
+    ) -> Result<ReadyPlaces, ServeError> {
+        let members: Members = asked.ask(MembershipOrder::Members)??;
+        let exposure = surroundings.exposure;
+        let (old, new) = (before.served_by(), wanted.served_by());
+        let mut added = OpenPlaces::open(wanted, Some(before), &members.addresses, exposure)?;
+        let is_gone = |address: &&NbdAddress| !new.nbd.addresses().contains(address);
+        let removed = old.nbd.addresses().iter().filter(is_gone).cloned().collect();
+        let has_moved = old.vhost_user.path.is_some() && old.vhost_user.path != new.vhost_user.path;
+        let guests = if has_moved { PlaceFate::Goes } else { PlaceFate::Stays };
+        let goes = old.has_host_device() && !new.has_host_device();
+        let device = if goes { PlaceFate::Goes } else { PlaceFate::Stays };
+        if let Some(member) = members.member(&wanted.name) {
+            if let Some(path) = member.block_device.as_ref().filter(|_| goes) {
+                let refuse = |what| ServeError::Volume { name: wanted.name.clone(), what };
+                check_unused(path).map_err(refuse)?;
+            }
+            added.open_device(wanted, Some(before), &member.volume, members.io_engine)?;
+        }
+        Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, device, exposure })
+    }
+
+    pub(crate) fn into_order(self) -> PlaceOrder {
+        let ReadyPlaces { name, added, removed, guests, device, exposure } = self;
+        PlaceOrder { name, added, removed, guests, device, exposure }
+    }
+}

@@ -1,0 +1,96 @@
+//! The removal of a volume from the loop.
+
+use std::sync::mpsc::Sender;
+
+use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::units::{Location, VolumeId};
+
+use crate::operations::membership::EmptyVolume;
+use crate::plan::removal::DirtyFate;
+use crate::serve::error::ServeError;
+
+/// How long it may take until no request of the volume is in flight and all blocks are written back; otherwise it
+/// stays.
+const QUIET_MAX: Duration = Duration::from_millis(5_000);
+/// How long before that an unresponsive origin is abandoned, if the user accepts the loss of its blocks.
+const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
+/// The interval of checks if no event occurs.
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// The caller.
+pub(crate) type Answer = Sender<Result<EmptyVolume, ServeError>>;
+
+/// A volume that is being removed.
+pub(crate) struct RemovalState {
+    pub(crate) id: VolumeId,
+    /// Its index.
+    pub(crate) index: usize,
+    pub(crate) dirty: DirtyFate,
+    pub(crate) step: RemovalStep,
+    /// `None` once it was answered.
+    pub(crate) answer: Option<Answer>,
+    /// Blocks that its origin lacks and that are abandoned.
+    pub(crate) lost_blocks: u64,
+    until: Instant,
+    has_given_up: bool,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum RemovalStep {
+    /// Clients get their replies, the origin gets all data.
+    Quieting,
+    /// Its blocks are dropped, from here on.
+    Forgetting(Location),
+    /// That becomes durable.
+    Sealing,
+    /// The caller writes the superblock.
+    Recording,
+}
+
+impl RemovalState {
+    pub(crate) fn begin(
+        now: Instant,
+        id: VolumeId,
+        index: usize,
+        dirty: DirtyFate,
+        answer: Answer,
+    ) -> RemovalState {
+        let until = now.plus(QUIET_MAX);
+        let step = RemovalStep::Quieting;
+        RemovalState {
+            id,
+            index,
+            dirty,
+            step,
+            answer: Some(answer),
+            lost_blocks: 0,
+            until,
+            has_given_up: false,
+        }
+    }
+
+    /// When the loop must turn for it.
+    pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
+        match self.step {
+            RemovalStep::Quieting => Some(self.until.min(now.plus(LOOK_EVERY))),
+            RemovalStep::Forgetting(_) => Some(now),
+            // The end of the engine's own work wakes the loop.
+            RemovalStep::Sealing | RemovalStep::Recording => None,
+        }
+    }
+
+    /// Whether its origin need not be waited for any more, for the first time: the blocks that it lacks are
+    /// abandoned, and it does not respond.
+    pub(crate) fn gives_up(&mut self, now: Instant) -> bool {
+        let is_late = now.plus(GIVE_UP_BEFORE) >= self.until;
+        let gives_up = is_late && self.dirty == DirtyFate::Abandoned && !self.has_given_up;
+        self.has_given_up |= gives_up;
+        gives_up
+    }
+
+    /// Whether it has taken too long.
+    pub(crate) fn is_late(&self, now: Instant) -> bool {
+        now >= self.until
+    }
+}

@@ -1,0 +1,44 @@
+//! An order to have a device take over from the cache device.
+
+use std::path::PathBuf;
+
+use crate::devices::cache_device::Overwrite;
+use crate::devices::cache_device::successor::SuccessorSpec;
+use crate::devices::succession::check_awaited;
+use crate::serve::error::ServeError;
+
+/// Checks a device for further obstacles, which may wait for it.
+type DeviceCheck = Box<dyn FnOnce() -> Result<(), ServeError> + Send>;
+
+/// An order.
+pub(crate) struct TakeoverOrder {
+    pub(crate) spec: SuccessorSpec,
+    pub(crate) check: DeviceCheck,
+    pub(crate) given: OrderTime,
+}
+
+/// The time of the order.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OrderTime {
+    /// While the server runs.
+    Now,
+    /// Before its start, which continues it.
+    Earlier,
+}
+
+impl TakeoverOrder {
+    /// An order of the running daemon. `check` is called on a thread that may wait for the device.
+    pub(crate) fn now(
+        spec: SuccessorSpec,
+        check: impl FnOnce() -> Result<(), ServeError> + Send + 'static,
+    ) -> TakeoverOrder {
+        TakeoverOrder { spec, check: Box::new(check), given: OrderTime::Now }
+    }
+
+    /// An order of an earlier daemon, by the record on `device`.
+    pub(crate) fn earlier(device: PathBuf, with: PathBuf) -> TakeoverOrder {
+        let spec = SuccessorSpec { path: with.clone(), size: None, overwrite: Overwrite::Refuse };
+        let check = Box::new(move || check_awaited(&device, &with));
+        TakeoverOrder { spec, check, given: OrderTime::Earlier }
+    }
+}

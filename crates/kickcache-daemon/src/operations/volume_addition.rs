@@ -1,0 +1,184 @@
+//! Adding a volume to a running server: the steps outside of the loop, which may wait.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use kickcache_engine::config::EngineSettings;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_units::{are, counted};
+
+use crate::devices::cache_device::{attach, store_superblock};
+use crate::devices::device_opening::{candidate, check_late, facts, open_held};
+use crate::devices::open_volume::OpenVolume;
+use crate::devices::origin_records::OriginRecords;
+use crate::devices::state::uuid_text;
+use crate::devices::stop_record_check::{Finding, warn_of_no_proof};
+use crate::driver::device::{AccessMode, BlockFile, check_different};
+use crate::operations::membership::{Lease, Members, MembershipOrder, NewVolume, VolumeBlockCount};
+use crate::operations::volume_removal::AskLoop;
+use crate::plan::Exposure;
+use crate::plan::volume_spec::VolumeSpec;
+use crate::serve::config::StatePlace;
+use crate::serve::error::ServeError;
+use crate::serve::frontend::check_path;
+use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::known_volume::KnownVolume;
+use crate::serve::origin::check_not_own;
+use crate::serve::origin::compare as compare_blocks;
+use crate::serve::stop_wish::StopWish;
+use crate::shell_command::ShellCommand;
+
+/// The parameters that a new volume shares with the served ones.
+#[derive(Clone)]
+pub(crate) struct ServerContext {
+    /// The cache device.
+    pub(crate) cache: PathBuf,
+    pub(crate) engine: EngineSettings,
+    pub(crate) state: StatePlace,
+    pub(crate) exposure: Exposure,
+    pub(crate) stop_wish: StopWish,
+}
+
+/// A checked volume that can be served; so far only its sockets are open and its block device is created.
+pub struct ReadyVolume {
+    volume: OpenVolume,
+    places: OpenPlaces,
+}
+
+/// Opens a volume and checks it, as a start would.
+pub(crate) fn prepare(
+    asked: &impl AskLoop,
+    spec: &VolumeSpec,
+    surroundings: &ServerContext,
+) -> Result<ReadyVolume, ServeError> {
+    let ServerContext { cache: path, state, exposure, stop_wish, .. } = surroundings;
+    let members: Members = asked.ask(MembershipOrder::Members)??;
+    check_apart(spec, &members)?;
+    check_not_own(spec)?;
+    let mut volume = open_held(spec, state, stop_wish)?;
+    if let Some(origin) = volume.origin.local() {
+        check_different(&members.cache, origin)?;
+        members.origins.iter().try_for_each(|other| check_different(other, origin))?;
+    }
+    check_late(&mut volume, spec, &members.superblock, path, state)?;
+    compare(asked, &mut volume, &members, state)?;
+    let mut places = OpenPlaces::open(spec, None, &members.addresses, *exposure)?;
+    let (identity, size, access) = (volume.known_as.clone(), volume.size, volume.access);
+    places.open_device(spec, None, &KnownVolume { identity, size, access }, members.io_engine)?;
+    Ok(ReadyVolume { volume, places })
+}
+
+/// Refuses an origin on a block device that this daemon serves.
+fn check_apart(spec: &VolumeSpec, members: &Members) -> Result<(), ServeError> {
+    let own: Vec<_> = members.volumes.iter().map(|member| member.volume.identity.clone()).collect();
+    let refuse = |what| ServeError::Volume { name: spec.name.clone(), what };
+    spec.origin.path().map_or(Ok(()), |path| check_path(path, &own).map_err(refuse))
+}
+
+/// Earlier blocks of the volume on the cache device must be of this origin, and must not be dirty if the origin
+/// takes no writes.
+fn compare(
+    asked: &impl AskLoop,
+    volume: &mut OpenVolume,
+    members: &Members,
+    state: &StatePlace,
+) -> Result<(), ServeError> {
+    let refuse = |what: String| ServeError::Volume { name: volume.name.clone(), what };
+    let mut superblock = members.superblock.clone();
+    let is_known = superblock.volume(&volume.name).is_some();
+    let id = attach(&mut superblock, members.cache.path(), facts(volume, state))?;
+    let held = match is_known {
+        true => asked.ask(|answer| MembershipOrder::Held(id, answer))?,
+        false => VolumeBlockCount { cached: 0, not_clean: 0, samples: Vec::new() },
+    };
+    if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
+        return Err(refuse(format!(
+            "the cache holds {} that its origin lacks; serve it writable and drain it before serving it read-only",
+            counted(held.not_clean, "dirty block")
+        )));
+    }
+    volume.origin.compare(&held.samples).map_err(refuse)?;
+    confirm(volume, &held, members.cache.path(), state)
+}
+
+/// Confirms that a file or block device is the recorded one, and was not changed while it was not served.
+fn confirm(
+    volume: &mut OpenVolume,
+    held: &VolumeBlockCount,
+    cache: &Path,
+    state: &StatePlace,
+) -> Result<(), ServeError> {
+    let Some(file) = volume.origin.local() else { return Ok(()) };
+    let samples = if volume.check.needs_samples() { held.samples.as_slice() } else { &[] };
+    let compared = compare_blocks(file, samples);
+    let refuse = |what| ServeError::Volume { name: volume.name.clone(), what };
+    match volume.check.decide(held.cached, &compared).map_err(refuse)? {
+        Finding::Same => {}
+        Finding::NoProof(count) => warn_of_no_proof(&volume.name, count),
+        Finding::Changed(why) => {
+            let detach = ShellCommand::new("detach").path(cache).word(&volume.name).state(state);
+            return Err(refuse(format!(
+                "its origin was changed while it was not served ({why}), and {} of its blocks {} cached; \
+                 stop the daemon, and start it with this volume, which drops the clean blocks, or run \
+                 {detach}",
+                counted(held.cached, "block"),
+                are(held.cached)
+            )));
+        }
+    }
+    if let Some(newer) = volume.check.doubt.take().and_then(|doubt| doubt.newer) {
+        volume.known_as.origins.insert(0, newer.clone());
+        volume.identity = newer;
+    }
+    Ok(())
+}
+
+/// Serves a prepared volume: its name is stored first, durably, then its records, then the loop serves it.
+pub(crate) fn join(
+    asked: &impl AskLoop,
+    ready: ReadyVolume,
+    surroundings: &ServerContext,
+    notes: Option<&Arc<OriginRecords>>,
+) -> Result<(), ServeError> {
+    let ReadyVolume { mut volume, places } = ready;
+    let Lease { superblock: held, cache } = asked.ask(MembershipOrder::Lease)??;
+    let mut superblock = held.clone();
+    let name = volume.name.clone();
+    let recorded = record(&mut superblock, &mut volume, &cache, surroundings);
+    let recorded = recorded.and_then(|()| {
+        let noted =
+            notes.map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
+        // A name without cached blocks is harmless, but is removed nevertheless.
+        noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
+    });
+    if let Err(error) = recorded {
+        asked.ask(|answer| MembershipOrder::EndLease(None, answer))?;
+        return Err(error);
+    }
+    let id = volume.settings.volume;
+    let joining = NewVolume { superblock, volume, places, exposure: surroundings.exposure };
+    let joined = asked.ask(|answer| MembershipOrder::Join(Box::new(joining), answer)).and_then(|done| done);
+    if joined.is_err() {
+        notes.into_iter().for_each(|notes| notes.undo_join(id));
+    }
+    joined?;
+    tracing::info!(event = "volume_added", volume = name, "{name} is served");
+    Ok(())
+}
+
+/// The superblock knows the volume.
+fn record(
+    superblock: &mut Superblock,
+    volume: &mut OpenVolume,
+    cache: &BlockFile,
+    ServerContext { state, .. }: &ServerContext,
+) -> Result<(), ServeError> {
+    let path: &Path = cache.path();
+    let before = superblock.clone();
+    volume.settings.volume = attach(superblock, path, facts(volume, state))?;
+    volume.known_as.cache = Some(uuid_text(superblock.uuid));
+    if before == *superblock {
+        return Ok(());
+    }
+    store_superblock(cache, superblock)
+}

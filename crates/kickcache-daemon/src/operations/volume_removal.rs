@@ -1,0 +1,69 @@
+//! Removing a volume while its server serves others: the steps outside of the loop.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::devices::cache_device::store_superblock;
+use crate::devices::origin_records::OriginRecords;
+use crate::operations::membership::{EmptyVolume, LeaveOrder, Members, MembershipOrder};
+use crate::serve::error::ServeError;
+use crate::serve::frontend::{check_unused, wait_until_gone};
+
+/// A removed volume.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemovedVolume {
+    /// Blocks that its origin lacks, as they were to be abandoned.
+    pub lost_blocks: u64,
+}
+
+/// The interface for orders to the loop.
+pub(crate) trait AskLoop {
+    /// Sends an order, and waits for its result.
+    fn ask<T>(
+        &self,
+        order: impl FnOnce(std::sync::mpsc::Sender<T>) -> MembershipOrder,
+    ) -> Result<T, ServeError>;
+}
+
+/// Refuses a volume while another process has its block device open; returns the device.
+fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, ServeError> {
+    let members: Members = asked.ask(MembershipOrder::Members)??;
+    let device = members.member(name).and_then(|member| member.block_device.clone());
+    let refuse = |what| ServeError::Volume { name: name.into(), what };
+    device.iter().try_for_each(|path| check_unused(path)).map_err(refuse)?;
+    Ok(device)
+}
+
+/// Removes a volume: its blocks first, durably, then its name, then its records.
+///
+/// # Errors
+/// The volume stays unchanged; or, if the cache device fails, it is removed from the loop only.
+pub(crate) fn part(
+    asked: &impl AskLoop,
+    order: LeaveOrder,
+    notes: Option<&Arc<OriginRecords>>,
+) -> Result<RemovedVolume, ServeError> {
+    let name = order.name.clone();
+    let device = check_device(asked, &name)?;
+    let EmptyVolume { id, lost_blocks, mut lease } =
+        asked.ask(|answer| MembershipOrder::Leave(order, answer))??;
+    lease.superblock.volumes.retain(|record| record.id != id);
+    let stored = store_superblock(&lease.cache, &mut lease.superblock);
+    let superblock = stored.is_ok().then(|| Box::new(lease.superblock));
+    let gone = asked.ask(|answer| MembershipOrder::EndLeave(superblock, answer))?;
+    // Closes the origin: after the report that the volume is removed, a user can open it.
+    drop(gone);
+    if let Some(path) = device {
+        wait_until_gone(&path);
+    }
+    let noted = notes.map_or(Ok(()), |notes| notes.part(id));
+    if let Err(error) = noted {
+        tracing::warn!(event = "record_failed", "cannot record the removal of {name}: {error}");
+    }
+    stored.map_err(|error| {
+        let what = format!("it is not served any more, but its name stays on the cache device: {error}");
+        ServeError::Volume { name: name.clone(), what }
+    })?;
+    tracing::info!(event = "volume_removed", volume = name, "{name} is removed");
+    Ok(RemovedVolume { lost_blocks })
+}
