@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn a_refused_discard_ends_after_a_flush_of_a_remote_origin() {
+    fn a_refused_discard_ends_after_a_flush_of_the_origin() {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
         scene.write(0, 4096).0.unwrap();
         scene.hold("origin flush");

@@ -1,4 +1,4 @@
-//! The policy that evicts the least recently used block.
+//! The policy that demotes the least recently used block.
 
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;

@@ -68,7 +68,7 @@ pub struct SampledOutcome {
     pub origin_read_per_byte: f64,
 }
 
-/// The largest `one_in` for a smallest cache of so many blocks. The sample then has [`SAMPLED_BLOCKS_MIN`] blocks, 2,048 extents
+/// The largest `one_in` for a smallest cache of this many blocks. The sample then has [`SAMPLED_BLOCKS_MIN`] blocks, 2,048 extents
 /// and 100,000 reads, and the smallest cache is not below the smallest cache device, which has 100 segments.
 pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
     let of_blocks = survey.footprint / SAMPLED_BLOCKS_MIN;
