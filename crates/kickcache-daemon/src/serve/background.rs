@@ -25,7 +25,7 @@ impl<T: Send + 'static> Background<T> {
     /// Begins work on a thread of its own.
     ///
     /// # Errors
-    /// If the system has no thread left; the work was not done then.
+    /// If the system can start no thread; the work is not done then.
     pub(crate) fn begin(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
         let (sender, wakeup) = (self.sender.clone(), Arc::clone(&self.wakeup));
         let work = move || {

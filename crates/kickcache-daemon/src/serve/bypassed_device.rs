@@ -16,9 +16,9 @@ pub enum ServedSince {
     With(PathBuf),
     /// From the origin alone.
     Without,
-    /// Not at all, but another file is at its path, as after a restore.
+    /// It was not served, but another file is at its path, as after a restore.
     Replaced,
-    /// Not at all, but another program wrote to it.
+    /// It was not served, but another program wrote to it.
     Changed,
     /// Its record cannot be read.
     Unknown,
@@ -44,8 +44,7 @@ impl fmt::Display for ServedSince {
 }
 
 impl ServedSince {
-    /// A third remedy, besides losing the dirty blocks of a volume and writing them over the data of the
-    /// origin, to follow "; ".
+    /// A further remedy if the origin was replaced or changed, else an empty text; it follows "; ".
     pub fn other_way(&self, volume: &str) -> String {
         match self {
             ServedSince::Replaced => format!(
@@ -90,7 +89,7 @@ pub(crate) fn served_since(
         Ok(Some(record)) if record.is_current(uuid) => passed_by(&record, sameness),
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
-        // Without a directory no record of any origin exists, which the start reports.
+        // If the whole directory is unreadable, the start reports that instead.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
@@ -134,7 +133,7 @@ fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
         return Some(ServedSince::Replaced);
     }
     let (before, now) = (record.stopped?, FileStamp::of_origin(&record.identity)?);
-    // Another size is refused, or confirmed, when the volume is attached.
+    // A changed size is checked when the volume is attached.
     (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
@@ -144,7 +143,7 @@ fn is_replaced(record: &OriginRecord) -> bool {
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
-/// The record of an origin, if another cache device than this one may hold blocks which it lacks.
+/// The record of an origin, if another cache device than this one may hold blocks that the origin lacks.
 ///
 /// # Errors
 /// If its record is unreadable: such a device may exist.

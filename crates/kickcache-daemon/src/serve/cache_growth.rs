@@ -1,5 +1,5 @@
-//! The growth of a cache device on request: it is extended, checked and recorded by threads, as each step may
-//! wait for it.
+//! The growth of a cache device on request: threads extend, check and record it, as each step may wait for
+//! the device.
 
 use std::io;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::serve::error::ServeError;
 use crate::serve::reply_wait::ReplyWait;
 use crate::wakeup::Wakeup;
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
 
 /// The growth of the cache device, if it is in progress.
 pub(crate) struct CacheGrowth {
     background: Background<GrowthOutcome>,
     step: Option<GrowthStep>,
-    /// The caller that waits for the check.
+    /// The caller, until the new size was checked.
     pub(crate) reply_wait: ReplyWait<CacheGrown>,
 }
 
-/// How far it is.
+/// The step of a growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GrowthStep {
     /// The device is extended to this size, or to its end, and examined.
     Looking(Option<u64>),
-    /// The engine prepares.
+    /// The engine prepares its structures for the new size.
     Preparing(Extended),
     /// The superblock is written.
     Storing(Extended),
@@ -51,7 +51,7 @@ impl CacheGrowth {
         CacheGrowth { background: Background::new(wakeup), step: None, reply_wait: ReplyWait::nobody() }
     }
 
-    /// How far it is.
+    /// The present step, if a growth is in progress.
     pub(crate) fn step(&self) -> Option<GrowthStep> {
         self.step
     }

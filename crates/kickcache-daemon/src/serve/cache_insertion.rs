@@ -114,7 +114,7 @@ fn prepare(
     Ok(Ready { other: NewEngine { engine, superblock, kind }, notes })
 }
 
-/// Before anything can be dirty on the device.
+/// Records the cache device of each volume, before a block on the device can be dirty.
 fn note(
     around: &ServerContext,
     behind: &CurrentEngine,

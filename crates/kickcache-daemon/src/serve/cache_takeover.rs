@@ -30,17 +30,17 @@ use crate::state::StateError;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// Time between two checks of its conditions.
+/// Time between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The same while I/O in flight on an abandoned device may take long.
+/// Time between two such checks while I/O in flight on an abandoned device may take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
-/// The most checks of a part being copied without a waiting client: some drives pause for longer than clients
-/// wait.
+/// The most checks, one a second, of a part being copied, also if no client waits: some drives pause for
+/// longer than clients wait.
 const COPY_LOOKS_MAX: u32 = 60;
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 
 /// The two devices, for threads.
@@ -55,25 +55,25 @@ pub(crate) struct Pair {
 /// A device that takes over, if one does.
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
-    /// How far it is.
+    /// The present step, if a takeover is in progress.
     pub(crate) step: Option<TakeoverStep>,
-    /// While the cache device is copied.
+    /// The mirror of writes, from the begin of the copy on.
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the begin of the operation.
+    /// The name of the new device, from the begin of the takeover on.
     pub(crate) with: Option<String>,
-    /// When it was ordered.
+    /// Whether the order is from this daemon or an earlier one.
     pub(crate) given: OrderTime,
-    /// Once it was made ready.
+    /// The two devices, once the new one was made ready.
     pub(crate) pair: Option<Pair>,
     /// The reason for abandoning the last takeover, if it failed.
     pub(crate) failure: Option<String>,
-    /// Whether one has taken over.
+    /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
-    /// A thread works for it.
+    /// Whether a thread works for the takeover.
     is_busy: bool,
-    /// And waits for the new device.
+    /// Whether that thread writes a part to the new device.
     is_at_new: Arc<AtomicBool>,
     /// Steps that threads have ended.
     ends: u64,
@@ -81,7 +81,7 @@ pub(crate) struct CacheTakeover {
     twins: Patience,
     /// Patience with the part being copied, while clients wait.
     part: Patience,
-    /// The same, without waiting clients.
+    /// Longer patience with the part being copied, whether clients wait or not.
     copy: Patience,
     /// Patience with the steps that a stop waits for.
     stop: Patience,
@@ -89,27 +89,27 @@ pub(crate) struct CacheTakeover {
     pub(crate) reply: Option<TakeoverAnswer>,
 }
 
-/// How far it is.
+/// The step of a takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverStep {
     /// The new device is made ready.
     Preparing,
     /// The old device records that a successor is being made.
     Announcing,
-    /// Parts are copied, the next one from then on.
+    /// Parts are copied, the next one not before this time.
     Copying(Instant),
     /// The new device is flushed.
     Flushing,
-    /// The superblocks are to be written, from then on.
+    /// The superblocks are to be written, not before this time.
     Sealed(Instant),
-    /// The state directory records it.
+    /// The state directory records the takeover.
     Recording,
     /// The stop began before the takeover could be recorded: both devices get all writes until its end, and
     /// the next start decides by their superblocks.
     Unnoted,
-    /// Until no I/O is in flight.
+    /// The takeover waits until no I/O is in flight on both devices.
     Parting,
-    /// The new device is released.
+    /// The takeover was abandoned: the new device is released once no I/O is in flight on it.
     GivenUp(TakeoverFate),
     /// The old device's record of the new one is removed.
     Forgetting,
@@ -222,7 +222,7 @@ impl CacheTakeover {
         }
     }
 
-    /// How far it is, for people.
+    /// The stage of the takeover for reports.
     pub(crate) fn stage(&self) -> Option<TakeoverStage> {
         match self.step? {
             TakeoverStep::Preparing | TakeoverStep::Announcing => Some(TakeoverStage::Preparing),
@@ -317,7 +317,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// A thread works for it and does not end, as where a device hangs.
+    /// Starts a thread of the takeover that does not end, as if a device hangs.
     #[cfg(test)]
     pub(crate) fn hang(&mut self) {
         self.begin(|| {
@@ -387,7 +387,7 @@ impl CacheTakeover {
         self.stop.is_over(now, waited_for)
     }
 
-    /// The time of the next check if no event occurs: its conditions often change with other events.
+    /// The time of the next check of the takeover, if no other event begins a turn of the loop before.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
         let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());

@@ -75,7 +75,8 @@ pub struct InheritedSockets {
     pub vhost_user: Option<OwnedFd>,
 }
 
-/// Where it is kept which cache device an origin was served with, and whether that is out of service.
+/// Where records are kept: which cache device an origin was served with, and whether that device is out of
+/// service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
     /// No directory; for servers in tests and benches.
@@ -83,7 +84,7 @@ pub enum StatePlace {
     NotKept,
     /// In this directory.
     Directory(PathBuf),
-    /// It should be kept, and there is no place for it.
+    /// The records should be kept, but no directory is available.
     Missing,
 }
 

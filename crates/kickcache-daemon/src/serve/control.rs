@@ -43,18 +43,18 @@ pub(crate) enum Control {
     Resize(String, Sender<Result<Resized, ServeError>>),
     /// Use more of the cache device: this many bytes of a file, or the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
-    /// Take the lease for a growth, if there is no obstacle.
+    /// Return superblock and device for a check of a growth, if there is no obstacle; no lease is held.
     ToGrow(Sender<Result<Lease, ServeError>>),
-    /// Take the lease for a replacement, if there is no obstacle.
+    /// Return superblock and device for a check of a replacement, if there is no obstacle; no lease is held.
     ToReplace(Sender<Result<Lease, ServeError>>),
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// Add or remove a volume.
     Membership(MembershipOrder),
-    /// Another engine, perhaps.
+    /// An order about the engine: return its state, keep it, or replace it.
     Engine(EngineOrder),
-    /// Recordings have ended at their other end.
+    /// Remove the recordings whose clients have disconnected.
     EndRecordings,
     Stop,
     /// Stop, without waiting further for the devices that the log has named.
@@ -86,7 +86,7 @@ pub struct Recorded {
 pub struct Resized {
     /// Bytes from here on.
     pub size: u64,
-    /// Whether that is news.
+    /// Whether this size differs from the size before.
     pub growth: Growth,
 }
 
@@ -97,7 +97,7 @@ pub struct CacheGrown {
     pub before: u64,
     /// Bytes that it will use.
     pub size: u64,
-    /// Whether that is news.
+    /// Whether this size differs from the size before.
     pub growth: Growth,
 }
 
@@ -166,7 +166,7 @@ pub struct MemoryUse {
 /// State of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
-    /// When that was, in the server's own time.
+    /// The time of this status, by the server's clock.
     pub now: Instant,
     /// The cache device.
     pub cache: PathBuf,
@@ -194,11 +194,11 @@ pub struct ServerStatus {
     pub volumes: Vec<VolumeInfo>,
     /// Unserved volumes for which the cache holds blocks that their origins lack.
     pub orphans: Vec<Orphan>,
-    /// The problems of their origins, in the same order.
+    /// The problems of the origins, in the order of the volumes.
     pub origin_troubles: Vec<Trouble>,
-    /// How long their requests took, in the same order.
+    /// How long the requests of each volume took, in the same order.
     pub activities: Vec<Activities>,
-    /// The hit ratios of LRU caches of other sizes, in the same order.
+    /// The hit ratios of LRU caches of other sizes for each volume, in the same order.
     pub curves: Vec<Option<HitRatioCurve>>,
     /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
@@ -212,13 +212,13 @@ pub struct ServerStatus {
     pub tls_failure: Option<String>,
     /// Sessions of clients with each volume, in the same order.
     pub sessions: Vec<Sessions>,
-    /// The caps of their clients, in the same order.
+    /// The caps of the clients of each volume, in the same order.
     pub client_caps: Vec<ClientCap>,
-    /// Requests of theirs that waited for that, in the same order.
+    /// Requests of each volume that waited because of its cap, in the same order.
     pub held_requests: Vec<u64>,
     /// The number of running recordings, in the same order.
     pub recordings: Vec<usize>,
-    /// Where they are served, in the same order.
+    /// Where each volume is served, in the same order.
     pub served_at: Vec<ServedAt>,
 }
 
@@ -229,7 +229,7 @@ pub struct ServerSample {
     pub status: ServerStatus,
     /// How long requests took, in the order of the volumes.
     pub latencies: Vec<Latencies>,
-    /// How long the loop was occupied by it.
+    /// How long the loop was occupied by this sample.
     pub pause: Duration,
 }
 

@@ -51,7 +51,7 @@ pub(crate) struct Core<E> {
     checksums: Vec<Checksum>,
 }
 
-/// How far the end is.
+/// Whether the loop serves, or how far its stop is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopPhase {
     /// Serving.
@@ -60,7 +60,7 @@ pub(crate) enum LoopPhase {
     Finishing,
     /// The engine stops.
     Stopping,
-    /// Clients take their last replies, until then.
+    /// Clients take their last replies, at most until this time.
     Goodbye(Instant),
 }
 
@@ -114,17 +114,19 @@ impl<E: CacheEngine> Core<E> {
         self.stage == LoopPhase::Serving
     }
 
-    /// Begins the first turn: the time of the start is no gap.
+    /// Begins the first turn: the time before it does not count as a gap.
     pub(crate) fn begin_first_turn(&mut self) {
         self.now = self.clock.now();
     }
 
-    /// Begins a turn, which has one time. After a turn that took long the loop did not run in between.
+    /// Begins a turn and returns its time. If the turn before took half a second or longer, that time counts
+    /// as a gap.
     pub(crate) fn begin_turn(&mut self) -> Instant {
         self.wake(self.now)
     }
 
-    /// The same after a sleep with this end: a sleep without an end has no gap.
+    /// Begins a turn after a sleep that was to end at `until`: lateness counts as a gap. A sleep without an
+    /// end has none.
     pub(crate) fn begin_turn_after(&mut self, until: Option<Instant>) -> Instant {
         match until {
             Some(until) => self.wake(until.max(self.now)),
@@ -170,7 +172,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Drops requests that wait for a cap and whose clients have gone.
+    /// Drops requests that wait for a cap or for another engine and whose clients have gone.
     pub(crate) fn drop_held(&mut self, is_unwanted: impl Fn(&Pending) -> bool) {
         let mut unwanted = self.throttles.take_out(|begun| is_unwanted(&begun.pending));
         if let Some(on_hold) = &mut self.on_hold {
@@ -217,7 +219,7 @@ impl<E: CacheEngine> Core<E> {
             .handle_request(self.now, Request { id, volume, operation, extent, checksums: &self.checksums });
     }
 
-    /// Notes how long a request took, if it ended well.
+    /// Notes how long a read, write or flush took, if it succeeded.
     pub(crate) fn note_time(&mut self, entry: &InFlight, reply: &Reply) {
         let class = match entry.operation {
             Operation::Read => Class::of_read(reply.read_from),

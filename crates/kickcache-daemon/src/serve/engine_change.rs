@@ -23,7 +23,7 @@ use crate::serve::volume_info::VolumeInfo;
 
 /// How long new requests wait at most; then the engine stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// Time between two checks of its conditions.
+/// Time between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// An order to the loop about its engine.
@@ -32,9 +32,9 @@ pub(crate) enum EngineOrder {
     Look(Sender<Result<CurrentEngine, ServeError>>),
     /// The same, and keep it unchanged until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
     Begin(Sender<Result<CurrentEngine, ServeError>>),
-    /// Have another engine in the place of this one.
+    /// Replace the engine by this one.
     Change(Box<NewEngine>, Sender<Result<OldDevices, ServeError>>),
-    /// It stays.
+    /// Keep the present engine.
     Stay(Sender<()>),
 }
 
@@ -62,9 +62,9 @@ pub(crate) struct CurrentEngine {
 /// Whether there is a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CacheUse {
-    /// There is, in service or not.
+    /// There is a cache device, in service or not.
     Used,
-    /// Volumes are served without.
+    /// Volumes are served without a cache device.
     None,
 }
 
@@ -110,12 +110,12 @@ pub(crate) enum EngineLease {
     None,
     /// A caller prepares another engine.
     Prepared,
-    /// Requests wait for that.
+    /// New requests wait until the engine is replaced.
     Changing(EngineChange),
 }
 
 impl EngineLease {
-    /// Whether it is to.
+    /// Whether the engine is to be replaced.
     pub(crate) fn is_some(&self) -> bool {
         !matches!(self, EngineLease::None)
     }
@@ -128,7 +128,7 @@ impl EngineLease {
         }
     }
 
-    /// The time of the next turn of the loop for it: its conditions often change with other events.
+    /// The time of the next check of the change, if no other event begins a turn of the loop before.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self {
             EngineLease::Changing(_) => Some(now.plus(LOOK_PAUSE)),
@@ -147,14 +147,14 @@ pub(crate) struct EngineChange {
     pub(crate) step_begun: Instant,
 }
 
-/// How far it is.
+/// The step of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EngineStep {
-    /// Requests complete, and origins get all data.
+    /// Requests complete; unless dirty blocks are abandoned, the origins get all data.
     Quieting,
     /// It is put on record that the cache device is out of service.
     Recording,
-    /// No request may be in flight.
+    /// The change waits until no request is in flight.
     Parting,
 }
 
@@ -176,7 +176,7 @@ impl EngineChange {
         now >= self.begun.plus(QUIET_MAX)
     }
 
-    /// Begins the next step; returns the time of the previous one.
+    /// Begins the next step; returns how long the previous one took.
     pub(crate) fn go_on(&mut self, now: Instant, step: EngineStep) -> Duration {
         self.step = step;
         let took = now.since(self.step_begun);

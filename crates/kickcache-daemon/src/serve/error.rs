@@ -155,7 +155,7 @@ impl ServeError {
         }
     }
 
-    /// The same of a device that is no cache device yet: no start can go on without it.
+    /// Turns an I/O error into one of the successor: its message must not advise a start without the device.
     pub(crate) fn of_successor(self) -> ServeError {
         match self {
             ServeError::CacheIo { path, action, source } => ServeError::Successor { path, action, source },

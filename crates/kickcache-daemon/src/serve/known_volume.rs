@@ -15,7 +15,7 @@ pub(crate) struct KnownVolume {
 }
 
 impl KnownVolume {
-    /// That of a volume that is served.
+    /// The properties of a served volume.
     pub(crate) fn of(volume: &Volume) -> KnownVolume {
         let access = if volume.info.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
         KnownVolume { identity: volume.identity.clone(), size: volume.info.size, access }

@@ -29,17 +29,17 @@ use crate::serve::served_volumes::Volume;
 pub(crate) enum MembershipOrder {
     /// Return the served volumes.
     Members(Sender<Result<Members, ServeError>>),
-    /// Some clean blocks of a volume of the cache device that is not served, and how many it has that are not clean.
+    /// Return how many blocks of an unserved volume are cached and not clean, with samples of its clean blocks.
     Held(VolumeId, Sender<VolumeBlockCount>),
-    /// Let me write the superblock.
+    /// Give the caller the exclusive right to write the superblock.
     Lease(Sender<Result<Lease, ServeError>>),
-    /// I have written it, if there is one.
+    /// End the lease; a superblock, if given, was written.
     EndLease(Option<Box<Superblock>>, Sender<()>),
     /// Serve a volume; its superblock was written, and the lease ends.
     Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
-    /// Let go of a volume; if that is done there is a lease.
+    /// Drop all blocks of a volume; the answer has a lease of the superblock.
     Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
-    /// The superblock without it was written, or the write failed: drop it. That ends the lease.
+    /// Remove the volume, after the superblock without it was written or that failed; the lease ends.
     EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
     /// Serve a volume at other places.
     ChangePlaces(Box<PlaceOrder>, Sender<Result<(), ServeError>>),
@@ -59,7 +59,7 @@ pub(crate) struct Members {
 }
 
 impl Members {
-    /// That of a name.
+    /// The served volume of this name.
     pub(crate) fn member(&self, name: &str) -> Option<&Member> {
         self.volumes.iter().find(|member| member.volume.identity.name == name)
     }

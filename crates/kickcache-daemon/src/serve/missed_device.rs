@@ -62,9 +62,9 @@ pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand 
 /// Whether a recorded cache device is at its path.
 enum DevicePresence {
     There,
-    /// Another one does, with this uuid.
+    /// Another cache device is there, with this uuid.
     Replaced(String),
-    /// None does that can be read.
+    /// No cache device can be read there.
     Absent,
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     any_superblock_at(path).filter(|found| !found.takeover.is_barred())
 }
 
-/// The same, also of a device that must not be served.
+/// The superblock of the cache device at a path, if it is readable, also if it must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     let kind = access::metadata(path).ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {

@@ -58,7 +58,7 @@ impl fmt::Display for OlderCopy {
     }
 }
 
-/// Whether a cache device is older than its record; `None` if it has no record, or no number.
+/// The details if a cache device is older than its record; `None` if not, or without a record or a number.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
     let record = record_of(place, superblock)?;
     let (found, noted) = (superblock.starts, record.starts);
@@ -73,7 +73,7 @@ pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> O
 
 /// The record of a cache device.
 pub(crate) fn record_of(place: &StatePlace, superblock: &Superblock) -> Option<CacheRecord> {
-    // An unreadable record may belong to a device out of service, and is refused as such.
+    // An unreadable record is refused elsewhere, as it may be that of a device out of service.
     place.store()?.cache(&uuid_text(superblock.uuid)).ok().flatten()
 }
 

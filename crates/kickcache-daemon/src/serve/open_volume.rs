@@ -72,7 +72,7 @@ impl OpenVolume {
         recorded == self.identity || self.identified.recognises(recorded).is_some()
     }
 
-    /// For the loop.
+    /// The parts of the volume for the loop and the driver.
     pub(crate) fn into_served(self) -> OpenVolumeState {
         let id = self.settings.volume;
         let info = VolumeInfo {

@@ -20,7 +20,7 @@ use crate::shell_command::ShellCommand;
 /// The checks of the origin of a volume.
 pub(super) struct VolumeCheck {
     pub(super) volume: VolumeId,
-    /// Whether the user claims so.
+    /// Whether the user claims that the origin was changed.
     pub(super) is_changed: bool,
     check: OriginCheck,
 }

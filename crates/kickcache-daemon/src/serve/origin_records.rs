@@ -30,8 +30,8 @@ pub(crate) const FIRST_START: u64 = 2;
 /// The records of a server. Shared with the holders of its handle.
 pub(crate) struct OriginRecords {
     store: Option<Result<StateStore, StateError>>,
-    /// Another device may take over. The lock is held while its record is replaced, so that changes of other
-    /// threads are kept. If both locks are held, `volumes` is locked first.
+    /// The record of the cache device, which changes at a takeover. The lock is held while the record is
+    /// written, so that changes of other threads are kept. If both locks are held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
     /// The previous record of the cache device.
     cache_before: Option<CacheRecord>,
@@ -51,7 +51,8 @@ struct VolumeEntry {
     name: String,
     identity: String,
     completeness: Completeness,
-    /// The value in the record: if it differs, the record could not be replaced.
+    /// Whether the written record has `MayBeDirty`: if this differs from `completeness`, the record could not
+    /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
     /// Set at a clean stop.
@@ -72,7 +73,7 @@ pub(crate) struct Candidate<'a> {
 /// The blocks that a cache device may hold of a volume before it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holdings {
-    /// It does not know the volume.
+    /// The cache device does not know the volume.
     Nothing,
     /// Blocks of its earlier starts.
     Earlier,
@@ -136,7 +137,7 @@ pub(crate) fn check(
     let origins = origins.records;
     let uuid = chosen.uuid.map(uuid_text);
     let path = whole_path(chosen.path);
-    // Also by the identities of older versions.
+    // Records under identities of older versions count, too.
     let served = volumes.iter().filter_map(|volume| store.origin(volume.identity).ok().flatten());
     let served: Vec<OriginRecord> = served.collect();
     let origins = origins.into_iter().filter(|record| !served.iter().any(|other| other.is_of_same(record)));
@@ -222,8 +223,7 @@ impl OriginRecords {
         let known = store.as_ref().and_then(|store| store.as_ref().ok());
         let cache = CacheRecord::new(superblock, path.into());
         let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
-        // Otherwise it was served elsewhere since, and may have become dirty there. The log mentioned it when
-        // the record was read.
+        // A device that was started before, but has no record here, was served with another state directory.
         if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
             tracing::warn!(
                 event = "record_missing",
@@ -249,7 +249,8 @@ impl OriginRecords {
         let known = self.store.as_ref().and_then(|store| store.as_ref().ok());
         let before = known.and_then(|store| store.origin(volume.identity).ok()?);
         let (cache, is_last) = (self.cache(), &self.is_last);
-        // The completeness is as of a failed start, which left no record of its own.
+        // After a failed start, the record of the start before it counts: `complete` then has the number of
+        // the failed start.
         let just_before =
             CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts.saturating_sub(1) };
         let is_own = |record: &&OriginRecord| {
@@ -337,7 +338,7 @@ impl OriginRecords {
             self.keep(store, volume)?;
             volume.is_noted_dirty = is_dirty;
         }
-        // Of volumes that are not served.
+        // The records of volumes that are not served change as well.
         for record in store.origins()?.records {
             if record.cache_uuid == uuid && record.cache_path != path {
                 store.keep_origin(&OriginRecord { cache_path: path.into(), ..record })?;
@@ -392,7 +393,7 @@ impl OriginRecords {
         let cache = self.cache();
         let restore = |volume: &VolumeEntry| match &volume.before {
             Some(before) => {
-                // Blocks may have been written back already.
+                // If blocks were written back meanwhile, the recorded times do not hold any more.
                 let now = FileStamp::of_origin(&volume.identity);
                 let stopped = volume.stopped.or_else(|| before.stopped.filter(|stamp| Some(*stamp) == now));
                 let before = OriginRecord { stopped, ..before.clone() };
@@ -413,7 +414,7 @@ impl OriginRecords {
         }
     }
 
-    /// A volume is about to be served in write-back.
+    /// Records durably that a volume may be dirty, before it is served in write-back.
     pub(crate) fn expect_dirty(&self, name: &str) -> Result<(), ServeError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
@@ -606,7 +607,7 @@ mod tests {
         record.may_be_dirty
     }
 
-    /// Until the log was read: a crash before that must not leave a record that the origin is complete.
+    /// A crash before the log was read must not leave a record that the origin is complete.
     #[test]
     fn blocks_written_without_records_may_be_dirty() {
         assert!(!noted(None, 2, Holdings::Nothing));
@@ -616,7 +617,7 @@ mod tests {
         assert!(noted(Some((4, Completeness::Complete)), 6, Holdings::Earlier));
     }
 
-    /// For [`noted`]: a served volume, and its records.
+    /// The records of a server with one served volume.
     fn served(place: &StatePlace, superblock: &Superblock) -> OriginRecords {
         let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let holdings = Holdings::Nothing;
@@ -624,7 +625,8 @@ mod tests {
         OriginRecords::begin(place, (superblock, Path::new("/old")), &[(VolumeId::new(0), volume)]).unwrap()
     }
 
-    /// Before its first start, so that copies of the old one are older ones at once.
+    /// The record precedes the first start of the successor, so that copies of the old device count as older
+    /// at once.
     #[test]
     fn a_successor_is_recorded_with_its_number_and_path() {
         let folder = tempfile::tempdir().unwrap();
@@ -651,7 +653,7 @@ mod tests {
         assert_eq!(path("file:/of-another"), Path::new("/old"));
         assert!(store.origin("file:/o").unwrap().unwrap().is_complete(&new));
 
-        // A later record.
+        // A record that is written later has the new path as well.
         store.remove_cache(&cache.uuid).unwrap();
         notes.keeper().unwrap()(VolumeSet::default());
         notes.note_completeness(VolumeId::new(0), Completeness::MayBeDirty);

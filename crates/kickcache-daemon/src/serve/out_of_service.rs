@@ -7,6 +7,6 @@ use kickcache_engine::stats::Record;
 pub(crate) enum OutOfService {
     /// None.
     Untold,
-    /// That it is, and that this is on record there.
+    /// That the device is out of service, and where that is recorded.
     Told(Record),
 }

@@ -6,7 +6,7 @@ use kickcache_engine::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 /// The most checks without progress: a little less than the time that makes a device silent.
 const LOOKS_MAX: u32 = 9;
-/// That, for people.
+/// The time of these checks in seconds, for messages.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
 
 /// Counts checks without progress. Time is not used, because a device is not silent while this process was

@@ -16,7 +16,8 @@ use crate::wakeup::Wakeup;
 /// The records to be written.
 pub(crate) struct RecordQueue {
     background: Background<()>,
-    /// Each with its records: an engine without a cache device has none, but earlier ones still end.
+    /// Each entry has its `OriginRecords`: when a cache device is taken out of use, the loop drops its own,
+    /// but earlier entries are still written.
     waiting: VecDeque<(Arc<OriginRecords>, QueuedRecord)>,
     is_busy: bool,
     /// The schedule of wear records of the cache device.

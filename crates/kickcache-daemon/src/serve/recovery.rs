@@ -26,7 +26,7 @@ impl Recovery {
         self.dirty.iter().find(|(known, _)| *known == volume).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The same, or 0 once the volume had no dirty block.
+    /// The dirty bytes of a volume at that time, or 0 if it has had no dirty block at some time since.
     pub fn left_bytes(&self, volume: VolumeId, status: &Status) -> u64 {
         let found = status.volumes.iter().find(|found| found.volume == volume);
         let since = found.and_then(|found| found.dirty_since);

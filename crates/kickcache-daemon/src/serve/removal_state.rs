@@ -12,12 +12,13 @@ use crate::serve::membership::EmptyVolume;
 /// How long it may take until no request of the volume is in flight and all blocks are written back; otherwise it
 /// stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// How long before that an unresponsive origin is abandoned, if the user accepts the loss of its blocks.
+/// How long before the removal gives up an unresponsive origin is abandoned, if the user accepts the loss of
+/// its blocks.
 const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
 /// The interval of checks if no event occurs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type Answer = Sender<Result<EmptyVolume, ServeError>>;
 
 /// A volume that is being removed.
@@ -27,7 +28,7 @@ pub(crate) struct RemovalState {
     pub(crate) index: usize,
     pub(crate) dirty: DirtyFate,
     pub(crate) step: RemovalStep,
-    /// `None` once it was answered.
+    /// The caller; `None` once it was answered.
     pub(crate) answer: Option<Answer>,
     /// Blocks that its origin lacks and that are abandoned.
     pub(crate) lost_blocks: u64,
@@ -35,14 +36,14 @@ pub(crate) struct RemovalState {
     has_given_up: bool,
 }
 
-/// How far it is.
+/// The step of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RemovalStep {
     /// Clients get their replies, the origin gets all data.
     Quieting,
     /// Its blocks are dropped, from here on.
     Forgetting(Location),
-    /// That becomes durable.
+    /// The removal of its blocks becomes durable.
     Sealing,
     /// The caller writes the superblock.
     Recording,

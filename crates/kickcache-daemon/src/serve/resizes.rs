@@ -20,7 +20,7 @@ use crate::wakeup::Wakeup;
 /// How long a caller waits for devices: less than a client waits for its answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type Answer = Sender<Result<Resized, ServeError>>;
 
 /// The resizes in progress, one a volume.
@@ -45,14 +45,14 @@ struct Resize {
     until: Instant,
 }
 
-/// How far a size is.
+/// The step of a resize.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// The origin's size is being read.
     Looking,
-    /// The superblock is being written for another volume.
+    /// The new size waits until no other change writes the superblock.
     Waiting(u64),
-    /// It is written to the superblock.
+    /// The new size is written to the superblock.
     Storing(u64),
 }
 
@@ -104,7 +104,7 @@ impl Resizes {
         Ok(())
     }
 
-    /// Answers a resize with the result of the running one, if its client has had its answer already.
+    /// Lets a caller wait for the running resize of a volume, if no other caller waits for it any more.
     ///
     /// # Errors
     /// No resize of the volume runs, or a client waits for the running one; returns the answer.

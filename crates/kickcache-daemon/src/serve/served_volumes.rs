@@ -39,7 +39,7 @@ impl ServedVolumes {
         self.0.iter().flatten()
     }
 
-    /// That of an id.
+    /// The volume of an id.
     pub(crate) fn find_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
         self.0.iter_mut().flatten().find(|volume| volume.info.id == id)
     }
@@ -74,7 +74,7 @@ impl ServedVolumes {
         }
     }
 
-    /// Removes a volume: its index is unused from here on.
+    /// Removes a volume: its index is free for the next one that is added.
     pub(crate) fn remove(&mut self, index: usize) -> Option<Volume> {
         self.0.get_mut(index)?.take()
     }

@@ -46,7 +46,8 @@ use crate::serve::volume_removal::{self, AskLoop};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// How long a scrape of metrics waits for a loop; a kernel that keeps it longer must not hide the others.
+/// How long a scrape of metrics waits for a loop: one loop that the kernel holds up must not hide the other
+/// loops.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
 
 /// Starts servers.
@@ -101,7 +102,8 @@ fn run(
     });
     let end = event_loop.run();
     if matches!(end, Err(ServeError::GivenUp { .. })) || !event_loop.core.driver.is_idle(Device::Successor) {
-        // Devices may yet write to its memory, and threads that wait for them cannot be waited for.
+        // Devices may yet write to the memory of the loop, and threads that wait for devices cannot be waited
+        // for.
         std::mem::forget(event_loop);
     }
     end
@@ -122,7 +124,7 @@ pub struct ServerHandle {
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
-    /// Other ones, with another cache device.
+    /// The records; they change with the cache device.
     notes: Mutex<Option<Arc<OriginRecords>>>,
     device: Arc<Mutex<PathBuf>>,
     surroundings: ServerContext,
@@ -145,7 +147,7 @@ pub struct RecordingBegun {
 /// The answer of a loop to a check that it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
-    /// It does.
+    /// The loop runs.
     Turns(ServerHealth),
     /// It does not answer within [`SAMPLE_MAX`].
     Silent,
@@ -200,7 +202,7 @@ impl ServerHandle {
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
-        // Here and not by the loop, which a slow disk below the state directory would hold up.
+        // The record is written by this thread: a slow disk below the state directory would hold up the loop.
         if let (Some(notes), Mode::WriteBack) = (self.notes(), mode) {
             notes.expect_dirty(volume)?;
         }
@@ -246,7 +248,7 @@ impl ServerHandle {
     /// Checks that the cache device has the room that these volumes are promised together.
     ///
     /// # Errors
-    /// It has not, or is not in service.
+    /// If it has too little room, or is not in service.
     pub fn check_rooms(&self, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
         let members: Members = AskLoop::ask(self, MembershipOrder::Members)??;
         check_rooms(&self.device(), &members.superblock.geometry, volumes)
@@ -263,7 +265,8 @@ impl ServerHandle {
     /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
     ///
     /// # Errors
-    /// It stays as it is: it has clients or dirty blocks, or is the last one.
+    /// The volume stays as it is: it has clients or dirty blocks, or is the last one. If the cache device
+    /// fails, it is removed, but its name stays there.
     pub fn part_volume(
         &self,
         volume: &str,
@@ -277,7 +280,7 @@ impl ServerHandle {
     /// Opens the places of a volume that it has not had before; see [`ServerHandle::change_places`].
     ///
     /// # Errors
-    /// A place cannot be.
+    /// If a place cannot be opened.
     pub fn prepare_places(
         &self,
         before: &VolumeSpec,
@@ -289,7 +292,7 @@ impl ServerHandle {
     /// Serves a volume at other places.
     ///
     /// # Errors
-    /// It is served where it was.
+    /// If that fails; the volume is then served where it was.
     pub fn change_places(&self, ready: ReadyPlaces) -> Result<(), ServeError> {
         AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
     }
@@ -467,7 +470,7 @@ impl ServerHandle {
     /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
     ///
     /// # Errors
-    /// The error that ended the server, unless it was stopped.
+    /// The error that ended the server; also that of a stop that was cut short, or left blocks behind.
     ///
     /// # Panics
     /// If the server's thread panicked.

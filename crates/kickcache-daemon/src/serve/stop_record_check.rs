@@ -19,12 +19,12 @@ pub(crate) enum LastStop {
     /// Its record was compared, the origin is no file, or the user gave a flag about its content.
     #[default]
     Checked,
-    /// It has no record.
+    /// It has no record, or one with another size or other times.
     Unrecorded,
 }
 
 impl LastStop {
-    /// That of an origin before its start is recorded.
+    /// The last stop of an origin; to be called before this start is recorded.
     pub(crate) fn of(place: &StatePlace, identity: &str, claims: OriginClaims) -> LastStop {
         let Some(store) = place.store().filter(|_| path_of_file(identity).is_some()) else {
             return LastStop::Checked;
@@ -43,7 +43,7 @@ impl LastStop {
 /// Checks of an origin that need the cached blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginCheck {
-    /// Whether it may be another disk.
+    /// Set if the origin may be another disk.
     pub(crate) doubt: Option<Doubt>,
     pub(crate) last_stop: LastStop,
 }
@@ -51,7 +51,7 @@ pub(crate) struct OriginCheck {
 /// The result for the cached blocks of an origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// They are the same as on the origin.
+    /// The cached blocks may be used: no difference was found, or none was to be looked for.
     Same,
     /// No change was found, and none can be excluded, by this number of compared blocks.
     NoProof(usize),

@@ -13,7 +13,7 @@ pub(crate) struct StopWait {
     state: WaitState,
 }
 
-/// Whether it waits for as long as it takes.
+/// Whether the stop waits without a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
     /// It waits, and the log has not named the device.
@@ -21,7 +21,7 @@ enum WaitState {
     Untold,
     /// It waits, and the log has named the device: a user who insists can judge the consequence.
     Told,
-    /// It does not.
+    /// The stop does not wait any longer.
     Ended,
 }
 

@@ -13,7 +13,7 @@ impl StopWish {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was.
+    /// Whether a stop was requested.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

@@ -34,7 +34,7 @@ pub struct DeviceChain {
 struct Link {
     old: DeviceSuperblock,
     new: DeviceSuperblock,
-    /// Whether the new device does not know it yet.
+    /// Whether the superblock of the new device does not record the takeover yet.
     is_to_complete: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn follow(named: &Path) -> DeviceChain {
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
         if matches!(superblock.takeover, Takeover::Begun(_)) {
-            // The code that continues the replacement checks whether it exists and is unchanged.
+            // The code that continues the replacement checks whether the successor exists and is unchanged.
             followed.successor = Some(path);
             break;
         }
@@ -155,7 +155,7 @@ impl Link {
 /// Sets the cache device of a plan to the device that is the cache.
 ///
 /// # Errors
-/// If that cannot be made durable, or it is a copy from before it took over.
+/// If that cannot be made durable, or the device is a copy from before its takeover.
 pub fn find_cache(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     if cache.service != CacheService::InService {
         return Ok(());
@@ -284,7 +284,7 @@ mod tests {
         }
         let found = any_superblock_at(&two.new).unwrap();
         assert!(matches!(found.takeover, Takeover::Incomplete(_)), "the mark is unchanged");
-        // Cut off before that was on record, it is the device itself.
+        // If the takeover was interrupted before it was recorded, the device is no copy.
         store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
         find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();
         assert_eq!(any_superblock_at(&two.new).unwrap().takeover, Takeover::None);

@@ -22,7 +22,7 @@ pub(crate) struct TakeoverOrder {
 pub(crate) enum OrderTime {
     /// While the server runs.
     Now,
-    /// Before its start, which continues it.
+    /// Before the start of the server, which continues the takeover.
     Earlier,
 }
 

@@ -88,7 +88,7 @@ impl<T> Throttles<T> {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = true);
     }
 
-    /// It stays after all.
+    /// The volume is not removed after all: its requests wait for its cap again.
     pub(crate) fn close(&mut self, volume: VolumeId) {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = false);
     }

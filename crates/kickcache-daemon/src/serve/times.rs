@@ -71,7 +71,7 @@ pub(crate) struct VolumeTimes {
 /// The requests of a period, and their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
-    /// For how long this was looked at.
+    /// The length of the period.
     pub span: Duration,
     /// Reads that the cache served alone.
     pub hits: LatencySum,
@@ -126,7 +126,7 @@ impl VolumeTimes {
         })
     }
 
-    /// Recent ones.
+    /// The requests of the present interval and the interval before.
     pub(crate) fn recent(&mut self, now: Instant) -> Activity {
         if now >= self.turn_at {
             self.turn(now);

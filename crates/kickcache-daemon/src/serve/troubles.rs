@@ -12,7 +12,7 @@ use crate::serve::rate_limit::{RateLimit, SPAN, SuppressedKind};
 
 /// A device with outstanding operations is silent if it has completed none for this long.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
-/// How often all this is looked at while something is in flight.
+/// The interval of checks for silences and damage while operations are in flight.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// Errors and silences of the devices of a server.
@@ -220,7 +220,7 @@ mod tests {
         let mut troubles = Troubles::new();
         assert!(troubles.begin_look(at(5)) && !troubles.begin_look(at(5)));
         assert_eq!((troubles.poll_timeout(0), troubles.poll_timeout(1)), (None, Some(at(6))));
-        // And once after the last work.
+        // One more check follows the last completion.
         troubles.see_work();
         assert_eq!(troubles.poll_timeout(0), Some(at(6)));
         assert!(!troubles.begin_look(at(5)) && troubles.poll_timeout(0).is_some());

@@ -166,7 +166,7 @@ pub(crate) fn join(
     Ok(())
 }
 
-/// The superblock knows the volume.
+/// Stores the volume in the superblock, unless it is there unchanged.
 fn record(
     superblock: &mut Superblock,
     volume: &mut OpenVolume,

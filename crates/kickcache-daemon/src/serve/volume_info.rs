@@ -1,8 +1,8 @@
-//! The properties of a volume that are fixed while it is served.
+//! The properties of a volume; only its size may change while it is served.
 
 use kickcache_engine::units::VolumeId;
 
-/// The fixed properties of a volume.
+/// The properties of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeInfo {
     /// Its name.

@@ -10,7 +10,7 @@ use kickcache_engine::time::{Duration, Instant};
 use crate::serve::origin_records::OriginRecords;
 use crate::state::WearRecord;
 
-/// A kill loses at most the counts of this interval.
+/// A kill loses at most the counts of this interval, or more while the state directory hangs.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
 /// The time of the next record.

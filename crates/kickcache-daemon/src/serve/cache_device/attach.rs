@@ -20,7 +20,7 @@ pub struct OriginFacts<'a> {
     pub size: u64,
     /// Its identity.
     pub identity: &'a str,
-    /// The same for older versions.
+    /// Identities that older versions of the daemon gave the origin.
     pub older: &'a [OlderIdentity],
     /// The user's claims about it.
     pub claims: OriginClaims,
@@ -86,7 +86,8 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
 }
 
 fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), ServeError> {
-    // The kernel's name may have been another disk's when it was recorded.
+    // With --origin-moved a match by the kernel's name of a disk is ignored: another disk may have had the
+    // recorded name.
     let is_sure = |identity: &str| {
         let is_weak = |older: &OlderIdentity| older.identity == identity && older.strength == Strength::Weak;
         !origin.claims.moved || identity == origin.identity || !origin.older.iter().any(is_weak)

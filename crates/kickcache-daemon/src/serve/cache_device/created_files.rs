@@ -32,7 +32,7 @@ impl CreatedFiles {
         self.files.push((path.into(), Undo::Blank(size)));
     }
 
-    /// Notes that replaced others.
+    /// Records of origins: unless they are kept, the earlier records are restored.
     pub(crate) fn notes(&mut self, notes: Arc<OriginRecords>) {
         self.notes = Some(notes);
     }

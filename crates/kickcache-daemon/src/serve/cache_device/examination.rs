@@ -47,7 +47,7 @@ pub(crate) enum Examination {
     Free {
         /// It.
         file: BlockFile,
-        /// Whether it is a file of zeroes, and can be one again.
+        /// Whether it is a file of zeroes, which a failed start restores.
         is_blank_file: bool,
     },
     /// No file, or an empty one, which becomes a cache device of this many bytes.
@@ -193,7 +193,7 @@ pub(super) fn check_format(
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
             if folder.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-                // How much room there is shows when it is made.
+                // The free space is checked when the file is made.
                 return Ok(size);
             }
             let folder = folder.map_err(|source| cache_io(&path, "look at the folder of", source))?;
@@ -272,7 +272,7 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // An unreadable device may be needed by volumes; only --force formats it.
+    // If the marks are unreadable, every volume counts as needing the device: only --force formats it.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
@@ -285,7 +285,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // A sentence of the monitor's.
+        // Without an errno, the error is a message of the monitor process.
         Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
         Err(source) => return Err(cache_io(path, "look at the cache device", source)),
     };
@@ -309,7 +309,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let has_folder = match std::fs::metadata(folder) {
         Ok(found) => found.is_dir(),
-        // Whether it can be made there shows then.
+        // Without permission to look, only making the file shows whether the folder exists.
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     };
     if !has_folder {
@@ -370,9 +370,10 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
     check_free(file, path, size, has)
 }
 
-/// The same for a file of that many bytes with only `has` allocated; `on` is any file on its file system.
+/// Refuses a file of `size` bytes, of which `has` are allocated, if its file system has too little room; `on`
+/// is any file there.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
-    // Some FUSE file systems do not report it.
+    // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
     let Some(system) = told else { return Ok(()) };
     let room = system.f_bavail.saturating_mul(system.f_frsize);
@@ -412,10 +413,11 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
     if size > has {
         file.file().set_len(size).map_err(failed)?;
     }
-    // A superblock for more bytes than the device has would be refused.
+    // The new size is durable before the superblock has it: a superblock for more bytes than the device has
+    // is refused.
     let done = give_blocks(file, size).and_then(|()| file.file().sync_all().map_err(failed));
     if done.is_err() && size > has {
-        // If this fails, the file only stays too long, which is logged.
+        // If this fails, the file is longer than its superblock requires, which is harmless.
         let _ = file.file().set_len(has);
     }
     done

@@ -30,7 +30,7 @@ pub(crate) fn extend(
     let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
     if file.kind() == Kind::File {
         allocate_to(file, planned.has, planned.size).map_err(|error| match error {
-            // A device in use, which continues.
+            // The device is in use, and stays in use with its old size.
             ServeError::CacheIo { source, .. } => {
                 let size = planned.size;
                 refuse(
@@ -44,7 +44,8 @@ pub(crate) fn extend(
     planned.look(file, superblock).map(Some)
 }
 
-/// Checks for obstacles, without a change. Returns the new size; `None` if it has that already.
+/// Checks for obstacles to an extension, without a change. Returns the new size; `None` if the device has it
+/// already.
 pub(crate) fn check_extension(
     file: &BlockFile,
     superblock: &Superblock,

@@ -159,7 +159,8 @@ fn utf8(path: &Path) -> Result<String, ServeError> {
     text.map(Into::into).ok_or_else(|| ServeError::Cache { path: path.into(), what: what.into() })
 }
 
-/// Writes both copies, whatever the device contains; until the first one is whole, it is no cache device.
+/// Writes both copies of the superblock over any content; until the first copy is whole, the device is no
+/// cache device.
 fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> {
     let zeroes = vec![0; SUPERBLOCK_SIZE];
     for bytes in [zeroes, superblock.encode()] {
@@ -189,8 +190,8 @@ pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
 
-/// Refuses a device that is not complete at its path any more, nor at its recorded name: the blocks that it
-/// alone has would be unreachable after the next start.
+/// Refuses a device that was cut short, or is no longer found both at its path and at its recorded name: the
+/// next start could not reach its blocks.
 pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
     let refuse = |path: &Path, what: &str| {
         let what = format!("{what} during the copy, and it does not take over; replace it again");

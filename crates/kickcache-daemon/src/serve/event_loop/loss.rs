@@ -76,7 +76,8 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Logs the blocks of a cache device that went out of service. This information ends with the daemon.
+    /// Logs once the unwritten blocks of a cache device that went out of service, and whether that state is
+    /// recorded.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
         match self.out_of_service {

@@ -107,7 +107,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.superblock = superblock;
         }
         self.is_leased = false;
-        // A size may have waited for it.
+        // A new size of a volume may have waited for the lease.
         self.take_resizes();
     }
 
@@ -131,7 +131,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// How long the loop was occupied by it.
+    /// Logs how long the loop was occupied by a change of a volume.
     fn tell_turn(&self, what: &str, index: usize, begun: Instant) {
         let micros = self.core.clock.now().since(begun).as_nanos() / 1_000;
         let name = self.core.volumes.name(index);
@@ -250,7 +250,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// No block of the volume is left.
+    /// Removes a volume that has no cached block left.
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
         let RemovalState { id, index, .. } = self.leaving.take()?;

@@ -55,8 +55,8 @@ use crate::serve::troubles::Troubles;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
-/// If completions are handled in turns, each turn takes a share of those available: replies are sent,
-/// requests arrive and devices get work between the turns. A turn has at least this many.
+/// If completions are handled in turns, a turn takes one in [`TURNS`] of the operations in flight, at least
+/// [`TURN_LEAST`]: replies are sent, requests arrive and devices get work between the turns.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
 /// The shortest gap of the loop that the log reports.
@@ -81,7 +81,7 @@ pub(crate) struct EventLoop<E> {
     /// The superblock of the cache device, or of its stand-in.
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
-    /// The damaged blocks that were logged, or that were written again since.
+    /// The damaged blocks at the last check: only blocks damaged since then are logged.
     pub(crate) damaged: Vec<BlockKey>,
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
@@ -212,7 +212,8 @@ impl<E: CacheEngine> EventLoop<E> {
                 moved = true;
             }
             if left > 0 {
-                // All completions of its old server have been handled.
+                // A restart is reported to the engine only when all completions of the old server have been
+                // handled.
                 moved |= self.take_restarts(now);
             }
         }

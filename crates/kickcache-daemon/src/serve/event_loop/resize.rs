@@ -105,7 +105,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The superblock with another size of a volume; `None` if it has that one.
+    /// The superblock with another size of a volume; `None` if the volume has that size already.
     fn grown(&self, id: VolumeId, size: u64) -> Result<Option<Box<Superblock>>, ServeError> {
         let name = self.volume_name(id);
         let mut superblock = Box::new(self.superblock.clone());

@@ -88,7 +88,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The same of a device that is about to go: it has no name later.
+    /// Logs the counted errors of a device that is about to be removed, as long as it has a name.
     pub(super) fn tell_last_of(&mut self, now: Instant, device: Device) {
         for SuppressedKind { kind, held } in self.troubles.end_of(now, device) {
             self.tell_held(kind, held);

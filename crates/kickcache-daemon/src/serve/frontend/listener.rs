@@ -39,7 +39,7 @@ pub(crate) struct VolumePlace {
 }
 
 impl Place {
-    /// The address, unless it was handed over.
+    /// The address, unless the socket was inherited.
     pub(crate) fn address(&self) -> Option<&NbdAddress> {
         match self {
             Place::Address(address) => Some(address),
@@ -47,7 +47,8 @@ impl Place {
         }
     }
 
-    /// Whether one listener does for both. Two that let the system choose a port have one each.
+    /// Whether one listener serves both places. Places with port 0, which the system chooses, have one
+    /// listener each.
     pub(crate) fn is_same(&self, other: &Place) -> bool {
         match (self, other) {
             (Place::Address(NbdAddress::Tcp { port: 0, .. }), _) => false,
@@ -85,7 +86,7 @@ impl Listener {
         }
     }
 
-    /// A socket for one front end, which listens or is connected to it already.
+    /// A socket for one hypervisor, which listens or is connected to it already.
     pub(crate) fn open_for_guest(place: Place) -> Result<Listener, ServeError> {
         match place {
             Place::Inherited(socket) if !is_listening(&socket)? => connected(socket),
@@ -123,7 +124,7 @@ impl Listener {
         }
     }
 
-    /// Failures cost speed only.
+    /// Errors are ignored: a connection works without these options.
     fn tune(&self, socket: &OwnedFd) {
         match self.kind {
             SocketKind::Tcp => {

@@ -72,7 +72,7 @@ pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     own_device::check(cache)
 }
 
-/// Refuses the places of a volume.
+/// Refuses places of a volume with errors that can be found before a socket is opened.
 pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<(), ServeError> {
     let served_by = volume.served_by();
     served_by.nbd.addresses().iter().try_for_each(|address| listener::check(address, exposure))?;
@@ -270,7 +270,7 @@ impl Frontends {
         ublk.into_iter().for_each(|open| self.ublk.join(core, volume, open));
     }
 
-    /// Does not serve the volume of an index any more, neither here nor there.
+    /// Does not serve the volume of an index any more, at any place.
     pub(crate) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.part(core, volume, None);
         self.vhost_user.part(core, volume);
@@ -299,7 +299,7 @@ impl Frontends {
         self.ublk.hide(volume);
     }
 
-    /// Serves it again.
+    /// Serves a hidden volume again.
     pub(crate) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.show(core);
         self.vhost_user.show(core, volume);
@@ -340,17 +340,18 @@ impl Frontends {
         self.vhost_user.is_busy()
     }
 
-    /// Whether no request waits to go to the engine.
+    /// Whether no request of a guest or a block device waits to go to the engine; waiting NBD commands are
+    /// refused at a stop.
     pub(crate) fn is_idle(&self) -> bool {
         self.vhost_user.is_idle() && self.ublk.is_idle()
     }
 
-    /// Whether all clients have received their replies.
+    /// Whether all NBD clients have received their replies.
     pub(crate) fn is_quiet(&self) -> bool {
         self.nbd.is_quiet()
     }
 
-    /// Ends all sessions.
+    /// Ends all NBD sessions.
     pub(crate) fn close<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.close_all(core);
     }

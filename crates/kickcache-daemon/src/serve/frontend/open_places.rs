@@ -72,7 +72,8 @@ impl OpenPlaces {
         Ok(())
     }
 
-    /// Opens addresses that were to be shared and have been closed since; `is_there` checks it.
+    /// Opens addresses that were to be shared and have been closed since; `is_there` reports whether one has
+    /// a listener.
     ///
     /// # Errors
     /// [`ServeError::Address`].

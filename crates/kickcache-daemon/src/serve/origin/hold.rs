@@ -53,7 +53,8 @@ fn lock(
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })
         }
-        // Serving without a lock is better than not serving; the records report a full disk again.
+        // Serving without a lock is better than not serving; if the state directory is full, writing the
+        // records fails, too.
         Err(error) => {
             tracing::warn!(event = "lock_unavailable", "{error}: take care to serve {origin} once only");
             Ok(None)

@@ -44,7 +44,7 @@ impl Nbd {
                 self.tell_denied(core, index);
             }
             match step {
-                // It may have been stalled: then it is read from again.
+                // A connection that was stalled is read from again.
                 Step::NeedInput => return self.watch_input(core, self.clients.id(index)),
                 Step::Closed => return self.clients.touch(index),
                 Step::StartTls => {
@@ -144,7 +144,7 @@ impl Nbd {
         None
     }
 
-    /// Answers a block status command, now or when the origin has.
+    /// Answers a block status command, now or when the origin has answered.
     fn admit_status<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

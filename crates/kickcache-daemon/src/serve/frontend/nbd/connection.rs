@@ -26,11 +26,12 @@ use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Replies that may wait to be sent before reading stops.
 const OUTBOX_MAX: usize = 1024;
-/// Bytes of waiting replies without payload, such as block status; the last reply may exceed it.
+/// Bytes of waiting replies without payload, such as block status; the last reply may exceed this limit.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// The largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
-/// From this many bytes on, a write is long: it takes longer than several wakings.
+/// From this many bytes on, a write is long: receiving its data takes longer than several wakings of the
+/// loop.
 const LONG: u64 = 128 << 10;
 
 /// A connection. The event loop moves its commands to the engine and the replies back.
@@ -93,7 +94,7 @@ pub(crate) enum Step {
     Write(Command, RequestId),
     /// Send the pending output in the clear, and begin with TLS; see [`Connection::start_tls`].
     StartTls,
-    /// Too much in flight: go on after a reply left.
+    /// Too much is in flight: the connection continues after a reply was sent.
     Stalled,
     /// No more requests.
     Closed,
@@ -186,7 +187,7 @@ impl Connection {
     pub(crate) fn tls_failure(&mut self) -> Option<String> {
         let tls = self.tls.as_deref_mut()?;
         let why = explain(tls.failure()?);
-        // A failure is harmless.
+        // A failure to send the alert is ignored: the connection ends anyway.
         let _ = tls.flush(&self.socket);
         Some(why)
     }
@@ -249,13 +250,13 @@ impl Connection {
         }
     }
 
-    /// Whether as much is in flight, or waits to be sent, as may.
+    /// Whether the requests in flight or the waiting replies have reached a limit.
     fn is_full(&self, limits: &Limits) -> bool {
         let text = self.outbox.text_bytes() + self.questions * STATUS_BYTES;
         self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX || text >= OUTBOX_BYTES_MAX
     }
 
-    /// Whether it could go on where it stalled for its own limits.
+    /// Whether a connection that stalled at its own limits can continue.
     pub(crate) fn may_go_on(&self, limits: &Limits) -> bool {
         match &self.stage {
             ConnectionPhase::Waiting(command) => self.has_room(payload_length(command), limits),
@@ -272,7 +273,7 @@ impl Connection {
         matches!(self.stage, ConnectionPhase::Payload { .. }) || self.outbox.has_payload()
     }
 
-    /// Whether memory waited for the client for the time of `watch` without progress.
+    /// Whether the client has held memory for the time of `watch` with too little progress.
     pub(super) fn is_slow(&mut self, now: Instant, watch: Watch) -> bool {
         let keeps = self.keeps_memory();
         self.pace.is_slow(now, self.outbox.sent_total(), if keeps { watch } else { Watch::Begin })
@@ -359,7 +360,7 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// Answers a command that was counted.
+    /// Answers a block status command that was counted.
     pub(crate) fn end_status(&mut self, command: &Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(command, extents, &mut bytes);

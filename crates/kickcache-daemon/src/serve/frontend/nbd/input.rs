@@ -54,7 +54,7 @@ impl Input {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the buffer can take.
     pub(crate) fn room(&mut self) -> usize {
         self.make_room();
         self.bytes.len() - self.end
@@ -67,7 +67,7 @@ impl Input {
         self.end = end;
     }
 
-    /// Receives without blocking, `first` before the buffer.
+    /// Receives without blocking: fills `first`, then the buffer.
     pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8]) -> Arrival {
         self.make_room();
         let wanted = first.len() + self.bytes.len() - self.end;

@@ -178,8 +178,8 @@ impl Nbd {
         served.into_iter().for_each(|served| served.listener.enlarge(socket));
     }
 
-    /// Whether one more client may connect through a listener. If there are too many, the one in its
-    /// handshake for longest is dropped.
+    /// Whether one more client may connect through a listener. If too many are connected, no; if too many are
+    /// in their handshake, the oldest of these is dropped.
     fn make_room<E: CacheEngine>(&mut self, core: &mut Core<E>, listener: usize) -> bool {
         let count = self.clients.connected(listener);
         if count >= core.limits.connections_max {

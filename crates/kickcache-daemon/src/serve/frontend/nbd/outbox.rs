@@ -24,7 +24,7 @@ pub(crate) struct Outbox {
     sent: usize,
     /// Bytes of all messages that were ever sent.
     sent_total: u64,
-    /// Bytes of messages that are no payload.
+    /// Bytes of waiting messages with memory of their own; heads do not count.
     text_bytes: usize,
     /// Messages with payload.
     payload_count: usize,

@@ -2,7 +2,7 @@
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// A client that moves this many bytes, or takes a whole reply, is not slow.
+/// A client that moves this many bytes, or takes a whole reply with payload, is not slow.
 const PROGRESS: u64 = 1 << 20;
 
 /// How often clients are looked at while others wait.
@@ -43,7 +43,7 @@ impl Pace {
         self.moved += bytes as u64;
     }
 
-    /// The client has taken a whole reply.
+    /// The client has taken a whole reply with payload.
     pub(super) fn add_reply(&mut self) {
         self.moved += PROGRESS;
     }

@@ -19,8 +19,8 @@ pub(crate) struct ServedListener {
     pub(crate) address: Option<NbdAddress>,
     /// The volumes that are served there.
     members: Vec<usize>,
-    /// The default export: the first one, while it exists. No other takes its place, as a client of the
-    /// default that reconnects would write into that one.
+    /// The default export: the first one, while it exists. After its removal no volume is the default: a
+    /// client of the default export that reconnects would write into another volume.
     default: Option<usize>,
     /// The volume that is not offered at present.
     hidden: Option<usize>,

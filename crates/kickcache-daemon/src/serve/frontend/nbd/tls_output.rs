@@ -20,7 +20,7 @@ pub(crate) struct TlsOutput {
 pub(crate) enum Unwritten {
     /// It needs this many bytes.
     NoRoom(usize),
-    /// It cannot be.
+    /// It can never be written.
     Never,
 }
 

@@ -15,7 +15,7 @@ const CLIENT_DENIED: Complaint =
     Complaint::new("client_denied", Level::WARN, "clients were denied the volume {}");
 
 impl Nbd {
-    /// Begins with TLS; `false` if that cannot be.
+    /// Begins with TLS; `false` if TLS cannot begin.
     pub(super) fn start_tls<E>(&mut self, core: &mut Core<E>, index: u16) -> bool {
         let Some(connection) = self.clients.at(index) else { return false };
         // The answer is the last output in the clear. A client that does not accept these few bytes at once

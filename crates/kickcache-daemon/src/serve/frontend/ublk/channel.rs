@@ -33,7 +33,7 @@ pub(crate) trait Channel {
     /// As the system gives them.
     fn try_lock(&mut self) -> io::Result<bool>;
 
-    /// Lets them in again.
+    /// Releases the lock.
     fn unlock(&mut self);
 }
 
@@ -50,8 +50,9 @@ pub(super) struct RingChannel {
 /// The device of the kernel's driver.
 pub(super) const CONTROL: &str = "/dev/ublk-control";
 
-/// Which process has the kernel start a device. It reads the partition table meanwhile, and where it is old (Linux 6.12) the
-/// process cannot end until that was answered: a daemon that is killed would keep its devices locked until the next reboot.
+/// Which process has the kernel start a device. The kernel reads the partition table during the start, and an old
+/// kernel (Linux 6.12) lets the process end only after that read: a daemon killed meanwhile would keep its devices
+/// locked until the next reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Starts {
     /// A child, which holds no resources.

@@ -16,7 +16,7 @@ use crate::opener::Opener;
 
 /// The longest time of the work that the kernel must do before it stops answering EBUSY.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A device node appears, and an ending daemon has ended, within this part of the time.
+/// The divisor of the patience for a device node that appears, or a daemon that ends.
 const PART: u32 = 3;
 /// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -81,7 +81,7 @@ impl ControlDevice {
         self.channel.call(number, command)
     }
 
-    /// Waits until something is so that others do: `false` if it takes too long.
+    /// Waits for a condition that other processes bring about: `false` if it takes too long.
     pub(crate) fn wait_until(&mut self, is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
         self.wait_for(self.patience / PART, is_so)
     }
@@ -98,7 +98,8 @@ impl ControlDevice {
     }
 
     /// Does work during which no other kickcache of this host adds, takes over or deletes a device, so that
-    /// its findings stay valid. Others wait for it; therefore it must not wait for slow processes itself.
+    /// its findings stay valid. Other kickcaches wait meanwhile; therefore the work must not wait for slow
+    /// processes.
     ///
     /// # Errors
     /// The errors of the work, and a sentence if another kickcache holds the lock for too long.
@@ -217,7 +218,7 @@ impl ControlDevice {
         self.about(abi::START_DEV, id, u64::from(server))
     }
 
-    /// Takes over a device without a server, once the kernel has noticed.
+    /// Takes over a device without a server, once the kernel has noticed that its server has ended.
     ///
     /// # Errors
     /// EBUSY if it has a server.

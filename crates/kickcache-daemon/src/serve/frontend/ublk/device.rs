@@ -41,7 +41,7 @@ pub(super) struct UblkDevice {
     served: Option<ServedDevice>,
     /// Requests of its that the engine has.
     pub(super) in_flight: usize,
-    /// Its requests wait.
+    /// Whether its requests are held, while a removal of its volume is tried.
     pub(super) is_hidden: bool,
     /// Its size for the kernel, in sectors of 512 bytes, and the block size that requests are multiples of.
     pub(super) sectors: u64,
@@ -54,14 +54,14 @@ struct ServedDevice {
     queues: Vec<Queue>,
     /// The memory of the queues.
     _memory: Allocator,
-    /// Tags without further requests.
+    /// The number of tags that the kernel has ended.
     ended: usize,
 }
 
 /// The state of a device after the kernel ended a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemainingTags {
-    /// All other tags: it has just begun.
+    /// All other tags: this tag was the first.
     Others,
     /// Some.
     Some,
@@ -70,8 +70,8 @@ pub(super) enum RemainingTags {
 }
 
 impl UblkDevice {
-    /// Takes over the volume's existing device, or adds one. The device cannot be removed between the check
-    /// and the open: from then on its server is visible.
+    /// Takes over the volume's existing device, or adds one. The lock prevents its removal between the check
+    /// and the open; later the open file shows that it has a server.
     pub(super) fn open(
         control: &mut ControlDevice,
         place: &UblkPlace,
@@ -139,7 +139,7 @@ impl UblkDevice {
         self.volume == NOBODY && self.served.is_none()
     }
 
-    /// Whether the kernel gives requests by some tag.
+    /// Whether the kernel has ended no tag.
     pub(super) fn is_served(&self) -> bool {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
@@ -238,7 +238,8 @@ fn is_another(id: u32) -> String {
     )
 }
 
-/// Deletes a device that a daemon created and did not start, or that was ended: it has no users.
+/// Deletes a device that a daemon created and did not start, or that was ended. A process may still have an
+/// ended device open.
 fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
@@ -263,7 +264,7 @@ fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), Str
     Ok(())
 }
 
-/// Refuses to go on with a device that promises something else.
+/// Refuses a device that is larger than the volume, or writable although the volume is read-only.
 fn check_same(control: &mut ControlDevice, info: &DeviceInfo, volume: &KnownVolume) -> Result<(), String> {
     let id = info.device_id;
     let known = control
@@ -314,7 +315,7 @@ fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &Ublk
     }
 }
 
-/// Waits until a device has no server, if that is about to go.
+/// Waits until the server of a device has ended; an error if it does not end.
 fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     let mut state = DeviceState::Dead;
     control.wait_until(|control| {

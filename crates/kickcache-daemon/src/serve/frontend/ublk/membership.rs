@@ -11,7 +11,7 @@ use crate::serve::core::Core;
 use crate::serve::frontend::kinds::WatchKey;
 
 impl Ublk {
-    /// The volume of an index is this device.
+    /// Serves the volume of an index as this device.
     pub(in crate::serve::frontend) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, open: OpenUblk) {
         let mut device = open.into_device();
         device.volume = volume;
@@ -41,7 +41,7 @@ impl Ublk {
         self.devices_of(volume).for_each(|device| device.is_hidden = true);
     }
 
-    /// Goes on with it.
+    /// Begins requests of the hidden device again, also the held ones.
     pub(crate) fn show(&mut self, volume: usize) {
         self.devices_of(volume).for_each(|device| device.is_hidden = false);
     }
@@ -62,7 +62,8 @@ impl Ublk {
                 remove_aside(&controls, device.id, device.path());
             }
         }
-        // They end with an error, too.
+        // Waiting requests of this device end with an error, too; requests of other devices claim memory
+        // again.
         for key in std::mem::take(&mut self.waiting) {
             core.driver.buffers().budget.cancel(WatchKey::Ublk(key).bits());
             self.held.push(key);

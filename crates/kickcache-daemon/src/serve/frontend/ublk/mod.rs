@@ -71,7 +71,7 @@ pub(crate) struct Ublk {
     held: Vec<UblkKey>,
     /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
-    /// All tags were fetched once.
+    /// Whether requests of all tags were fetched.
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
@@ -95,7 +95,7 @@ impl Ublk {
         let io_engine = core.driver.io_engine();
         for place in places {
             let volume = KnownVolume::of(&core.volumes[place.volume]);
-            // Warnings concern only devices in use.
+            // Without a device, no memory is locked and no warning logged.
             let open = OpenUblk::open(&ublk.controls, place, &volume, io_engine)?;
             ublk.insert(open.into_device());
         }
@@ -107,7 +107,7 @@ impl Ublk {
         self.path_where(volume, UblkDevice::is_served)
     }
 
-    /// The block device that it was until another process removed it.
+    /// The block device that the volume of an index was until another process removed it.
     pub(super) fn removed_path_of(&self, volume: usize) -> Option<String> {
         self.path_where(volume, |device| !device.is_served())
     }
@@ -138,7 +138,8 @@ impl Ublk {
         self.start_aside(device, &core.volumes[device.volume]);
     }
 
-    /// Has a device started, which takes as long as the loop needs to fetch its requests, and reads its partition table.
+    /// Starts a device on another thread: the start waits until the loop has fetched requests, and the kernel reads the
+    /// partition table.
     fn start_aside(&self, device: &UblkDevice, volume: &Volume) {
         let (id, begun, name) = (device.id, device.begun, volume.info.name.clone());
         let sectors = device.sectors_of(volume.info.size);
@@ -172,7 +173,7 @@ impl Ublk {
         });
     }
 
-    /// A command has ended: the kernel has a request.
+    /// A command has ended: with 0 the kernel has a request, otherwise the kernel has ended the tag.
     pub(super) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, ended: i32) {
         match ended {
             0 if !self.is_closed => self.begin_or_hold(core, key, None),
@@ -240,8 +241,8 @@ impl Ublk {
             return self.answer(core, key, -libc::EIO);
         };
         let has_payload = matches!(operation, Operation::Read | Operation::Write(_));
-        // Devices are read and written directly if the memory is aligned as the volume is; otherwise the data
-        // is copied.
+        // If a request begins at a block of the volume, devices use the memory of its tag directly; otherwise
+        // the data is copied.
         let is_lent = has_payload && extent.start.is_multiple_of(BLOCK_SIZE);
         let buffers = core.driver.buffers();
         let allocated = if is_lent {
@@ -359,7 +360,7 @@ impl Drop for Ublk {
                     "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
                 ),
-                // The process that was deleting it has finished.
+                // Its deletion has begun before, and may be complete.
                 Err(_) if is_leaving => {}
                 Err(error) => tracing::warn!(event = "ublk_left", "{shown} cannot be removed: {error}"),
             }

@@ -19,7 +19,7 @@ pub(crate) enum LogicalBlock {
 }
 
 impl LogicalBlock {
-    /// That of a device which exists.
+    /// The logical block of an existing device.
     pub(crate) fn of_shift(shift: u8) -> LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }

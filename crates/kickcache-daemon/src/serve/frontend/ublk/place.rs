@@ -21,7 +21,7 @@ pub(crate) struct UblkPlace {
 }
 
 impl UblkPlace {
-    /// That of the volume of an index, if it is to be a block device.
+    /// The place of the volume of an index, if it is to be a block device.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize) -> Option<UblkPlace> {
         let ublk = spec.frontends.ublk;
         let (queues, depth) = (ublk.queues.unwrap_or_default().get(), ublk.depth.unwrap_or_default().get());

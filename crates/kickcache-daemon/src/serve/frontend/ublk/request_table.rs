@@ -34,7 +34,7 @@ impl RequestTable {
         Ok(RequestTable { base, count })
     }
 
-    /// That of a tag, once the kernel has ended the command that fetches it.
+    /// The description of a tag; valid once the kernel has ended the command that fetches its request.
     pub(super) fn get(&self, tag: u16) -> IoDescription {
         let index = usize::from(tag);
         assert!(index < self.count, "a tag of the queue");

@@ -15,7 +15,7 @@ pub(super) fn switch_off(id: u32) -> io::Result<()> {
 
 fn switch_off_in(blocks: &Path, id: u32) -> io::Result<()> {
     let file = blocks.join(format!("ublkb{id}/queue/scheduler"));
-    // It is the kernel's: where it is not, none is made.
+    // If the kernel has no such file, none is made.
     let mut file = fs::File::options().write(true).open(file)?;
     io::Write::write_all(&mut file, b"none")
 }

@@ -15,7 +15,7 @@ const FAILS_IO: u16 = 3;
 /// How a device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
-    /// It was never started, or is being deleted: it has no users.
+    /// It was never started, or is being deleted.
     Dead,
     /// A process serves it: that of this number.
     Live(i32),
@@ -42,8 +42,8 @@ impl DeviceState {
     }
 }
 
-/// Whether a device's server does not end, and no process can have written to the device or have it open: it
-/// was killed while the kernel started the device, which prevents all others from opening it.
+/// Whether a device is stuck and unused: its server was killed during its start and does not end, and no
+/// process has written to the device or has it open.
 pub(crate) fn is_stuck_unused(control: &mut ControlDevice, id: u32) -> bool {
     let is_ending = |control: &mut ControlDevice| {
         let info = control.info(id).ok().flatten();

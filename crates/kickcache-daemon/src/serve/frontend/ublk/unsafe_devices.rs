@@ -90,7 +90,7 @@ impl Starting<'_> {
         Some(&identity.name)
     }
 
-    /// If there are several, whichever is taken over.
+    /// The refusal if the volume has several devices, no matter which one the start takes over.
     fn refusal_of(&self, all: &[OwnDevice]) -> String {
         let names: Vec<String> =
             all.iter().map(|device| format!("/dev/ublkb{}", device.info.device_id)).collect();

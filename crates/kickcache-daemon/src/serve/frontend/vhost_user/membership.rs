@@ -14,7 +14,7 @@ use crate::serve::frontend::vhost_user::session::key;
 const NOBODY: usize = usize::MAX;
 
 impl VhostUser {
-    /// Serves the volume of an index there.
+    /// Serves the volume of an index on this socket.
     pub(in crate::serve::frontend) fn join<E>(
         &mut self,
         core: &mut Core<E>,
@@ -46,7 +46,7 @@ impl VhostUser {
         }
     }
 
-    /// Lets one connect again.
+    /// Lets a virtual machine connect again.
     pub(in crate::serve::frontend) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.ports[index].is_hidden = false;

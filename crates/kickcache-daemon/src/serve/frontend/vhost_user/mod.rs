@@ -38,7 +38,7 @@ pub(crate) struct GuestPlace {
 }
 
 impl GuestPlace {
-    /// That of the volume of an index, at a place.
+    /// The socket of the volume of an index, at a place.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize, place: Place) -> GuestPlace {
         let block_size = spec.frontends.guest_block_bytes();
         GuestPlace { place, volume, block_size, serial: spec.serial() }

@@ -16,7 +16,7 @@ pub(crate) struct OpenGuest {
 }
 
 impl OpenGuest {
-    /// Where the volume of an index is served.
+    /// The port of the volume of an index.
     pub(super) fn port(self, volume: usize, info: &VolumeInfo) -> Port {
         let OpenGuest { listener, block_size, serial } = self;
         let VolumeInfo { size, read_only, .. } = *info;
@@ -42,7 +42,7 @@ pub(crate) struct Port {
     pub(crate) waiting: Option<Packet>,
     /// A request that waits for memory, or for others of this guest to end.
     pub(crate) held: Option<GuestRequest>,
-    /// Whether it is memory that it waits for.
+    /// Whether the held request waits for memory.
     pub(super) waits_for_memory: bool,
     /// No machine may connect at present.
     pub(crate) is_hidden: bool,
@@ -93,7 +93,7 @@ impl Port {
         PortKey { port, part: Part::Socket, generation: self.generation_of_socket }
     }
 
-    /// While a request waits for memory, no more are accepted.
+    /// While a request is held, no more are accepted.
     pub(crate) fn has_more(&self) -> bool {
         self.held.is_none() && self.device.has_more()
     }

@@ -202,7 +202,7 @@ impl VhostUser {
         core.driver.unwatch(socket.as_fd(), key(index, Part::Socket, port.generation_of_socket));
         port.waiting = None;
         port.device.disconnect();
-        // Its result is dropped: a front end that reconnects submits it again.
+        // The result of the held request is dropped: a front end that reconnects submits the request again.
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
         }
@@ -214,7 +214,7 @@ impl VhostUser {
         self.listen(core, index);
     }
 
-    /// Answers guests. Devices have their work before, because a guest that wakes may run in this thread's stead.
+    /// Answers guests, after devices got their work: a guest that wakes up may take the processor of this thread.
     pub(in crate::serve::frontend) fn send<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

@@ -25,7 +25,7 @@ pub(super) struct Comparison {
     /// Requested samples that have not arrived, by cookie.
     waiting: BTreeMap<u64, Sample>,
     compared: usize,
-    /// Where it has something else.
+    /// Byte addresses of blocks that differ.
     different: Vec<u64>,
     /// How long it may take, and when it must have ended.
     patience: Duration,
@@ -85,7 +85,7 @@ impl Comparison {
         Ok(if self.waiting.is_empty() { Progress::Ended } else { Progress::Waiting })
     }
 
-    /// The same until it has ended.
+    /// Sends and receives until the comparison has ended or its time is over.
     pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
             let begun = Instant::now();

@@ -9,7 +9,7 @@ use kickcache_engine::units::ByteExtent;
 use super::outcome::Outcome;
 use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 
-/// Bytes that one request gives back or zeroes: a server may take long over more.
+/// Bytes that one request discards or zeroes at most: a server may take long over more.
 const LONG_MAX: u64 = 1 << 30;
 
 /// The operation.
@@ -54,7 +54,7 @@ impl OriginJob {
                 (Work::Write { offset, data }, durability)
             }
             QueuedRequest::Flush => (Work::Flush, Durability::Volatile),
-            // Data that the server loses would return over data read since.
+            // If the server lost the discard, the old data would return after other data was read.
             QueuedRequest::Discard(extent) => (Work::Discard(extent), Durability::Durable),
             QueuedRequest::WriteZeroes { extent, unmap, durability } => {
                 (Work::WriteZeroes(extent, unmap), durability)
@@ -82,7 +82,7 @@ impl OriginJob {
         }
     }
 
-    /// Its end, in any way.
+    /// The outcome of the job, with its result.
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
@@ -97,7 +97,7 @@ impl OriginJob {
         }
     }
 
-    /// Results of another server do not count.
+    /// Begins the job again after a loss: results of the lost server do not count.
     pub(super) fn start_again(&mut self, now: Instant) {
         self.lost_at.get_or_insert(now);
         (self.parts, self.error, self.is_flushing) = (0, None, false);

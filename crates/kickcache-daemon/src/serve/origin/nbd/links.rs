@@ -39,7 +39,7 @@ pub(super) struct Link {
 pub(super) struct Links {
     pub(super) links: Vec<Link>,
     pub(super) export: RemoteExport,
-    /// Which one takes the next job.
+    /// The connection of the job that was queued last.
     next: usize,
 }
 
@@ -57,8 +57,8 @@ impl Links {
         Links::over(dial(uri, patience)?, uri, patience)
     }
 
-    /// The same from a first connection. A server may accept fewer clients than it offers: refused
-    /// connections are not needed.
+    /// Adds connections to a first one. A server may accept fewer clients than it offers: refused connections
+    /// are not needed.
     pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
         let export = first.export();
         let mut clients = vec![first];
@@ -97,7 +97,7 @@ impl Links {
         }
     }
 
-    /// Queues the requests of a job; `note` gets their cookies. The requests of a job share one connection.
+    /// Queues the requests of a job on one connection; `note` records each and returns its cookie.
     pub(super) fn queue(
         &mut self,
         number: u64,
@@ -136,7 +136,7 @@ impl Links {
         Ok(())
     }
 
-    /// Queues the flush that makes a job durable where the server knows no FUA; `false` if it needs none.
+    /// Queues the flush that makes a job durable if the server has no FUA; `false` if the job needs none.
     pub(super) fn queue_flush(
         &mut self,
         number: u64,

@@ -61,7 +61,7 @@ pub(crate) struct NbdOrigin {
     patience: Duration,
     /// The connections, until they are compared.
     links: Option<Links>,
-    /// While they are, until the thread has them.
+    /// The comparison of the connections, until the thread has them.
     comparison: Option<Result<Comparison, ClientError>>,
     exchange: Arc<Exchange>,
     inbox: VecDeque<Outcome>,
@@ -72,7 +72,7 @@ pub(crate) struct NbdOrigin {
 }
 
 impl NbdOrigin {
-    /// Connects, reads its first block, flushes it once, and starts its thread.
+    /// Connects, looks for superblocks of a cache device, flushes once, and starts the thread.
     ///
     /// # Errors
     /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
@@ -112,7 +112,7 @@ impl NbdOrigin {
         self.uri.identity()
     }
 
-    /// The same with each of the addresses of its host.
+    /// Its identity with each address of its host in place of the name.
     pub(super) fn other_names(&self) -> &[String] {
         &self.other_names
     }
@@ -290,7 +290,7 @@ impl Drop for NbdOrigin {
         if let Some(links) = self.links.take() {
             links.leave();
         }
-        // Not waited for: the thread may be looking for a server that does not answer.
+        // The thread is not waited for: it may be looking for a server that does not answer.
         self.exchange.end();
     }
 }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// The first pause between two attempts, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// A server that was back for so long is as good as any.
+/// If a server was back for this long, the next outage looks for it at once.
 const WELL_AFTER: Duration = Duration::from_secs(60);
 
 /// How fast the next outage begins to look for the server.

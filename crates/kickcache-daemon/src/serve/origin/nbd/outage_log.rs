@@ -92,7 +92,7 @@ impl OutageLog {
         self.say(OVER, &line);
     }
 
-    /// Fails requests that were repeated for too long.
+    /// Logs requests that failed because they were repeated for too long.
     pub(super) fn fatal(&mut self, count: usize) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let requests = if count == 1 { "request" } else { "requests" };

@@ -7,7 +7,7 @@ use kickcache_nbd::client::ClientError;
 pub(super) enum ServerFault {
     /// The server does not answer, or not completely.
     Away(String),
-    /// The server was checked, and is not the lost one.
+    /// The server answered with an error, or is not the lost one.
     Wrong(String),
 }
 

@@ -3,7 +3,8 @@
 //! Invariants:
 //! * The loss of any connection counts for all: writes that the server acknowledged and did not flush may be
 //!   lost.
-//! * It is reported after all completions of the old server and before the first one of the new server.
+//! * A loss is reported after all completions of the old server and before the first completion of the new
+//!   one.
 //! * A job ends once. A job that was in flight begins again with all of its requests.
 //! * After a loss, a server is used only if it has the blocks that the cache recorded as flushed at the
 //!   origin ([`Comparison`]). The engine supplies samples of these once all completions of the old server
@@ -11,7 +12,7 @@
 //! * A server counts as lost only by its socket, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
 //!   ([`connect_thread`](super::connect_thread)).
-//! * A job waits for servers from the first loss that it met, however many servers were lost since.
+//! * The time limit of a job counts from the first loss that it met, however many servers were lost since.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -53,7 +54,7 @@ pub(super) struct Session {
     exchange: Arc<Exchange>,
     links: Option<Links>,
     outage: Option<Outage>,
-    /// How a server is looked for that is lost again and again.
+    /// How fast the next outage begins to look for the server.
     pace: Pace,
     dialling: ConnectThread,
     /// A server that may succeed the lost one.
@@ -74,7 +75,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// It waits for its first connections.
+    /// A session that waits for its first connections.
     pub(super) fn new(settings: Settings, exchange: Arc<Exchange>) -> Session {
         let Settings { volume, uri, timeout, .. } = &settings;
         let log = OutageLog::new(volume.clone(), uri.clone(), *timeout);
@@ -265,8 +266,8 @@ impl Session {
         }
     }
 
-    /// Fails jobs during which every server was lost, although each had received them: other jobs may have
-    /// been answered in between.
+    /// Fails jobs that did not end within the time limit after their first loss, also if other jobs were
+    /// answered since.
     fn end_fatal(&mut self, now: Instant) {
         let timeout = self.settings.timeout;
         let is_over = |job: &mut OriginJob| job.lost_at.is_some_and(|lost| now >= lost + timeout);
@@ -279,7 +280,7 @@ impl Session {
         }
     }
 
-    /// Queries that need not wait for a server: their answer is that no extents are known.
+    /// Ends queries, which need not wait for a server: the answer is that no extents are known.
     fn end_questions(&mut self) {
         let asked = self.jobs.extract_if(.., |_, job| matches!(job.work, Work::Extents(_)));
         self.outcomes.extend(asked.map(|(_, job)| job.outcome(Err(libc::EIO))));
@@ -373,7 +374,8 @@ impl Session {
         self.missed += missed(wait, begun.elapsed());
     }
 
-    /// Waits for something to do, while an outage is timed for a second at most; gives how long at most.
+    /// Waits for something to do, at most for a second if an outage or a log message is timed. Returns the
+    /// longest wait.
     fn poll(&self) -> Option<Duration> {
         let mut fds = vec![PollFd::new(&self.exchange.to_thread, PollFlags::IN)];
         for link in self.links.iter().flat_map(|links| &links.links) {
