@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
-    /// How long that was.
+    /// The length of the time in seconds.
     pub seconds: f64,
     /// Reads a second.
     pub reads_per_second: f64,
@@ -39,7 +39,7 @@ pub struct RequestLatency {
 }
 
 impl Activity {
-    /// Reads from either device.
+    /// All reads, no matter which device served them.
     pub fn reads(&self) -> u64 {
         self.hits.count + self.misses.count
     }

@@ -40,7 +40,7 @@ pub enum ClientError {
     /// The path is too long.
     #[error(transparent)]
     Path(#[from] AddressError),
-    /// It began to answer.
+    /// The daemon ended, or closed the connection, before it answered.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
     Io {
         /// Path of the socket.
@@ -95,13 +95,13 @@ impl Client {
         Client { path: path.into(), accept_max, answer_max, instance: Arc::default() }
     }
 
-    /// The same, with another limit for answers.
+    /// This client, with another limit for answers.
     #[cfg(test)]
     pub(super) fn answered_within(&self, answer_max: Duration) -> Client {
         Client { answer_max: Some(answer_max), ..self.clone() }
     }
 
-    /// The same, with another limit for accepted connections.
+    /// This client, with another limit for accepted connections.
     #[cfg(test)]
     pub(super) fn accepted_within(&self, accept_max: Duration) -> Client {
         Client { accept_max: Some(accept_max), ..self.clone() }
@@ -307,7 +307,7 @@ impl Client {
         reply.map_err(|error| self.exchange_error(error))
     }
 
-    /// A connection that the same daemon has accepted as those before.
+    /// A connection to the daemon that accepted the earlier ones.
     fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
         let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
@@ -363,7 +363,7 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 pub enum KnownEnd {
     /// It ended cleanly, with these dirty blocks.
     Clean(Vec<LeftOnCache>),
-    /// It did not, and this is why.
+    /// It did not end cleanly, for this reason.
     Unclean(String),
     /// An older kickcache, which does not report its end.
     Untold,

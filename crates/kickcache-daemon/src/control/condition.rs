@@ -68,7 +68,7 @@ pub struct Health {
 }
 
 impl Condition {
-    /// A condition that begins now.
+    /// A condition of a kind, without its time, which is added when it is reported.
     pub fn new(kind: ConditionKind, summary: impl Into<String>, remedy: impl Into<String>) -> Condition {
         Condition {
             kind,

@@ -30,12 +30,12 @@ impl Severity {
     }
 }
 
-/// Whether a condition of a cache device is one of its volumes.
+/// Whether a condition of a cache device is also a condition of its volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Its volumes are served as before.
+    /// No: the volumes of the device are served as before.
     Subject,
-    /// It changes how its volumes are served.
+    /// Yes: it changes how the volumes of the device are served.
     Volumes,
 }
 

@@ -14,7 +14,7 @@ use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_li
 
 /// The most connections at a time; for one more, the connection that was silent for longest is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
-/// A connection without bytes for this long is closed.
+/// A connection without bytes for this long is closed, unless its client waits for an answer.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.
@@ -48,7 +48,7 @@ enum ExchangePhase {
     Reading,
     /// Its request is being executed.
     Waiting,
-    /// It will get the daemon's end.
+    /// The client waits for the report of the daemon's end.
     AwaitingEnd,
     /// A reply is being sent.
     Writing,
@@ -103,7 +103,7 @@ impl Connections {
         self.open.last_mut().and_then(|connection| connection.receive(now))
     }
 
-    /// Closes the connection that was silent for longest; connections waiting for an answer are not silent.
+    /// Closes the connection that was silent for longest, except connections with a running request.
     pub(super) fn close_longest_idle(&mut self) {
         let idle =
             self.open.iter().enumerate().filter(|(_, connection)| connection.stage != ExchangePhase::Waiting);

@@ -14,7 +14,7 @@ use crate::recording::ring::{Recording, SLOT_COUNT};
 /// How long the thread sleeps at a low rate, and at a high one.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// A client without a parcel for longer treats the daemon as hung.
+/// If no access is recorded, an empty parcel is sent this often.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Sends a recording until the client ends it or disconnects, or the volume is removed.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// The memory for the payload of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryReport {
-    /// Bytes that there may be; 0 from a daemon that has no limit to report.
+    /// The limit in bytes; 0 from a daemon that has no limit to report.
     pub limit_bytes: u64,
     /// Bytes that requests have.
     pub used_bytes: u64,

@@ -89,11 +89,11 @@ pub trait ControlTarget: Send + Sync + 'static {
         extent: ChangeExtent,
     ) -> Result<Growing, ControlError>;
 
-    /// Begins to replace a cache device by another one.
+    /// Begins to replace a cache device by another one. May take as long as the other one takes to be made
+    /// ready.
     ///
     /// # Errors
-    /// There is no such device, the other one cannot take over, or is not ready in time, or the daemon is
-    /// stopping.
+    /// There is no such device, the other one cannot take over, or the daemon is stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
     /// Serves the volumes of a cache device without it. May take as long as dirty blocks take to be written back.
@@ -119,7 +119,7 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// Serves a volume no longer, or only checks for obstacles. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
-    /// It stays.
+    /// The volume stays.
     fn remove(&self, order: &RemoveOrder) -> Result<Removed, ControlError>;
 
     /// Applies the present configuration file, or returns the difference. May take as long as the writeback

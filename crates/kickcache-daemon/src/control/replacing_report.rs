@@ -34,6 +34,6 @@ pub enum ReplacingStep {
 pub struct LeavingOutReport {
     /// Bytes that are still to be written back.
     pub left_bytes: u64,
-    /// Bytes that were to be when it began.
+    /// Bytes that were to be written back when the leave-out began.
     pub bytes: u64,
 }

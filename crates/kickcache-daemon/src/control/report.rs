@@ -51,7 +51,7 @@ pub struct Report {
     /// Memory for the payload of requests.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// Why certificates for clients cannot be used as their files are now, if they cannot: those before them are in use.
+    /// Why certificates for clients cannot be used as their files are now, if so: the previous certificates are in use.
     #[serde(default)]
     pub tls_failure: Option<String>,
     /// Whether all is well, in a sentence.
@@ -120,7 +120,7 @@ pub struct CacheReport {
     /// The reason why the last replacement failed, unless there is a new one.
     #[serde(default)]
     pub replacement_failure: Option<String>,
-    /// How far it is, while it is left out.
+    /// The progress of a leave-out of the device, if one is running.
     #[serde(default)]
     pub leaving_out: Option<LeavingOutReport>,
     /// Bytes that its segments can hold.
@@ -156,9 +156,9 @@ pub struct CacheReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthWord {
-    /// It is.
+    /// It is in service.
     Good,
-    /// It failed too often: every request uses the origin.
+    /// It failed, or was left out: every request uses the origin.
     OutOfService,
 }
 
@@ -228,16 +228,16 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes that the origin does not have.
     pub dirty_bytes: u64,
-    /// Seconds since there were first such bytes, without interruption, if there are any.
+    /// Seconds since the volume last had no dirty bytes, if it has some now.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
     /// Bytes that were dirty at the start, unless all have been written back since.
     #[serde(default)]
     pub recovered_bytes: u64,
-    /// Bytes of these that are lost: reads fail until they are written again.
+    /// Dirty bytes that are lost: reads fail until these bytes are written again.
     #[serde(default)]
     pub damaged_bytes: u64,
-    /// Where those lie; of very many, some.
+    /// Where the damaged bytes are; a part of a very long list.
     #[serde(default)]
     pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
@@ -274,7 +274,7 @@ pub struct VolumeReport {
     /// The requests since the start.
     #[serde(default)]
     pub since_start: Activity,
-    /// The same of the last 30 to 60 seconds.
+    /// The requests of the last 30 to 60 seconds.
     #[serde(default)]
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes, once there were reads.
@@ -327,9 +327,9 @@ pub struct Trouble {
     pub silent_seconds: Option<f64>,
     /// Seconds since its server was lost, if it is unreachable.
     pub away_seconds: Option<f64>,
-    /// Why it is.
+    /// Why the server is unreachable.
     pub away_why: Option<String>,
-    /// Seconds until requests fail for that.
+    /// Seconds until requests fail because the server is unreachable.
     pub fails_in_seconds: Option<f64>,
     /// Where the data are of a file that was removed.
     pub unlinked_at: Option<String>,
@@ -348,7 +348,7 @@ pub struct VolumeFacts {
     pub trouble: Trouble,
     /// The requests since the start.
     pub since_start: Activity,
-    /// The same, recently.
+    /// The requests of the last 30 to 60 seconds.
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes.
     pub lru_curve: Option<LruCurve>,
@@ -358,11 +358,11 @@ pub struct VolumeFacts {
     pub served_at: ServedAt,
     /// Clients.
     pub sessions: Sessions,
-    /// Their caps.
+    /// The caps of the clients.
     pub client_cap: ClientCap,
-    /// Requests that waited for that.
+    /// Requests that waited because of the caps.
     pub held_requests: u64,
-    /// Recordings of their requests.
+    /// Running recordings of client requests.
     pub recordings: u64,
     /// Bytes that were dirty at the start, unless all have been written back since.
     pub recovered: u64,

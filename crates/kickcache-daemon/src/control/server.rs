@@ -103,9 +103,9 @@ pub struct ControlServer {
 /// How a daemon ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
-    /// As it should; dirty blocks may be left on cache devices.
+    /// It ended cleanly; dirty blocks may be left on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// It did not, and this is why.
+    /// It did not end cleanly, for this reason.
     Unclean(String),
 }
 
@@ -382,7 +382,8 @@ impl Acceptor {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Out of file descriptors or of memory: connections in use are closed.
+                    // Without free descriptors or memory, the connection that was silent for longest is
+                    // closed.
                     self.connections.close_longest_idle();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

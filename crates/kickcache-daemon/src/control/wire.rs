@@ -124,7 +124,7 @@ pub enum Reply {
     Done,
     /// The daemon serves the connection.
     Present {
-        /// Another one for each daemon that ever has the socket.
+        /// The name of the daemon; each daemon that ever has the socket has another name.
         instance: String,
     },
     /// It was refused.
@@ -238,7 +238,7 @@ pub enum ReplacementStage {
 /// Which cache device is to be left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeaveOutOrder {
-    /// It; `None` if there is only one.
+    /// The path of the cache device; `None` if there is only one.
     #[serde(default)]
     pub device: Option<String>,
     /// Whether dirty blocks that cannot be written back may be lost.
@@ -300,13 +300,13 @@ pub struct VolumeToAdd {
     pub cache: PathBuf,
     /// The volume as a table of a configuration file, with absolute paths.
     pub volume: serde_json::Value,
-    /// The same data under another path.
+    /// The origin has the same data under another path.
     #[serde(default)]
     pub origin_moved: bool,
-    /// It was extended while no daemon served it.
+    /// The origin was extended while no daemon served it.
     #[serde(default)]
     pub origin_grown: bool,
-    /// It may be a cache device itself.
+    /// The origin may be a cache device itself.
     #[serde(default)]
     pub force_origin: bool,
     /// Dirty blocks of the volume on another cache device may be lost.
@@ -351,9 +351,9 @@ pub struct RemoveOrder {
 /// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Removed {
-    /// Blocks that its origin lacks.
+    /// Bytes that its origin lacks.
     pub lost_bytes: u64,
-    /// Blocks that would be written back before, of a dry run.
+    /// For a dry run: bytes that would be written back before the removal.
     #[serde(default)]
     pub dirty_bytes: u64,
 }
@@ -371,7 +371,7 @@ pub struct Reloaded {
 /// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Resized {
-    /// From here on, in bytes.
+    /// The size from now on, in bytes.
     pub size_bytes: u64,
     /// Whether the size is unchanged.
     #[serde(default)]

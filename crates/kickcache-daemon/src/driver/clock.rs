@@ -56,7 +56,7 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time before in which the process did not run.
+    /// The time before `now` in which the process did not run.
     pub(crate) gap: Duration,
 }
 

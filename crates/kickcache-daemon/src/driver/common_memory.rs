@@ -89,7 +89,7 @@ impl Member {
         self.memory.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes bytes, if they are free and no other loop waits.
+    /// Takes bytes, if they are free and no other loop has waited for longer.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         if !self.is_wanted() {
             return self.memory.take(bytes);

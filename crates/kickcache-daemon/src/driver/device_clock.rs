@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The count is read once for so much of waits: it costs a system call, and a wait this long its own.
+/// The count is read once for this much waiting time, as a read costs a system call.
 const CHECK_AFTER: Duration = Duration::from_millis(1);
 
 /// The corrected time of waits, for the thread that opened it.
@@ -22,7 +22,7 @@ pub(crate) struct DeviceClock {
 struct Account {
     /// Nanoseconds that the thread waited for a processor, ever.
     late: u64,
-    /// Of waits since that was known.
+    /// Nanoseconds of waits since `late` was read.
     unchecked: u64,
     /// Nanoseconds to take off the next waits.
     owed: u64,

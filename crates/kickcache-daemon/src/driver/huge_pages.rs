@@ -42,7 +42,7 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise, as for `alloc`: the size is not zero.
         advise(unsafe { System.alloc_zeroed(layout_of(layout)) }, layout)
     }
 

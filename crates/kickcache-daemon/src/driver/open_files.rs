@@ -23,7 +23,7 @@ pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
     if limit.current.is_some_and(|current| current < wanted) {
-        // Refused, the limit stays as it was, and clients are counted against that.
+        // If the system refuses, the limit stays as it was, and clients are counted against it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
     }
     *SOFT_LIMIT.get_or_init(soft_limit)

@@ -11,7 +11,8 @@ use crate::driver::memory::Chunk;
 
 /// Stretches that one system call takes.
 const STRETCHES_MAX: usize = 1024;
-/// Bytes that one call discards or zeroes: between two calls other requests have their turn at the device, and a stop its.
+/// Bytes that one call discards or zeroes: between two calls the device can serve other requests, and a stop can take
+/// effect.
 const CHUNK: u64 = 1 << 30;
 /// Stretches of one call that writes zeroes.
 const ZERO_STRETCHES_MAX: u64 = 16;
@@ -109,7 +110,7 @@ pub(crate) enum DiscardKind {
 /// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SubmissionStep {
-    /// Ask the system again.
+    /// Make the next system call for the rest.
     Continue,
     /// There are zeroes that the device does not store by itself: write them.
     WriteZeroes,
@@ -271,7 +272,7 @@ impl Operation {
         SubmissionStep::Failed(cause)
     }
 
-    /// The failed operation; `None` if a device fails to release space, which is optional.
+    /// The failed operation; `None` if a device does not support a discard, which is optional.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
             Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,

@@ -70,7 +70,7 @@ pub struct ExtentsTold {
 /// The server of a device is unreachable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOutage {
-    /// For so long.
+    /// How long it has been unreachable.
     pub span: Duration,
     /// The reason: how the connection was lost, or why the returned server is refused.
     pub why: String,
@@ -78,7 +78,8 @@ pub struct ServerOutage {
     pub fails_in: Duration,
 }
 
-/// A device that takes requests at any time and ends them later, in any order. No call may wait for anything.
+/// A device that takes requests at any time and ends them later, in any order. No call may wait, except
+/// [`QueuedDevice::end_compare`].
 pub trait QueuedDevice: Send {
     /// Takes a request; it ends in a later [`QueuedDevice::poll`], possibly at once. The token is not in use.
     fn submit(&mut self, now: Instant, token: u64, request: QueuedRequest<'_>);

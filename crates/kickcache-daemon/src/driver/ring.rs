@@ -56,7 +56,7 @@ impl Ring {
             .setup_submit_all()
             .setup_cqsize(COMPLETIONS)
             .build(SUBMISSIONS)?;
-        // Only a little faster; where it is refused, the descriptor does.
+        // A registered ring is only a little faster: if this is refused, the ring is used by its descriptor.
         let _ = ring.submitter().register_ring_fd();
         let polling = AdaptivePolling::default();
         Ok(Ring { ring, workers: None, polling, awake_since: Instant::now(), in_flight: 0 })
@@ -70,7 +70,7 @@ impl Ring {
             if pushed.is_ok() {
                 return;
             }
-            // A full queue empties when the kernel takes it; the next wait returns an error of this call.
+            // The kernel empties a full queue. If it refuses, the next wait returns the error.
             let _ = self.ring.submit();
         }
     }
@@ -159,7 +159,7 @@ impl Backend for Ring {
         let fds: Vec<RawFd> = devices.iter().map(|device| device.0).collect();
         let registered = self.ring.submitter().register_files(&fds).is_ok();
         let count = u32::try_from(fds.len()).unwrap_or(u32::MAX).saturating_mul(KERNEL_WORKER_COUNT);
-        // The bounded ones; where this is refused the default has to do.
+        // This limits the bounded workers of io_uring; if it is refused, the default limit stays.
         let _ = self.ring.submitter().register_iowq_max_workers(&mut [count, 0]);
         let fixed = |index: usize| u32::try_from(index).ok().filter(|_| registered);
         let target = |(index, &(fd, way))| Target { fd, fixed: fixed(index), way };
@@ -167,13 +167,13 @@ impl Backend for Ring {
     }
 
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target {
-        // The table of registered files is as large as it was made.
+        // The table of registered files has a fixed size, so that a later device is not in it.
         Target { fd, fixed: None, way }
     }
 
     fn unregister(&mut self, target: Target) {
         if let Some(index) = target.fixed {
-            // Else the ring would keep the file open. Where that is refused it does, until it ends.
+            // Otherwise, or if this is refused, the ring keeps the file open until the ring is closed.
             let _ = self.ring.submitter().register_files_update(index, &[-1]);
         }
     }
@@ -303,7 +303,7 @@ fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
         }
         IoKind::Read { iovecs, count } => opcode::Readv::new(fd, iovecs, count).offset(io.offset).build(),
         IoKind::Write { iovecs, count: 1, flags } => {
-            // SAFETY: as above.
+            // SAFETY: the driver keeps the stretch in place until the event arrived.
             let only = unsafe { *iovecs };
             let write = opcode::Write::new(fd, only.iov_base.cast_const().cast(), length(only));
             write.offset(io.offset).rw_flags(flags).build()

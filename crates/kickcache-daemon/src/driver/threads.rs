@@ -25,7 +25,7 @@ pub(crate) struct Threads {
     epoll: OwnedFd,
     watches: HashMap<u64, Watch>,
     ready: Vec<epoll::Event>,
-    /// Commands of devices, which threads cannot give.
+    /// Commands of devices, which threads cannot give; they never end.
     refused: Vec<u64>,
 }
 

@@ -114,7 +114,7 @@ fn perform(io: &Io) -> i32 {
             unsafe { libc::preadv2(fd, iovecs, count(n), offset, 0) }
         }
         IoKind::Write { iovecs, count: n, flags } => {
-            // SAFETY: as above.
+            // SAFETY: the driver keeps the stretches and their memory in place until the event arrived.
             unsafe { libc::pwritev2(fd, iovecs, count(n), offset, flags) }
         }
         // SAFETY: fdatasync takes no memory.

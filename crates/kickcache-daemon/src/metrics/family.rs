@@ -56,7 +56,7 @@ impl<V> Labelled<V> {
     }
 }
 
-/// A number that there may be.
+/// One value without labels of its own, or none.
 pub(super) fn perhaps(value: Option<f64>) -> Vec<Labelled<f64>> {
     value.map(|value| Labelled { labels: Labels::new(), value }).into_iter().collect()
 }

@@ -149,7 +149,8 @@ impl Responder {
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {
-                    // Out of file descriptors or of memory: connections in use are closed.
+                    // Without free descriptors or memory, the connection that was silent for longest is
+                    // closed.
                     self.connections.close_longest_silent();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

@@ -9,7 +9,7 @@
 //! * Requests of a volume are granted memory in their order, except those of connections with little in
 //!   flight.
 //! * The volume with the least common memory is next to get some, and among equal volumes the volume with the
-//!   oldest grant; with several volumes, each gets at most half.
+//!   oldest grant; with several volumes, each gets at most half, or a single larger request.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -39,7 +39,7 @@ pub struct Budget {
     accounts: Vec<Account>,
     /// The volumes with waiting requests.
     lines: BTreeSet<usize>,
-    /// Of the next request that waits.
+    /// The number of the last request that had to wait.
     ticket: u64,
     /// Whether memory was released, or the lines changed, since the last poll of grants.
     has_changed: bool,
@@ -63,7 +63,7 @@ struct WaitingRequest {
     bytes: usize,
 }
 
-/// A request that may get common memory: the smallest is next.
+/// A request that may get common memory: the smallest in the order of the fields is next.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GrantCandidate {
     /// Bytes of the common memory that its volume has.
@@ -303,7 +303,8 @@ impl Budget {
         self.part / self.volume_count.max(1)
     }
 
-    /// A volume that is added while others have requests in flight shares the rest of the part at first.
+    /// Whether the part of the loop has these bytes unused: a volume that is added while others have requests
+    /// in flight shares the rest of the part at first.
     fn has_part(&self, bytes: usize) -> bool {
         bytes <= self.unused_part()
     }

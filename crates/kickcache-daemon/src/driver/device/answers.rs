@@ -22,7 +22,7 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();
     for path in paths {
-        // Without a thread there is no deadline.
+        // If no thread can be started, the device is not checked here.
         if ask((*path).into(), sender.clone()).is_ok() {
             silent.push((*path).into());
         }
@@ -39,7 +39,7 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
                 told = true;
                 silent.iter().for_each(|path| tell(path));
             }
-            // `sender` is here: it is never the other one.
+            // `Disconnected` never occurs, as `sender` exists.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }

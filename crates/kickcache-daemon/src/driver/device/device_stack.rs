@@ -27,7 +27,7 @@ impl DeviceStack {
         self.number_of(path).map_or_else(BTreeSet::new, |number| self.devices_under(number))
     }
 
-    /// Those of them without another device below.
+    /// The devices of [`DeviceStack::devices_of`] without another device below.
     pub fn disks_of(&self, path: &Path) -> BTreeSet<PathBuf> {
         self.number_of(path).map_or_else(BTreeSet::new, |number| self.disks_under(number))
     }

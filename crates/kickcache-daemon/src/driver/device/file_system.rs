@@ -26,7 +26,7 @@ pub(super) fn is_remote(file: &File) -> bool {
     is_one_of(file, &REMOTE)
 }
 
-/// Whether a program answers.
+/// Whether a program in user space serves the file system.
 pub(crate) fn is_fuse(file: &File) -> bool {
     is_one_of(file, &[FUSE])
 }

@@ -111,7 +111,7 @@ impl BlockFile {
         self.size
     }
 
-    /// Bytes to the last one, when it was opened.
+    /// Bytes when it was opened, not rounded.
     pub fn exact_size(&self) -> u64 {
         self.exact_size
     }

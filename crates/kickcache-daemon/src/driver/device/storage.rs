@@ -15,7 +15,7 @@ use crate::driver::rights::access;
 const DEPTH_MAX: usize = 8;
 const SECTOR: u64 = 512;
 
-/// A part of a file, or of a block device that is none on a file.
+/// A part of a file, or of a block device that is not on a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Storage {
     medium: Medium,
@@ -119,8 +119,8 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     Some(Layer { path, metadata, bytes: start..start.checked_add(length)?, is_whole })
 }
 
-/// Locks the layers below a device along with it: exclusively if all of a layer is used, shared if a part is
-/// used.
+/// Locks the layers below a device along with it: exclusively if all of a layer is used for writing,
+/// otherwise shared.
 ///
 /// # Errors
 /// [`OpenError::Busy`] if another process has it.

@@ -51,7 +51,7 @@ impl Driver {
         RemovedDevice { _medium: medium }
     }
 
-    /// The device that was to take over from the cache device does; neither owes anything. Gives the old one.
+    /// Makes the successor the cache device, and returns the old cache device. Both must be idle.
     ///
     /// # Panics
     /// If there is none.

@@ -82,7 +82,7 @@ pub struct Driver {
     unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// The events of a wait, before they are sorted into the next two fields.
+    /// The events of a wait, before they are sorted into the next three fields.
     fresh: Vec<Event>,
     /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
@@ -95,7 +95,7 @@ pub struct Driver {
     notes: RecordWriter,
     /// Errors that were not taken yet.
     faults: Faults,
-    /// The operation with its completion in the engine.
+    /// The operation of the completion that was returned last: it is released by the next call.
     held: Option<u32>,
     checksums: Vec<Checksum>,
     zeroes: Option<Mapping>,
@@ -130,7 +130,7 @@ enum Metadata<'a> {
     In(usize),
 }
 
-/// Behind the cache device and the origins.
+/// The slot of the successor, behind the slots of the cache device and the origins.
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
 impl Driver {

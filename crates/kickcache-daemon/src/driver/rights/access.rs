@@ -15,7 +15,7 @@ static MONITOR: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 
 /// From now on requests are sent to it.
 pub(super) fn set_monitor(socket: OwnedFd) {
-    // There is one: it is forked once.
+    // The monitor is forked once, so that the socket is set once.
     let _ = MONITOR.set(Mutex::new(socket));
 }
 
@@ -125,7 +125,7 @@ fn ask(path: &Path, task: Task) -> io::Result<Answer> {
     ask_at(monitor, &Request { task, path: std::path::absolute(path)? })
 }
 
-/// Asks, one after the other, and waits for the answer side by side.
+/// Sends requests one after the other; several threads may wait for their answers at the same time.
 pub(super) fn ask_at(monitor: &Mutex<OwnedFd>, request: &Request) -> io::Result<Answer> {
     let asked = request.send(&*monitor.lock().unwrap_or_else(PoisonError::into_inner));
     asked.and_then(Answer::receive).map_err(|error| match error.kind() {

@@ -14,7 +14,7 @@ use crate::driver::rights::grant::{Grant, Right};
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, Untrusted, walk};
 use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
-/// Requests that are answered at once: a device may hang while it is opened.
+/// Requests that are answered at the same time: a device may hang while it is opened.
 const REQUESTS_MAX: usize = 256;
 /// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;
@@ -96,7 +96,7 @@ impl Monitor {
         }
     }
 
-    /// No file exists at a place.
+    /// Answers a request for a missing file: creates the file, if that is requested and a grant permits it.
     fn make(&self, request: &Request, place: &ResolvedPath) -> Result<Answer, Refused> {
         let wanted = if request.task == Task::Make { Right::Make } else { Right::Read };
         self.check(&request.path, |grant| grant.right >= wanted && grant.is_place(place))?;
@@ -132,7 +132,8 @@ impl Monitor {
             }
             known.clone()
         };
-        // Others are looked at only if it has another name: they may be devices that hang.
+        // Grants of other paths are compared only if no grant of this path applies: their files may be
+        // devices that hang.
         let (named, others): (Vec<Grant>, Vec<Grant>) =
             known.into_iter().partition(|grant| grant.path == path);
         if named.iter().chain(&others).any(&is_granted) {

@@ -16,7 +16,7 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
-/// The meaning of its end.
+/// The message after the monitor has ended.
 pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: open \
                                  devices are served on, but no other one that needs its rights can be \
                                  opened; start the daemon again";
@@ -25,7 +25,7 @@ const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// The source of the monitor's grants.
 pub struct GrantSource {
-    /// At the start.
+    /// The grants at the start.
     pub granted: Vec<Grant>,
     /// Reads the grants again: the configuration may have changed.
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
@@ -33,7 +33,7 @@ pub struct GrantSource {
     pub named_in: String,
 }
 
-/// Whether there was a monitor, and is no more.
+/// Whether the monitor of this daemon has ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the monitor has ended before the daemon.

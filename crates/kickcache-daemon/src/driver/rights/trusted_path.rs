@@ -74,7 +74,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Others may make files in it if it is sticky, as /tmp is.
+    /// Checks a folder on the way: other users may make files in it only if it is sticky, as /tmp is.
     fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
         let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;

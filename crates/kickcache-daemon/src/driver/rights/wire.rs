@@ -163,14 +163,14 @@ fn receive(from: impl AsFd) -> io::Result<Message> {
         recvmsg(from.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        // The message had a descriptor without room for it.
+        // The message had a descriptor, and this process has no free number for it.
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     bytes.truncate(received.bytes);
     let mut fd = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
-            // More than one is closed.
+            // One descriptor is kept; any others are closed.
             fd = fds.into_iter().next().or(fd);
         }
     }

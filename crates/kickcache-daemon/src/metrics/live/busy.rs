@@ -19,8 +19,8 @@ pub(super) struct BusyClock {
 }
 
 impl BusyClock {
-    /// Milliseconds for which a device, or the device of a file, was busy; `None` if it is no path, or in
-    /// memory.
+    /// Milliseconds for which a device, or the device below a file, was busy; `None` without an absolute path
+    /// or a block device.
     pub(super) fn millis(&mut self, path: &Path) -> Option<u64> {
         if !self.stats.contains_key(path) {
             self.stats.insert(path.into(), stat_of(path));

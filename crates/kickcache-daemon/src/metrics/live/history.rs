@@ -54,7 +54,7 @@ impl Tracks {
 
 impl Track {
     fn add(&mut self, at: u64, mut rows: Rows, count_max: usize) {
-        // A clock that was set back does not mix the order up.
+        // The times stay in order even if the clock was set back.
         let at = self.times.back().map_or(at, |last| at.max(last + 1));
         self.times.push_back(at);
         for subject in

@@ -34,7 +34,7 @@ const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
 /// Whether an identity is that of one disk alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
-    /// It is.
+    /// No other disk has it, also after a restart.
     Strong,
     /// After a restart it may belong to another disk.
     Weak,
@@ -60,7 +60,7 @@ pub struct Identified {
     pub older: Vec<OlderIdentity>,
     /// Other present devices of its size that have no identity of their own either.
     pub peers: Vec<PathBuf>,
-    /// The same, where older versions gave it the kernel's name.
+    /// Other present devices of its size that older versions identified by the kernel's name.
     pub older_peers: Vec<PathBuf>,
 }
 
@@ -71,7 +71,8 @@ impl Identified {
         Identified { identity, strength: Strength::Strong, older, older_peers: peers.clone(), peers }
     }
 
-    /// The place in the machine for a device that has only the kernel's name, if the user names it by that.
+    /// The identity by the place in the machine, if a device has only the kernel's name, and the user names
+    /// it by its place.
     fn or_by_place(self, roots: &Roots, named: &Path) -> Identified {
         let is_unnamed = self.strength == Strength::Weak && self.identity.starts_with(NAMED);
         if !is_unnamed || !named.starts_with(roots.dev.join(BY_PLACE)) {
@@ -133,7 +134,7 @@ impl Present {
         all.filter(|older| older.identity != self.identity()).collect()
     }
 
-    /// Whether the kernel may give it the other one's name.
+    /// Whether the kernel may exchange the names of the two devices.
     fn may_exchange_names(&self, other: &Present) -> bool {
         self.name != other.name && self.size == other.size && family(&self.name) == family(&other.name)
     }
@@ -159,7 +160,7 @@ impl PresentDevices {
             let names = names.map(|link| link.name.clone()).collect();
             let number = fs::read_to_string(folder.join(&name).join("dev")).ok();
             let number = number.map(|number| number.trim().to_owned());
-            // A longer one does not fit into a superblock.
+            // A longer identity does not fit into a superblock.
             let assigned = roots.assigned_identity(&name);
             let assigned = assigned.filter(|name| ASSIGNED.len() + name.len() <= ORIGIN_IDENTITY_MAX);
             Some(Present { path, size, assigned, names, number, name })
