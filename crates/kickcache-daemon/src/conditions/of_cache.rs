@@ -103,7 +103,7 @@ fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> 
     Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))
 }
 
-/// Of several volumes, that with most dirty blocks is to be drained.
+/// The condition of a nearly full log; its remedy drains the volume with most dirty blocks.
 fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     let dirty = cache.not_clean_bytes();
     let limit = DIRTY_SHARE_MAX * cache.capacity_bytes as f64;

@@ -82,7 +82,7 @@ impl ConditionWatch {
         found
     }
 
-    /// Adds since when each has been.
+    /// Adds to each condition since when it has been present.
     fn follow(&mut self, now: Instant, unix: u64, conditions: &mut [Condition]) {
         let mut before = std::mem::take(&mut self.present);
         for condition in conditions {
@@ -112,7 +112,7 @@ fn whole(seconds: f64) -> u64 {
     seconds as u64
 }
 
-/// A condition with an event of its own was logged where it was found.
+/// Logs the begin of a condition, unless the kind has an event of its own: other code logs that.
 fn log_begin(condition: &Condition) {
     let entry = condition.kind.entry();
     if entry.event.is_some() {

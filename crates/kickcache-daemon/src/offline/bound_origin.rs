@@ -25,7 +25,7 @@ use crate::whole_path::whole_path;
 pub(super) struct BoundOrigin {
     /// The number of the file or block device.
     pub(super) number: Option<Identity>,
-    /// Keeps the number from being reused.
+    /// The open file: the kernel does not reuse its number.
     _held: Option<File>,
 }
 

@@ -186,7 +186,7 @@ impl Change {
         }
     }
 
-    /// Demotes a block if it is clean; whether it was.
+    /// Demotes a block if it is clean; returns whether it was clean.
     fn demote(&mut self, volume: VolumeId, block: BlockIndex) -> Result<bool, OfflineError> {
         loop {
             match self.engine.demote(volume, block) {

@@ -90,7 +90,7 @@ pub struct SegmentFindings {
     pub in_use: u64,
     /// Segments that a write error took out of use.
     pub retired: u64,
-    /// Those with a whole summary.
+    /// Segments with a whole summary.
     pub with_summary: u64,
     /// Damaged summaries; recovery reads the batches instead.
     pub damaged_summaries: u64,
@@ -179,8 +179,7 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The metadata, recovered from the intact part of the log if a part is damaged or unreadable, and that part.
-/// The readable content of a device.
+/// The metadata of a device, recovered from the intact part of the log if a part is damaged or unreadable.
 struct Readable {
     metadata: Metadata,
     /// The damaged part of its log.
@@ -392,7 +391,7 @@ impl Check<'_> {
         self.volumes.iter().flat_map(of).collect()
     }
 
-    /// Every clean block: none can be trusted.
+    /// Every clean block: after damage to the log, no clean block can be trusted.
     fn all_clean(&self) -> Vec<BlockKey> {
         let engine = self.metadata.engine();
         let segments = (0..self.metadata.superblock().geometry.segment_count).map(SegmentIndex::new);

@@ -36,7 +36,7 @@ pub enum OfflineError {
     /// Neither file nor block device.
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
-    /// Something else.
+    /// The device holds other data.
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
     Foreign {
         /// The device.
@@ -47,7 +47,7 @@ pub enum OfflineError {
     /// The device is blank.
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
-    /// A daemon has it.
+    /// Another process has it.
     #[error(
         "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
     )]
@@ -117,7 +117,7 @@ pub enum OfflineError {
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
-        /// The place of their records.
+        /// The place of the records.
         state: StatePlace,
         /// The device.
         path: PathBuf,

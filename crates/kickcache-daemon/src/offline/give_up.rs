@@ -15,7 +15,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::missed_device::lose_dirty;
 use crate::state::uuid_text;
 
-/// A cache device that was left.
+/// The result of giving a cache device up.
 #[derive(Debug)]
 pub struct AbandonedDevice {
     /// Dirty extents that are lost, by the name of their volume.
@@ -100,7 +100,7 @@ pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
-/// The blocks on a device are unknown for every volume.
+/// The error if the blocks on a device are unknown, for any volume.
 fn unknown(path: &Path, error: OfflineError) -> OfflineError {
     OfflineError::Unknown { path: path.into(), lose: lose_dirty("VOLUME"), source: Box::new(error) }
 }

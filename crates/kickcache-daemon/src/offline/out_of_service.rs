@@ -76,7 +76,7 @@ fn of_readable(
     let noted = noted(state, superblock)?;
     let incomplete = match mark(&source, superblock) {
         Ok(mark) => together(mark, noted.incomplete),
-        // The error is reported when it is opened.
+        // The error is reported when the device is opened.
         Err(_) => noted.incomplete,
     };
     let Some(incomplete) = incomplete else { return Ok(None) };

@@ -34,11 +34,11 @@ pub struct VolumeQuery<'a> {
 pub struct StaleVolume {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// Why they are stale.
     pub since: ServedSince,
     /// Its dirty blocks there, which are older than the origin.
     pub dirty: Vec<ByteExtent>,
-    /// Whether these may be needed.
+    /// Whether the dirty blocks may be needed.
     pub need: Need,
 }
 
@@ -132,7 +132,8 @@ pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<StaleVolume> {
     outdated(path, state, &asked.collect::<Vec<_>>(), Replacement::Accept).unwrap_or_default()
 }
 
-/// Whether anything may be on a cache device alone of the origin that it knows.
+/// Whether a cache device may hold blocks that the origin with this identity lacks, by the record of the
+/// origin.
 pub(crate) fn need(state: &StatePlace, superblock: &Superblock, identity: &str) -> Need {
     let record = state.store().and_then(|store| store.origin(identity).ok()?);
     if record.is_some_and(|record| record.is_complete(superblock)) { Need::None } else { Need::Possible }

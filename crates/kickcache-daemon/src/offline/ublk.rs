@@ -60,7 +60,7 @@ pub struct UblkDevice {
 /// Whether a device is removed that is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InUse {
-    /// It is not.
+    /// A device in use is not removed.
     #[default]
     Keep,
     /// Remove it nevertheless: its waiting requests fail.
@@ -161,13 +161,13 @@ fn begin_removal(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<
     }
 }
 
-/// Refuses to free a volume's name on a cache device while a block device belongs to that volume: it would
-/// become the next volume of that name.
+/// Refuses to free a volume's name on a cache device while a block device belongs to that volume: otherwise
+/// the device would serve the next volume with the same name.
 ///
 /// # Errors
 /// A sentence.
 pub fn check_name_is_free(cache: &Path, name: &str) -> Result<(), String> {
-    // The detach reports the reason why it is unreadable.
+    // If the cache device is unreadable, the detach reports the reason.
     let read = OfflineDevice::open(cache).and_then(|device| superblock(&device));
     let Some((known, record)) =
         read.ok().and_then(|known| known.volume(name).cloned().map(|record| (known, record)))
