@@ -4,11 +4,11 @@
 //! Rooms:
 //! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.
 //! * [`serve`]: the event loop with the engine, the front ends, the origins, and the checks before a volume is served.
-//! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this
-//!   crate.
+//! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this crate
+//!   except that of the ublk front end.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
 //! * [`conditions`]: problems and running operations, found in that report.
-//! * [`metrics`]: the same as text for Prometheus, over HTTP.
+//! * [`metrics`]: the report as text for Prometheus, over HTTP.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`state`]: the state directory: records of origins and cache devices.
 //! * [`offline`]: tools for a cache device that no daemon serves: read, verify, drain, change.

@@ -10,7 +10,7 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::{Handle, Signals};
 
-/// Signals are caught while it lives, and ignored from then on.
+/// While this value lives, signals are caught; after its drop, they are ignored.
 #[must_use = "signals are ignored when this is dropped"]
 pub struct CaughtSignals(Handle);
 
@@ -31,8 +31,8 @@ pub enum Wish {
     Reload,
 }
 
-/// Signals without a meaning that would end the process at once are listed too. The signals of faults are
-/// not.
+/// The caught signals. `Nothing` marks a signal that would end the process if it were not caught; signals of
+/// faults are not caught.
 const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
@@ -49,7 +49,7 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
     (libc::SIGPWR, "SIGPWR", Meaning::Nothing),
     // The write that is too long for `ulimit -f` fails with EFBIG.
     (SIGXFSZ, "SIGXFSZ", Meaning::Nothing),
-    // The end of the time that `ulimit -t` gives, and SIGKILL later.
+    // Sent when the CPU time of `ulimit -t` is used up; at the hard limit, SIGKILL follows.
     (SIGXCPU, "SIGXCPU", Meaning::Stop),
 ];
 

@@ -78,7 +78,7 @@ impl NbdAddress {
         }
     }
 
-    /// The same for all names of a socket.
+    /// The address with the path of a unix socket resolved, so that all names of a socket are equal.
     pub(super) fn place(&self) -> NbdAddress {
         match self {
             NbdAddress::Unix(path) => NbdAddress::Unix(real_path(path)),
@@ -91,7 +91,7 @@ impl NbdAddress {
         matches!(self, NbdAddress::Tcp { port: 0, .. })
     }
 
-    /// Whether only this machine can reach it.
+    /// Whether only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             NbdAddress::Unix(_) => true,

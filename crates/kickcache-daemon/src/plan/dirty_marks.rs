@@ -6,15 +6,15 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Percent of a volume's share of the log: for a single volume that is the whole cache device; otherwise at
-/// least its share of one half.
+/// Percent of a volume's share of the log. A single volume's share is the whole log; several volumes have at
+/// least an equal part of one half each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirtyMark(u16);
 
 impl DirtyMark {
     /// The smallest allowed value.
     pub const LEAST: u16 = 1;
-    /// The most: reclaim needs the rest.
+    /// The largest allowed value: reclaim needs the rest of the log.
     pub const MOST: u16 = 90;
     /// The default limit.
     pub const LIMIT: DirtyMark = DirtyMark(70);
@@ -27,11 +27,11 @@ impl DirtyMark {
 /// The marks of a volume; a missing one follows from the next higher one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyMarks {
-    /// Writeback begins here, even during requests of clients.
+    /// Above this mark, dirty blocks are written back even during requests of clients.
     pub low: Option<DirtyMark>,
-    /// Client writes are delayed from here on.
+    /// Above this mark, client writes are delayed.
     pub high: Option<DirtyMark>,
-    /// New writes go through to the origin from here on.
+    /// At this mark, new writes go to the origin as in write-through.
     pub limit: DirtyMark,
 }
 

@@ -53,7 +53,7 @@ pub enum PlanChange {
         /// The front end and its address.
         place: String,
     },
-    /// Clients do not find a volume there any more.
+    /// Clients find a volume at one place less.
     PlaceRemoved {
         /// The volume.
         volume: String,
@@ -63,7 +63,7 @@ pub enum PlanChange {
 }
 
 impl PlanChange {
-    /// The volume that it is about, if it is about one.
+    /// The changed volume; `None` for a setting of a cache device.
     pub fn volume(&self) -> Option<&str> {
         match self {
             PlanChange::CacheSetting { .. } => None,

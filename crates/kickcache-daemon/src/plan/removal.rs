@@ -9,16 +9,16 @@ use crate::plan::frontends::Sessions;
 /// The treatment of the clients of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clients {
-    /// The volume stays while it has any.
+    /// The removal is refused while the volume has clients.
     Respected,
-    /// They are disconnected.
+    /// The clients are disconnected.
     Disconnected,
 }
 
 /// The treatment of the dirty blocks of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyFate {
-    /// They are written back before.
+    /// The dirty blocks are written back before the volume is removed.
     WrittenBack,
     /// They are lost.
     Abandoned,
@@ -27,7 +27,7 @@ pub enum DirtyFate {
 /// The treatment of data in removed files, which end with the daemon, when it is stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnlinkedFate {
-    /// The daemon keeps running.
+    /// The stop is refused, so that the data stays.
     Kept,
     /// They are lost.
     Lost,

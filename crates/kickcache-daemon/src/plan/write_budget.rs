@@ -31,12 +31,12 @@ pub enum Period {
 const PERIODS: [(&str, Period); 3] =
     [("/hour", Period::Hour), ("/day", Period::Day), ("/week", Period::Week)];
 const DRIVE_WRITES: &str = "dwpd";
-/// Less is not enough for the journal of an idle cache device.
+/// The smallest budget in bytes a day: the journal of an idle cache device needs this much.
 const LEAST: u64 = 64 << 20;
 const DRIVE_WRITES_MAX: u64 = 1_000_000;
 
 impl WriteBudget {
-    /// Bytes a day, of a cache device of this many bytes.
+    /// The budget in bytes a day, for a cache device of `device_bytes` bytes.
     pub fn per_day(self, device_bytes: u64) -> NonZeroU64 {
         let (bytes, times, part) = match self {
             WriteBudget::Bytes(bytes, Period::Hour) => (bytes.get(), 24, 1),

@@ -5,13 +5,13 @@ use kickcache_engine::units::ByteExtent;
 
 /// Words of a recorded access.
 pub(crate) const WORDS: usize = 3;
-/// Its bytes on the wire.
+/// Bytes of a recorded access on the connection.
 pub(crate) const BYTES: usize = 8 * WORDS;
 /// The position of the length in the third word; below it are kind and durability.
 const LENGTH_SHIFT: u32 = 8;
 const KIND: u64 = 0b111;
 const DURABLE: u64 = 1 << 3;
-/// The kind of a gap.
+/// The code of a gap in place of a kind.
 const GAP: u64 = 7;
 
 /// The type of an access.

@@ -1,7 +1,7 @@
 //! The format of a recording on the control connection: parcels of recorded accesses, little-endian.
 //!
 //! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each
-//! access. An empty one shows that the daemon is alive.
+//! access. An empty parcel shows that the daemon is alive.
 
 use crate::recording::access::{BYTES, RecordingEntry, WORDS};
 use crate::recording::ring::Recording;
@@ -14,7 +14,7 @@ pub(crate) const COUNT_MAX: u64 = 4_096;
 /// Whether more parcels follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
-    /// They do.
+    /// More parcels follow.
     Yes,
     /// This was the last one.
     No,

@@ -510,8 +510,8 @@ impl OriginRecords {
     }
 
     /// Records which blocks are still the newest on a cache device out of service, because this information
-    /// ends with the daemon. `known` are all volumes of the device, each of which may need it if there is no
-    /// earlier record.
+    /// ends with the daemon. `known` are all volumes of the device: without an earlier record, each counts as
+    /// a volume with dirty blocks on this device alone.
     pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);

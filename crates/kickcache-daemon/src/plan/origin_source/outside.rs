@@ -16,7 +16,7 @@ pub trait OutsideOrigin: QueuedDevice {
     fn identity(&self) -> String;
 }
 
-/// Makes an origin from outside, each time that it is opened.
+/// Creates an outside origin each time that it is opened.
 #[derive(Clone)]
 pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
 
@@ -26,7 +26,7 @@ impl OutsideSource {
         OutsideSource(Arc::new(open))
     }
 
-    /// Makes it.
+    /// Creates the origin by the function.
     pub fn open(&self) -> Box<dyn OutsideOrigin> {
         (self.0)()
     }
