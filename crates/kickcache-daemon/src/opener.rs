@@ -83,12 +83,12 @@ impl Display for Opener {
     }
 }
 
-/// As the beginning of a sentence in brackets: `process 77, fio: `; nothing if there is none.
+/// The beginning of a sentence in brackets, such as `process 77, fio: `; empty if no process is known.
 pub(crate) fn in_front(opener: Option<&Opener>) -> String {
     opener.map(|opener| format!("{opener}: ")).unwrap_or_default()
 }
 
-/// With a space before it: ` (process 77, fio)`; nothing if there is none.
+/// The process in brackets after a space, such as ` (process 77, fio)`; empty if no process is known.
 pub fn in_brackets(opener: Option<&Opener>) -> String {
     opener.map(|opener| format!(" ({opener})")).unwrap_or_default()
 }

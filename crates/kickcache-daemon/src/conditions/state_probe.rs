@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// An attempt that takes longer counts as a failure.
 const PROBE_MAX: Duration = Duration::from_secs(30);
-/// As much as a record has.
+/// Bytes of a probe: as many as a typical record has.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
 /// The attempts.

@@ -35,7 +35,7 @@ pub(super) struct VolumeHistory {
 /// Whether the cache makes reads faster.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) enum Gain {
-    /// It does, or the reads were too few for a comparison.
+    /// The cache makes reads faster, or the reads were too few for a comparison.
     #[default]
     SomeOrUnknown,
     /// Reads are as slow: mean milliseconds of reads from the cache, and from the origin.

@@ -30,9 +30,9 @@ pub struct Activity {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestLatency {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
-    /// Their time on average, in milliseconds.
+    /// The average time of these requests, in milliseconds.
     pub mean_ms: f64,
     /// The time within which 99 of 100 ended, in milliseconds.
     pub p99_ms: f64,

@@ -26,13 +26,13 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens there.
+    /// No process listens at the control socket.
     #[error(
         "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
     )]
     NoDaemon(PathBuf),
-    /// Not allowed.
+    /// The system does not allow this user to connect.
     #[error(
         "the control socket {} belongs to another user than {}; run this as that user", .0.display(), own_user()
     )]
@@ -48,7 +48,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// It has not answered, and may still carry the request out.
+    /// The daemon has not answered, and may still carry the request out.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
          repeat the command",
@@ -64,7 +64,7 @@ pub enum ClientError {
     /// The operation is still running.
     #[error("{0}")]
     Running(String),
-    /// It refused.
+    /// The daemon refused the request.
     #[error("{0}")]
     Refused(String),
     /// The request, or the configuration file, is wrong in itself.
@@ -361,11 +361,11 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 /// The reported end of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnownEnd {
-    /// It ended cleanly, with these dirty blocks.
+    /// The daemon ended cleanly, with these dirty blocks on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// It did not end cleanly, for this reason.
+    /// The daemon did not end cleanly, for this reason.
     Unclean(String),
-    /// An older kickcache, which does not report its end.
+    /// An older daemon, which does not report its end.
     Untold,
 }
 

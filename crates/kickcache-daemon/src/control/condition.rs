@@ -63,7 +63,7 @@ pub enum HealthColour {
 pub struct Health {
     /// How urgent the most urgent problem is.
     pub colour: HealthColour,
-    /// That all is well, or the most urgent problem.
+    /// A sentence that there is no problem, or the most urgent problem.
     pub sentence: String,
 }
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 /// The errors of a device since the daemon started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LastError {
-    /// How many there were.
+    /// The number of errors of the device.
     pub count: u64,
     /// The number of the last one, unless the device moved fewer bytes than it should.
     pub errno: Option<i32>,
@@ -17,11 +17,11 @@ pub struct LastError {
     /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`: its
     /// replacement met an error.
     pub operation: String,
-    /// Where, in bytes.
+    /// The offset of the failed operation, in bytes.
     pub offset: u64,
-    /// How many bytes; 0 for a flush.
+    /// The length of the failed operation, in bytes; 0 for a flush.
     pub length: u64,
-    /// Seconds since then.
+    /// Seconds since this error.
     pub seconds_ago: f64,
 }
 

@@ -140,7 +140,7 @@ pub trait ControlTarget: Send + Sync + 'static {
 /// Whether a change is applied or only checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeExtent {
-    /// It is made.
+    /// The change is made.
     All,
     /// The planned change is only reported.
     CheckOnly,

@@ -20,7 +20,7 @@ pub struct ReplacingReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacingStep {
-    /// It is made ready to be copied to.
+    /// The new device is prepared for the copy.
     Preparing,
     /// The cache device is copied to it.
     #[default]

@@ -37,7 +37,7 @@ pub struct Report {
     pub uptime_seconds: f64,
     /// The configured I/O engine: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
-    /// The state directory, if it has one.
+    /// The state directory, if the daemon has one.
     #[serde(default)]
     pub state_directory: Option<PathBuf>,
     /// The cache devices.
@@ -96,7 +96,7 @@ pub struct CacheReport {
     /// Its errors, if it had any.
     #[serde(default)]
     pub last_error: Option<LastError>,
-    /// The same by kind.
+    /// The errors of the cache device, counted by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds since it last completed an outstanding operation, if they are many.
@@ -156,9 +156,9 @@ pub struct CacheReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthWord {
-    /// It is in service.
+    /// The cache device is in service.
     Good,
-    /// It failed, or was left out: every request uses the origin.
+    /// The cache device failed, or was left out: every request uses the origin.
     OutOfService,
 }
 
@@ -170,13 +170,13 @@ pub enum RecordWord {
     ByOrder,
     /// Where the start found it: the device was out of service before.
     Earlier,
-    /// On the device itself.
+    /// The record is on the device itself.
     OnDevice,
-    /// In the state directory.
+    /// The record is in the state directory.
     InStateDirectory,
-    /// It is being written.
+    /// The record is being written.
     Pending,
-    /// Nowhere, and writes fail.
+    /// No record could be written.
     Failed,
 }
 
@@ -190,7 +190,7 @@ pub struct VolumeReport {
     /// The errors of the origin, if it had any.
     #[serde(default)]
     pub origin_last_error: Option<LastError>,
-    /// The same by kind.
+    /// The errors of the origin, counted by kind.
     #[serde(default)]
     pub origin_errors_by_kind: Vec<ErrorCount>,
     /// Seconds since the origin last completed an outstanding operation, if they are many.
@@ -208,7 +208,7 @@ pub struct VolumeReport {
     /// Where the data of the origin are, if its file was removed.
     #[serde(default)]
     pub origin_unlinked_at: Option<String>,
-    /// Where clients find it.
+    /// The addresses where clients find the volume.
     #[serde(flatten)]
     pub served_at: ServedAt,
     /// Its mode.
@@ -242,8 +242,8 @@ pub struct VolumeReport {
     pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
     pub unflushed_bytes: u64,
-    /// It is being drained: blocks are left to write back, or their records are in flight to the cache
-    /// device.
+    /// The volume is being drained: blocks are left to write back, or their records are in flight to the
+    /// cache device.
     #[serde(default)]
     pub draining: bool,
     /// Remaining seconds of a pause of caching, if there is one.
@@ -321,7 +321,7 @@ pub struct CacheFacts {
 pub struct Trouble {
     /// Its errors, if it had any.
     pub last_error: Option<LastError>,
-    /// The same by kind.
+    /// The errors of the device, counted by kind.
     pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds since it last completed an outstanding operation, if they are many.
     pub silent_seconds: Option<f64>,
@@ -354,7 +354,7 @@ pub struct VolumeFacts {
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets, for metrics.
     pub latencies: Option<Latencies>,
-    /// Where clients find it.
+    /// The addresses where clients find the volume.
     pub served_at: ServedAt,
     /// Clients.
     pub sessions: Sessions,

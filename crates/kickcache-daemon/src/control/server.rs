@@ -37,7 +37,7 @@ const GOODBYE_MAX: Duration = Duration::from_secs(1);
 /// Why the control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Another daemon has it.
+    /// Another daemon has the control socket.
     #[error(
         "another kickcache daemon{} answers at the control socket {}; stop it with `{}`, or give this one another path \
          with --control", in_brackets(.by.as_ref()), .path.display(), ShellCommand::new("stop").control(.path)
@@ -54,7 +54,7 @@ pub enum ServerError {
          with --control", .0.display()
     )]
     NotASocket(PathBuf),
-    /// No folder where it shall be.
+    /// The parent of the control socket's path is no folder.
     #[error(
         "the control socket {} cannot be made: {} is no folder; choose another path with --control",
         .path.display(), .parent.display()
@@ -103,9 +103,9 @@ pub struct ControlServer {
 /// How a daemon ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
-    /// It ended cleanly; dirty blocks may be left on cache devices.
+    /// The daemon ended cleanly; dirty blocks may be left on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// It did not end cleanly, for this reason.
+    /// The daemon did not end cleanly, for this reason.
     Unclean(String),
 }
 
@@ -156,11 +156,11 @@ impl ControlServer {
 
     /// Closes the socket, and reports the daemon's end to the clients that requested it.
     pub fn end(self, end: DaemonEnd) {
-        // It is set here alone.
+        // Only this line sets it, so the result is always `Ok`.
         let _ = self.ended.set(end);
     }
 
-    /// Where it listens.
+    /// The path of the control socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -190,7 +190,7 @@ fn instance() -> String {
 enum SocketUsers {
     /// The user of the daemon alone.
     Owner,
-    /// Its group as well.
+    /// The user of the daemon, and the group of the socket.
     Group,
 }
 
@@ -267,7 +267,7 @@ struct Acceptor {
     /// Threads that send recordings.
     feeds: Arc<AtomicUsize>,
     ended: Arc<OnceLock<DaemonEnd>>,
-    /// No connection is accepted until then.
+    /// Until this time, no connection is accepted.
     pause: Option<Instant>,
 }
 

@@ -127,7 +127,7 @@ pub enum Reply {
         /// The name of the daemon; each daemon that ever has the socket has another name.
         instance: String,
     },
-    /// It was refused.
+    /// The request was refused.
     Error {
         /// A sentence.
         message: String,
@@ -208,7 +208,7 @@ pub struct ReplacementOrder {
 pub struct Replacing {
     /// Its path.
     pub device: String,
-    /// The path of the other one.
+    /// The path of the device that is to take over.
     pub with: String,
     /// Bytes that are copied.
     pub bytes: u64,
@@ -306,13 +306,13 @@ pub struct VolumeToAdd {
     /// The origin was extended while no daemon served it.
     #[serde(default)]
     pub origin_grown: bool,
-    /// The origin may be a cache device itself.
+    /// Accept an origin even if it has the content of a cache device.
     #[serde(default)]
     pub force_origin: bool,
     /// Dirty blocks of the volume on another cache device may be lost.
     #[serde(default)]
     pub new_cache: bool,
-    /// Only check that it could be served.
+    /// Only check that the volume could be served.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub dry_run: bool,
 }

@@ -17,7 +17,8 @@ use crate::wakeup::Wakeup;
 /// Requests carried out at a time.
 pub(super) const WORKER_COUNT_MAX: usize = 32;
 
-/// The threads, their requests and their answers. They end when this is dropped, each after its request.
+/// The threads, their requests and their answers. When this value is dropped, each thread ends after its
+/// present request.
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: usize,

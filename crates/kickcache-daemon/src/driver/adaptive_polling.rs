@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-/// Longest look.
+/// The longest time that the loop polls before it sleeps.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// The longest work between two waits at which the cost of a wakeup matters.

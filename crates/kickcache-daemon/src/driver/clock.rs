@@ -78,7 +78,7 @@ impl WatchedTime {
     /// The longest time between two readings that counts.
     pub const LOOK_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
-    /// Starts it.
+    /// Starts the measurement at 0.
     pub fn begin() -> WatchedTime {
         WatchedTime { passed: std::time::Duration::ZERO, looked_at: std::time::Instant::now() }
     }

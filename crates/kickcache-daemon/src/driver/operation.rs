@@ -92,11 +92,11 @@ impl Work {
 /// How a write becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteSync {
-    /// By a later flush.
+    /// A later flush makes the write durable.
     Not,
-    /// By a flag of the write itself.
+    /// A flag of the write itself makes it durable.
     Flag,
-    /// By a flush of its own: the file system does not keep the flag's promise.
+    /// The write is followed by a flush of its own, as the file system does not keep the flag's promise.
     After,
 }
 
@@ -180,7 +180,8 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// The next system call. Its memory is that of the slot and stays until the call ended.
+    /// The next system call. The memory for the call belongs to the slot and stays valid until the call has
+    /// ended.
     pub(crate) fn next_io(&mut self, target: Target) -> Io {
         let offset = self.next_offset();
         let kind = match self.work {
@@ -358,7 +359,7 @@ pub(crate) fn bytes(stretch: &libc::iovec) -> &[u8] {
     unsafe { std::slice::from_raw_parts(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
 }
 
-/// The same for writing.
+/// The bytes of a stretch, for writing.
 pub(crate) fn bytes_mut(stretch: &mut libc::iovec) -> &mut [u8] {
     // SAFETY: as for `bytes`; the engine does not let two operations in flight write to the same memory.
     unsafe { std::slice::from_raw_parts_mut(stretch.iov_base.cast::<u8>(), stretch.iov_len) }

@@ -54,7 +54,7 @@ pub struct DeviceExtent {
     pub length: u64,
     /// The device stores no data for it.
     pub is_hole: bool,
-    /// It reads as zeroes.
+    /// The extent reads as zeroes.
     pub is_zero: bool,
 }
 
@@ -106,11 +106,11 @@ pub trait QueuedDevice: Send {
     /// submissions wait for the end: until then the device sends no other request.
     fn begin_compare(&mut self, _samples: &[Sample]) {}
 
-    /// Ends the comparison. This is the only call that may take as long as the device does; the time counts
-    /// from the beginning, so that several unresponsive devices take no longer than one.
+    /// Ends the comparison. This is the only call that may take as long as the device does; the time limit
+    /// counts from the start of the comparison, so that several unresponsive devices take no longer than one.
     ///
     /// # Errors
-    /// A sentence, if it holds something else, or does not answer.
+    /// A sentence, if the device has other data, or does not answer.
     fn end_compare(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -140,8 +140,9 @@ pub trait QueuedDevice: Send {
     /// When the next request ends, as far as the device knows beforehand.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// A descriptor that is readable when there is something to poll, for devices that do not know it beforehand. It is
-    /// the same for as long as the device lives, and [`QueuedDevice::poll`] makes it unreadable before it looks.
+    /// A descriptor that is readable when there is something to poll, for devices that do not know it beforehand. The
+    /// descriptor stays the same for the life of the device; [`QueuedDevice::poll`] makes it unreadable before it looks
+    /// for results.
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
     }

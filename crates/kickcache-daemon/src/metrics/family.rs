@@ -11,7 +11,7 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 pub(super) struct Family<T> {
     /// Without the ending that its type has.
     pub(super) name: &'static str,
-    /// Its meaning, as a sentence.
+    /// The meaning of the metric, as a sentence.
     pub(super) help: &'static str,
     /// Its values.
     pub(super) values: Values<T>,

@@ -67,11 +67,11 @@ pub(super) enum ConnectionFate {
 /// The result of parsing received bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
-    /// Not all of a request.
+    /// The bytes are only the beginning of a request.
     Partial,
     /// A request of this many bytes.
     Complete { request: Request, length: usize },
-    /// No request; the connection ends with this status.
+    /// The bytes are no valid request; the connection ends with this status.
     Bad(Status),
 }
 

@@ -102,7 +102,7 @@ struct Responder {
     ending: Arc<AtomicBool>,
     connections: Connections,
     answers: Answers,
-    /// No connection is accepted until then.
+    /// Until this time, no connection is accepted.
     pause: Option<Instant>,
 }
 

@@ -32,13 +32,13 @@ pub(super) struct BoundOrigin {
 /// Why the origin that a cache device names is not written to.
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
-    /// No directory.
+    /// There is no state directory.
     #[error("there is no state directory that confirms it")]
     NoDirectory,
     /// Others can write the records.
     #[error("{0}, so that its records are no proof")]
     Directory(String),
-    /// No record confirms it.
+    /// No record in this state directory confirms the origin.
     #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
     /// The record cannot be read.

@@ -31,9 +31,9 @@ const REQUEST_BYTES: usize = 1 << 20;
 /// Whether dirty blocks may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyBlocks {
-    /// They are kept, and the change is refused.
+    /// The change is refused if it would lose dirty blocks.
     Keep,
-    /// The user wants them lost.
+    /// The change is made, and the dirty blocks are lost.
     Lose,
 }
 

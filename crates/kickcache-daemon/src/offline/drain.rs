@@ -51,9 +51,9 @@ pub struct DrainPlan<'a> {
 /// Whether to write back blocks that may be older than the origin's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OlderBlocks {
-    /// They are not written back.
+    /// The older blocks are not written back.
     Refuse,
-    /// They are written back, at the user's request.
+    /// The older blocks are written back, at the user's request.
     Accept,
 }
 
@@ -250,7 +250,7 @@ fn give_up_newer(
 
 /// Whether dirty blocks may be older than the data of the origin.
 enum Age {
-    /// They are newer.
+    /// The device's blocks are newer than the data of the origin.
     Current,
     /// The cache device is out of service.
     OutOfService(OutOfServiceDevice),

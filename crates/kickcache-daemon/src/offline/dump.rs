@@ -1,7 +1,7 @@
 //! The whole metadata of a cache device, as one JSON document that is written while it is read: one line for
 //! each journal block and each segment, so that memory does not grow with the device.
 //!
-//! It shows bytes as they are, without recovery: also of a cache device that cannot be recovered.
+//! The dump shows bytes as they are, without recovery, even those of a cache device that cannot be recovered.
 
 use std::io::{self, Write};
 use std::path::Path;

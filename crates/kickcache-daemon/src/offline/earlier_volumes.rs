@@ -24,9 +24,9 @@ pub struct EarlierVolumes {
 /// Whether a device may be touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
-    /// It answers.
+    /// The device answers.
     Allowed,
-    /// It does not respond, and an access may block for ever.
+    /// The device does not answer, and an access may block for ever.
     Forbidden,
 }
 

@@ -65,10 +65,10 @@ pub enum OfflineError {
         /// Why.
         source: Error,
     },
-    /// Its record cannot be read or written.
+    /// A record in the state directory cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// It is out of service.
+    /// The cache device is out of service.
     #[error(
         "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
         ShellCommand::new("format").path(.path).state(.state)
@@ -79,7 +79,7 @@ pub enum OfflineError {
         /// The device.
         path: PathBuf,
     },
-    /// It is out of service with dirty blocks.
+    /// The cache device is out of service, and has dirty blocks.
     #[error(
         "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
@@ -92,7 +92,7 @@ pub enum OfflineError {
         /// Which blocks.
         what: String,
     },
-    /// Its origin was served past it, and it has dirty blocks.
+    /// The cache device has dirty blocks, and the origin was served without it since.
     #[error(
         "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
          {}write that over the data of the origin ({}), which removes the volume from this device, as \
@@ -123,7 +123,7 @@ pub enum OfflineError {
         path: PathBuf,
         /// The volume.
         name: String,
-        /// Where the origin was.
+        /// The last known path of the origin.
         origin: PathBuf,
         /// Why.
         source: Box<OpenError>,
@@ -145,7 +145,7 @@ pub enum OfflineError {
         /// The command that names it.
         drain: ShellCommand,
     },
-    /// It is older than its record.
+    /// The cache device is older than its record.
     #[error("{}: {copy}", .path.display())]
     OlderCopy {
         /// The device.
@@ -165,7 +165,7 @@ pub enum OfflineError {
         /// The other cache device.
         other: PathBuf,
     },
-    /// It was served, and the given state directory has no record of it.
+    /// The cache device was served, and the given state directory has no record for it.
     #[error(
         "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
          data; name the state directory that has its record (--state), or use --accept-older and \
@@ -182,7 +182,7 @@ pub enum OfflineError {
         /// The dirty blocks.
         what: String,
     },
-    /// It cannot be opened for changes, or a change failed.
+    /// The cache device cannot be opened for changes, or a change failed.
     #[error(transparent)]
     Change(#[from] ServeError),
     /// No volume of this name.
@@ -230,7 +230,7 @@ pub enum OfflineError {
     Undrained {
         /// The volume.
         name: String,
-        /// How many.
+        /// The number of blocks that stay dirty.
         blocks: u64,
         /// Which extents.
         extents: Vec<ByteExtent>,

@@ -75,7 +75,7 @@ pub fn leave(
 pub struct Needed {
     /// Its name.
     pub name: String,
-    /// Where they are.
+    /// The extents of the dirty blocks.
     pub dirty: Vec<ByteExtent>,
 }
 

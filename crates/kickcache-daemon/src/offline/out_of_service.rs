@@ -23,7 +23,7 @@ use crate::state::{CacheRecord, OriginRecord, StateError, uuid_text};
 /// A cache device that is out of service.
 #[derive(Debug)]
 pub struct OutOfServiceDevice {
-    /// Which one.
+    /// The record of the device.
     pub cache: CacheRecord,
     /// The volumes that may need it.
     pub incomplete: Vec<Incomplete>,
@@ -44,7 +44,7 @@ impl OutOfServiceDevice {
 pub struct Incomplete {
     /// Its name.
     pub name: String,
-    /// Their places, never empty; `None` if they are unknown.
+    /// The extents of the dirty blocks, never empty; `None` if they are unknown.
     pub extents: Option<Vec<ByteExtent>>,
 }
 

@@ -45,7 +45,7 @@ pub struct StaleVolume {
 /// Whether dirty blocks are on a cache device alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// They may be.
+    /// The blocks may be needed.
     Possible,
     /// The origin has all of the blocks, or newer ones: the cache device was complete when it was last
     /// served.

@@ -19,13 +19,13 @@ use crate::state::uuid_text;
 /// How a device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkState {
-    /// It was never started, or is being deleted.
+    /// The device was never started, or is being deleted.
     Dead,
     /// A process serves it.
     Live,
-    /// Its server has ended; requests wait for the next one.
+    /// The server of the device has ended; requests wait for the next server.
     Waiting,
-    /// Its server was killed, and the kernel has not released it.
+    /// The server of the device was killed, and the kernel has not released the device.
     Ending,
 }
 
@@ -72,7 +72,7 @@ pub enum InUse {
 pub enum Removed {
     /// The device is deleted.
     Gone,
-    /// Its waiting requests fail, and it is deleted once this user closes it.
+    /// The waiting requests fail, and the device is deleted once this user closes it.
     Ended(DeviceUser),
 }
 
@@ -95,7 +95,7 @@ pub fn remove(id: u32, in_use: InUse, tell: LineSink) -> Result<Removed, String>
 }
 
 fn remove_with(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<Removed, String> {
-    // Its daemon may be ending, or about to start it, and needs the lock for it.
+    // The daemon of the device may be ending, or about to start the device, and needs the lock in both cases.
     control.wait_until(|control| !matches!(find(control, id), Ok(Some(found)) if found.is_under_way()));
     let PendingRemoval { removal, user } = control.alone(|control| begin_removal(control, id, in_use))?;
     if removal == Removal::Done || control.wait_until_gone(id) {

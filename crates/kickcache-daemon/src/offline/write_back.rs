@@ -31,7 +31,7 @@ pub(super) enum End {
     Drained(u64),
     /// The remaining dirty blocks are damaged.
     Damaged,
-    /// Something stays dirty.
+    /// Blocks stay dirty, for this reason.
     Stuck(String),
 }
 

@@ -20,7 +20,7 @@ pub enum Clients {
 pub enum DirtyFate {
     /// The dirty blocks are written back before the volume is removed.
     WrittenBack,
-    /// They are lost.
+    /// The dirty blocks are lost.
     Abandoned,
 }
 
@@ -29,7 +29,7 @@ pub enum DirtyFate {
 pub enum UnlinkedFate {
     /// The stop is refused, so that the data stays.
     Kept,
-    /// They are lost.
+    /// The data in removed files is lost.
     Lost,
 }
 

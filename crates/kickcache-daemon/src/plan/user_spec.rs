@@ -9,9 +9,9 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserSpec {
-    /// By name or number.
+    /// The user's name or number.
     pub user: String,
-    /// By name or number.
+    /// The group's name or number.
     pub group: Option<String>,
 }
 

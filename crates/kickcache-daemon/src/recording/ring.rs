@@ -26,7 +26,7 @@ struct Ring {
     taken: PaddedCounter,
     /// Accesses lost because the ring was full.
     lost: PaddedCounter,
-    /// No more accesses follow.
+    /// Whether no more accesses follow.
     is_ended: AtomicBool,
 }
 

@@ -7,8 +7,8 @@ use std::thread;
 
 use crate::wakeup::Wakeup;
 
-/// The channel for results of one kind. It does not wait for its threads when it is dropped: their disk may
-/// hang.
+/// The channel for results of one kind. The drop of the channel does not wait for the threads, as their disk
+/// may hang.
 pub(crate) struct Background<T> {
     sender: Sender<T>,
     results: Receiver<T>,

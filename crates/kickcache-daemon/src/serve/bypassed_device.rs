@@ -12,15 +12,15 @@ use crate::state::{FileIdentity, FileStamp, OriginRecord, StateError};
 /// How an origin was served since a cache device had it last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
-    /// With the cache device that was there.
+    /// The origin was served with the cache device at this path.
     With(PathBuf),
-    /// From the origin alone.
+    /// The origin was served without a cache device.
     Without,
-    /// It was not served, but another file is at its path, as after a restore.
+    /// The origin was not served since, but another file is at its path, as after a restore.
     Replaced,
-    /// It was not served, but another program wrote to it.
+    /// The origin was not served since, but another program wrote to it.
     Changed,
-    /// Its record cannot be read.
+    /// The record of the origin cannot be read.
     Unknown,
 }
 
@@ -62,9 +62,9 @@ impl ServedSince {
 /// Whether the user claims that an origin is the recorded one, even with another identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sameness {
-    /// No claim was made.
+    /// The user made no such claim.
     Unsaid,
-    /// It is.
+    /// The user claims that the origin is the recorded one.
     Said,
 }
 

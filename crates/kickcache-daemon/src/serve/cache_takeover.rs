@@ -120,7 +120,7 @@ pub(crate) enum TakeoverStep {
 pub(crate) enum TakeoverFate {
     /// The next start begins it again.
     Resumed,
-    /// It is not begun again.
+    /// The takeover is not begun again after a restart.
     Forgotten,
 }
 
@@ -361,8 +361,8 @@ impl CacheTakeover {
     }
 
     /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
-    /// completed no operation for long, or a part is not copied for an even longer time. It may be given up
-    /// before the old device is marked as replaced.
+    /// completed no operation for long, or a part is not copied for an even longer time. The new device may
+    /// be given up until the old one is marked as replaced.
     pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
         let mirror = self.mirror_with_new();
         let waits_for_part = self.waits_for_part();

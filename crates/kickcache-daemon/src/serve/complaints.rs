@@ -29,7 +29,7 @@ impl Complaint {
         Complaint { event, level, summary, volume: None }
     }
 
-    /// The same about a volume, by its index.
+    /// This complaint about the volume with an index.
     pub(crate) const fn about(self, volume: usize) -> Complaint {
         Complaint { volume: Some(volume), ..self }
     }

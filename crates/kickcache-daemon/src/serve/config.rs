@@ -69,9 +69,9 @@ impl ServerConfig {
 /// Sockets that the process was started with; see [`crate::driver::inherited_sockets::inherited_sockets`].
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
-    /// They listen for NBD clients.
+    /// Sockets that listen for NBD clients.
     pub nbd: Vec<OwnedFd>,
-    /// It listens for a virtual machine, or is connected to one.
+    /// A socket that listens for a virtual machine, or is connected to one.
     pub vhost_user: Option<OwnedFd>,
 }
 
@@ -79,10 +79,10 @@ pub struct InheritedSockets {
 /// service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
-    /// No directory; for servers in tests and benches.
+    /// No records are kept; for servers in tests and benches.
     #[default]
     NotKept,
-    /// In this directory.
+    /// The records are in this directory.
     Directory(PathBuf),
     /// The records should be kept, but no directory is available.
     Missing,

@@ -84,7 +84,7 @@ pub struct Recorded {
 /// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resized {
-    /// Bytes from here on.
+    /// The new size of the volume in bytes.
     pub size: u64,
     /// Whether this size differs from the size before.
     pub growth: Growth,
@@ -104,7 +104,7 @@ pub struct CacheGrown {
 /// A device that is going to take over from the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverBegun {
-    /// Where it is.
+    /// The path of the new device.
     pub with: String,
     /// Bytes that are copied to it.
     pub bytes: u64,
@@ -113,7 +113,7 @@ pub struct TakeoverBegun {
 /// The step of a device that is to take over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakeoverStage {
-    /// It is made ready to be copied to.
+    /// The new device is prepared for the copy.
     Preparing,
     /// The cache device is copied to it.
     Copying,
@@ -124,22 +124,22 @@ pub enum TakeoverStage {
 /// How far the copy to a device is that is going to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverProgress {
-    /// Where it is.
+    /// The path of the new device.
     pub with: String,
     /// The present step.
     pub stage: TakeoverStage,
     /// Bytes that have been copied.
     pub copied: u64,
-    /// Bytes in all.
+    /// Bytes to copy in total.
     pub bytes: u64,
 }
 
 /// Whether a device has another size than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// It is larger.
+    /// The device is larger than before.
     Grown,
-    /// It has the size that it had.
+    /// The size is unchanged.
     Unchanged,
 }
 
@@ -278,11 +278,11 @@ pub struct Trouble {
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Errors {
-    /// How many.
+    /// The number of errors since the start.
     pub count: u64,
     /// The last one.
     pub last: Fault,
-    /// How long ago that was.
+    /// The time since the last error.
     pub ago: Duration,
 }
 
@@ -293,8 +293,8 @@ pub struct FaultCount {
     pub device: Device,
     /// The failed operation.
     pub operation: &'static str,
-    /// How that ended.
+    /// The cause of the failure.
     pub cause: Cause,
-    /// How often.
+    /// How often this error occurred.
     pub count: u64,
 }

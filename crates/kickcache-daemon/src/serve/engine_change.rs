@@ -73,7 +73,7 @@ pub(crate) enum CacheUse {
 pub struct UncleanBlocks {
     /// Its name.
     pub volume: String,
-    /// How many.
+    /// The number of blocks that the origin lacks or has not flushed.
     pub blocks: u64,
     /// Whether it is served: otherwise its blocks are not written back.
     pub is_served: bool,
@@ -88,7 +88,7 @@ pub(crate) struct NewEngine {
 
 /// The devices of the new engine.
 pub(crate) enum NewEngineKind {
-    /// No cache device.
+    /// An engine without a cache device.
     WithoutCache(DirtyFate),
     /// This cache device, and its records.
     WithCache(BlockFile, Arc<OriginRecords>),
@@ -105,7 +105,7 @@ pub(crate) struct OldDevices {
 /// Whether the engine is to be replaced.
 #[derive(Default)]
 pub(crate) enum EngineLease {
-    /// It is not.
+    /// The engine is not to be replaced.
     #[default]
     None,
     /// A caller prepares another engine.
@@ -152,7 +152,7 @@ pub(crate) struct EngineChange {
 pub(crate) enum EngineStep {
     /// Requests complete; unless dirty blocks are abandoned, the origins get all data.
     Quieting,
-    /// It is put on record that the cache device is out of service.
+    /// The state directory or the device gets the record that the cache device is out of service.
     Recording,
     /// The change waits until no request is in flight.
     Parting,

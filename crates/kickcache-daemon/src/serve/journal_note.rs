@@ -24,7 +24,7 @@ impl JournalNote {
         JournalNote { background: Background::new(wakeup), is_storing: false }
     }
 
-    /// Begins to write it.
+    /// Begins to write the superblock with the note.
     ///
     /// # Errors
     /// If there is no thread for it.

@@ -9,7 +9,7 @@ use crate::serve::volume_identity::VolumeIdentity;
 pub(crate) struct KnownVolume {
     /// By which it is known again after a restart.
     pub(crate) identity: VolumeIdentity,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
     pub(crate) access: AccessMode,
 }

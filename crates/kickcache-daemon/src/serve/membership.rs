@@ -82,7 +82,7 @@ pub(crate) struct VolumeBlockCount {
 
 /// The exclusive right to write the superblock.
 pub(crate) struct Lease {
-    /// As on the device.
+    /// The superblock as on the device.
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
 }

@@ -13,7 +13,7 @@ use crate::whole_path::{real_path, whole_path};
 /// An older copy of a cache device: later writes are not on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderCopy {
-    /// Where it is.
+    /// The path of the copy.
     pub path: PathBuf,
     /// The place of the record, for commands.
     pub state: StatePlace,

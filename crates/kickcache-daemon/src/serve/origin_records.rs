@@ -89,7 +89,7 @@ impl Candidate<'_> {
 /// The cache device that is about to be used.
 #[derive(Clone, Copy)]
 pub struct CacheChoice<'a> {
-    /// Where it is.
+    /// The path of the cache device.
     pub path: &'a Path,
     /// `None` if it is going to be formatted.
     pub uuid: Option<[u8; 16]>,
@@ -348,7 +348,7 @@ impl OriginRecords {
     }
 
     /// The cache device is out of use: its blocks are stale from here on, and the origins are complete, or
-    /// the user accepted the loss. These records are not written any more.
+    /// the user accepted the loss. The records of these origins are not written any more.
     ///
     /// # Errors
     /// A sentence; the device itself has the same mark.
@@ -536,7 +536,8 @@ impl OriginRecords {
         self.store.as_ref()?.as_ref().ok()
     }
 
-    /// As [`OriginRecords::keep`], in place of the record that an older version has by another identity.
+    /// As [`OriginRecords::keep`]; then removes the record that an older version wrote under another
+    /// identity.
     fn keep_first(&self, store: &StateStore, volume: &VolumeEntry) -> Result<(), StateError> {
         self.keep(store, volume)?;
         volume.before.as_ref().map_or(Ok(()), |before| store.forget_older(before))

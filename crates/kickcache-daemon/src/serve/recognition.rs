@@ -1,7 +1,7 @@
 //! Whether an origin is the disk whose blocks a cache device has.
 //!
-//! A weak identity may be another disk's after a restart. Samples of clean blocks prove a difference, and no sameness: disks that were
-//! cloned agree in most blocks. They count only where no other disk can have taken the name.
+//! A weak identity may be another disk's after a restart. Samples of clean blocks prove a difference, and no sameness:
+//! disks that were cloned agree in most blocks. Equal samples count only if no other disk can have taken the name.
 
 use std::path::PathBuf;
 

@@ -7,7 +7,7 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 /// The result of reading the log back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// How long that took.
+    /// The time that the reading took.
     pub took: Duration,
     ended: Instant,
     /// Bytes of each volume that its origin lacked.

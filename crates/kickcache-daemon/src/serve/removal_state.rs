@@ -41,9 +41,9 @@ pub(crate) struct RemovalState {
 pub(crate) enum RemovalStep {
     /// Clients get their replies, the origin gets all data.
     Quieting,
-    /// Its blocks are dropped, from here on.
+    /// The volume's blocks are dropped, from this location on.
     Forgetting(Location),
-    /// The removal of its blocks becomes durable.
+    /// The removal of the volume's blocks becomes durable.
     Sealing,
     /// The caller writes the superblock.
     Recording,

@@ -18,7 +18,7 @@ struct PendingReply<T> {
 }
 
 impl<T> ReplyWait<T> {
-    /// No caller.
+    /// A wait without a caller.
     pub(crate) const fn nobody() -> ReplyWait<T> {
         ReplyWait(None)
     }

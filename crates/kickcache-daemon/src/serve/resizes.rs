@@ -32,7 +32,7 @@ pub(crate) struct Resizes {
 /// A volume that has grown.
 pub(crate) struct Grown {
     pub(crate) volume: VolumeId,
-    /// Bytes that it has.
+    /// The new size of the volume in bytes.
     pub(crate) size: u64,
 }
 
@@ -58,7 +58,7 @@ pub(crate) enum Step {
 
 /// The result of a step.
 pub(crate) enum Outcome {
-    /// Bytes of an origin.
+    /// The size of an origin in bytes, or the error of the look-up.
     Looked(VolumeId, io::Result<u64>),
     /// The superblock, written or not.
     Stored(VolumeId, Box<Superblock>, Result<(), ServeError>),
@@ -72,7 +72,7 @@ pub(crate) struct Overdue {
 }
 
 impl Resizes {
-    /// None in progress.
+    /// The state without a resize in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> Resizes {
         Resizes { background: Background::new(wakeup), under_way: Vec::new() }
     }

@@ -29,7 +29,7 @@ impl ServedVolumes {
         ServedVolumes(volumes.into_iter().map(Some).collect())
     }
 
-    /// How many there are.
+    /// The number of volumes.
     pub(crate) fn count(&self) -> usize {
         self.iter().count()
     }
@@ -44,7 +44,7 @@ impl ServedVolumes {
         self.0.iter_mut().flatten().find(|volume| volume.info.id == id)
     }
 
-    /// Their indices, in the same order.
+    /// The indices of the volumes, in the same order as the volumes.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().filter_map(|(index, volume)| volume.as_ref().map(|_| index))
     }

@@ -149,9 +149,9 @@ pub struct RecordingBegun {
 pub enum Pulse {
     /// The loop runs.
     Turns(ServerHealth),
-    /// It does not answer within [`SAMPLE_MAX`].
+    /// The loop does not answer within [`SAMPLE_MAX`].
     Silent,
-    /// It has ended, with an error or on request.
+    /// The loop has ended, with an error or on request.
     Ended,
 }
 

@@ -36,8 +36,8 @@ pub(crate) struct Recovered {
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 impl StandbyParts<'_> {
-    /// Runs the engine until it could serve. Its later submissions are left to the loop that it will serve
-    /// in.
+    /// Runs the engine until it could serve. The loop that later uses the engine takes the remaining
+    /// submissions.
     ///
     /// # Errors
     /// If its log cannot be read back.

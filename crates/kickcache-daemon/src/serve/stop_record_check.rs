@@ -16,10 +16,10 @@ use crate::state::FileStamp;
 /// The last stop of an origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LastStop {
-    /// Its record was compared, the origin is no file, or the user gave a flag about its content.
+    /// The record equals the origin's file, the origin is no file, or the user gave a flag about its content.
     #[default]
     Checked,
-    /// It has no record, or one with another size or other times.
+    /// The stop has no record, or the record has another size or other times than the file.
     Unrecorded,
 }
 

@@ -16,10 +16,10 @@ pub(crate) struct StopWait {
 /// Whether the stop waits without a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
-    /// It waits, and the log has not named the device.
+    /// The stop waits, and the log has not named the device.
     #[default]
     Untold,
-    /// It waits, and the log has named the device: a user who insists can judge the consequence.
+    /// The stop waits, and the log has named the device: a user who insists can judge the consequence.
     Told,
     /// The stop does not wait any longer.
     Ended,

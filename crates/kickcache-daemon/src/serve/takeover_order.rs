@@ -20,9 +20,9 @@ pub(crate) struct TakeoverOrder {
 /// The time of the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OrderTime {
-    /// While the server runs.
+    /// The order arrived while the server runs.
     Now,
-    /// Before the start of the server, which continues the takeover.
+    /// The takeover was ordered before the start of the server, which continues it.
     Earlier,
 }
 

@@ -86,11 +86,11 @@ pub struct Activity {
 /// Requests of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencySum {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
     /// Bytes of the requests.
     pub bytes: u64,
-    /// Their time on average.
+    /// The average time of the requests.
     pub mean: Duration,
     /// The time within which 99 of 100 ended.
     pub p99: Duration,
@@ -117,7 +117,7 @@ impl VolumeTimes {
         kept.latency.add(took.as_nanos());
     }
 
-    /// Since the start.
+    /// The activity since the start.
     pub(crate) fn since_start(&self, now: Instant) -> Activity {
         self.activity(now.since(self.began), |kept| {
             let mut all = kept.all.clone();

@@ -30,11 +30,11 @@ pub(crate) struct Troubles {
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// How many.
+    /// The number of errors.
     pub(crate) count: u64,
-    /// The last one.
+    /// The last error.
     pub(crate) last: Fault,
-    /// The time of its arrival.
+    /// The time when the last error was reported.
     pub(crate) at: Instant,
 }
 

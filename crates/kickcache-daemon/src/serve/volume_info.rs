@@ -9,7 +9,7 @@ pub struct VolumeInfo {
     pub name: String,
     /// Its id in the engine's status.
     pub id: VolumeId,
-    /// Bytes.
+    /// The size of the volume in bytes.
     pub size: u64,
     /// The origin's identity on the cache device.
     pub origin: String,

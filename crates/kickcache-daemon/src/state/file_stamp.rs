@@ -11,7 +11,7 @@ use crate::driver::rights::access;
 /// Size and times of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// The last change of its content (mtime), in nanoseconds since 1970.
     pub modified_ns: i64,

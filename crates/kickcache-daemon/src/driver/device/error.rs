@@ -30,7 +30,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// Its path, without links, is no text.
+    /// The device's path without links is not UTF-8.
     #[error(transparent)]
     Text(#[from] NotUtf8),
     /// Neither file nor block device.
@@ -41,7 +41,7 @@ pub enum OpenError {
         /// The kind of the file.
         found: &'static str,
     },
-    /// Not writable.
+    /// The device is not writable.
     #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
     ReadOnly {
         /// Which device.
@@ -51,7 +51,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// Not readable.
+    /// The device is not readable.
     #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
     Unreadable {
         /// Which device.
@@ -59,7 +59,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// Not flushable.
+    /// The device cannot be flushed.
     #[error(
         "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
          fails; to accept this loss, even of flushed writes, use --origin-no-flush"
@@ -92,7 +92,7 @@ pub enum OpenError {
         /// How that was found.
         detail: &'static str,
     },
-    /// It does not answer.
+    /// The device does not answer.
     #[error(
         "{path} does not answer: its first block could not be read in {seconds} s; check the device, then start again"
     )]
@@ -102,7 +102,7 @@ pub enum OpenError {
         /// How long it was waited for.
         seconds: u64,
     },
-    /// No bytes.
+    /// The file or device has no bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
     Empty {
         /// Which device.

@@ -22,27 +22,27 @@ pub enum Kind {
 /// Whether a device is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
-    /// On request.
+    /// A flush is sent to the device.
     Done,
-    /// Never: the device cannot flush, and its writes count as durable.
+    /// No flush is sent: the device cannot flush, and its writes count as durable.
     Assumed,
 }
 
 /// Whether the page cache is passed by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direct {
-    /// O_DIRECT.
+    /// The device is opened with O_DIRECT, past the page cache.
     Yes,
-    /// Through the page cache, because the file system or the sector size requires it.
+    /// I/O uses the page cache, because the file system or the sector size requires that.
     No,
 }
 
 /// Whether a device stores zeroes without being sent them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZeroSpeed {
-    /// Yes.
+    /// A request without data stores zeroes.
     Fast,
-    /// No: zeroes are written like data.
+    /// Zeroes are written like data.
     Slow,
 }
 

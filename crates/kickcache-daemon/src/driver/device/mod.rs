@@ -45,7 +45,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
-    /// As the user gives it.
+    /// The path as the user gives it.
     named: PathBuf,
     path: PathBuf,
     kind: Kind,

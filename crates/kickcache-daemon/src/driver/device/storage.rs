@@ -86,7 +86,7 @@ pub(crate) fn path_below(metadata: &Metadata) -> Option<PathBuf> {
 struct Disk {
     place: PathBuf,
     is_partition: bool,
-    /// Its own place, or that of the disk that it is a partition of.
+    /// The place of the device in /sys, or for a partition that of the whole disk.
     whole: PathBuf,
 }
 

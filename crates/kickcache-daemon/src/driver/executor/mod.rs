@@ -53,7 +53,7 @@ pub enum Medium {
 
 /// A device of the engine, and its kind.
 pub struct NamedMedium {
-    /// Which one.
+    /// The device.
     pub device: Device,
     /// The kind of the device.
     pub medium: Medium,
@@ -107,7 +107,7 @@ pub struct Driver {
 /// The outstanding work of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Which one.
+    /// The device.
     pub device: Device,
     /// Operations in flight.
     pub operation_count: usize,

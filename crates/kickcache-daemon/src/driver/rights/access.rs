@@ -43,7 +43,7 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     or_ask(std::fs::canonicalize(path), || path_of(&opened(path, Task::Look)?))
 }
 
-/// Finds it (`O_PATH`).
+/// Opens the file only as a reference (`O_PATH`).
 ///
 /// # Errors
 /// As [`metadata`].

@@ -6,7 +6,7 @@ use std::ffi::CString;
 /// A user and its groups, by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// As it was named.
+    /// The account as the user named it.
     pub name: String,
     pub(super) uid: Uid,
     pub(super) gid: Gid,
@@ -51,7 +51,7 @@ impl Account {
         self.uid == nix::unistd::geteuid() && self.gid == nix::unistd::getegid()
     }
 
-    /// Whether it is root.
+    /// Whether the account is root.
     pub fn is_root(&self) -> bool {
         self.uid.is_root()
     }

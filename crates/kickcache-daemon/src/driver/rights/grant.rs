@@ -12,18 +12,18 @@ const LAYERS_MAX: usize = 8;
 /// The permitted operations on a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Right {
-    /// It may be read.
+    /// The file may be opened for reading.
     Read,
-    /// It may be written, too.
+    /// The file may be opened for reading and writing.
     Write,
-    /// It may be made, too, if it does not exist.
+    /// The file may be opened for reading and writing, and created if it does not exist.
     Make,
 }
 
 /// A named file, and the permitted operations on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// From the root.
+    /// The path of the file from the root.
     pub path: PathBuf,
     /// The permitted operations.
     pub right: Right,

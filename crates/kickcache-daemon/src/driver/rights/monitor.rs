@@ -30,7 +30,7 @@ pub(super) struct Monitor {
     pub(super) user: String,
     /// The place where grants are configured, for messages.
     pub(super) named_in: String,
-    /// Files that it made.
+    /// Files that the monitor made.
     pub(super) made: Mutex<Vec<CreatedFile>>,
 }
 

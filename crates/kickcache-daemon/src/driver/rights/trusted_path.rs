@@ -32,7 +32,7 @@ pub enum Untrusted {
 pub struct ResolvedPath {
     /// The folder that it is in.
     pub folder: File,
-    /// Its name there.
+    /// The name of the file in that folder.
     pub name: OsString,
     /// The file (`O_PATH`); `None` if there is none.
     pub found: Option<File>,
@@ -193,7 +193,7 @@ pub enum Identity {
     Inode {
         /// The number of its file system.
         device: u64,
-        /// Its number there.
+        /// The number of the file in its file system.
         inode: u64,
     },
 }

@@ -42,9 +42,9 @@ pub(super) struct Request {
 /// The result.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is open.
+    /// The file was opened.
     Opened(OwnedFd),
-    /// It was done.
+    /// The operation was done.
     Done,
     /// The system refused, with this number.
     Failed(i32),

@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Time between fine rows, and how many are kept.
 pub(super) const FINE_SPAN: Duration = Duration::from_secs(1);
 pub(super) const FINE_COUNT: usize = 3_600;
-/// The same of coarse ones.
+/// Time between coarse rows, and how many are kept.
 pub(super) const COARSE_SPAN: Duration = Duration::from_secs(300);
 pub(super) const COARSE_COUNT: usize = 2_016;
 /// Numbers of a row.
@@ -38,7 +38,7 @@ pub(super) struct Tracks {
 pub(super) struct Track {
     /// When each span ended.
     pub(super) times: VecDeque<u64>,
-    /// As many rows of each as there are times.
+    /// For each subject, one row for each time.
     pub(super) rows: BTreeMap<Subject, VecDeque<Row>>,
 }
 

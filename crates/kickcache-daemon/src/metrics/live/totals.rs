@@ -41,7 +41,7 @@ pub(super) struct Totals {
 #[derive(Clone, Default)]
 struct Counters {
     grows: [u64; COLUMN_COUNT],
-    /// Numbers as they are.
+    /// Present values, which can also fall.
     stands: [f64; 2],
     busy_millis: Option<u64>,
 }

@@ -16,7 +16,7 @@ use crate::shell_command::ShellCommand;
 pub struct OriginFacts<'a> {
     /// The volume's name.
     pub name: &'a str,
-    /// Bytes.
+    /// The present size of the origin in bytes.
     pub size: u64,
     /// Its identity.
     pub identity: &'a str,

@@ -33,9 +33,9 @@ use crate::signature;
 /// The records about a device in the state directory and on the origins.
 #[derive(Clone, Copy)]
 pub struct DeviceRecords<'a> {
-    /// Where.
+    /// The place of the records.
     pub state: &'a StatePlace,
-    /// The volumes that may need it, by its superblock, if it is recorded as out of service.
+    /// The volumes that may need the device, if a record has it out of service.
     pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
 }
 
@@ -45,18 +45,18 @@ pub(crate) enum Examination {
     Ours(Box<CacheDevice>),
     /// A file or device that may be overwritten.
     Free {
-        /// It.
+        /// The file or device, opened and locked.
         file: BlockFile,
         /// Whether it is a file of zeroes, which a failed start restores.
         is_blank_file: bool,
     },
-    /// No file, or an empty one, which becomes a cache device of this many bytes.
+    /// The file is missing or empty, and becomes a cache device of this many bytes.
     Nothing {
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Bytes.
+        /// The size of the new cache device in bytes.
         size: u64,
-        /// Whether an empty file is there.
+        /// Whether an empty file exists.
         is_there: bool,
     },
 }

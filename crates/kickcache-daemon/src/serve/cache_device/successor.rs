@@ -72,9 +72,9 @@ impl Successor {
 
 /// A device that may take over.
 enum Candidate {
-    /// It was made ready for that before.
+    /// The device was already prepared as the successor of this cache device.
     Its(Box<BlockFile>),
-    /// It is to be formatted, a file of this size if it must be made.
+    /// The device is to be formatted; a missing file is made with this size.
     ToFormat { size: Option<u64> },
 }
 

@@ -92,7 +92,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
-    /// As configured: a share of the cache device follows its size.
+    /// The budget as configured: if it is a share of the cache device, a change of the device's size changes
+    /// the bytes.
     pub(crate) write_budget: Option<WriteBudget>,
     /// A volume that is being removed.
     pub(crate) leaving: Option<RemovalState>,

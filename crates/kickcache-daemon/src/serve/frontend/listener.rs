@@ -62,7 +62,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// For the log.
+    /// The address of the socket, for the log.
     pub(crate) address: String,
     /// A unix socket's path with the device and inode that were made.
     made: Option<(PathBuf, Inode)>,

@@ -139,7 +139,7 @@ impl Addresses {
 }
 
 impl Frontends {
-    /// Listens everywhere.
+    /// Listens on the addresses of all front ends.
     pub(crate) fn open<E>(
         addresses: Addresses,
         core: &mut Core<E>,

@@ -18,7 +18,7 @@ pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<Origi
     lock(spec, &spec.origin.identity().map_err(refuse)?, "", state)
 }
 
-/// The same under another name of the origin.
+/// As [`hold`], with another name of the origin.
 ///
 /// # Errors
 /// [`ServeError::Volume`] if another process serves it.

@@ -34,7 +34,7 @@ const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
 /// Whether an identity is that of one disk alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
-    /// No other disk has it, also after a restart.
+    /// No other disk ever has this identity, not even after a restart.
     Strong,
     /// After a restart it may belong to another disk.
     Weak,
@@ -96,12 +96,12 @@ impl Identified {
 /// A block device that is present.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Present {
-    /// As in /sys/class/block.
+    /// The name in /sys/class/block.
     name: String,
     /// Major and minor number, as the kernel writes them.
     number: Option<String>,
     path: PathBuf,
-    /// In sectors.
+    /// The size in sectors of 512 bytes.
     size: u64,
     assigned: Option<String>,
     /// Names below /dev/disk/by-id, in alphabetical order.

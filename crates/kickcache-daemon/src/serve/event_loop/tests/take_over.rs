@@ -131,7 +131,7 @@ impl Sealed {
         let mut event_loop = copied_loop(&directory);
         let [old, new, state] = ["old", "new", "state"].map(|name| directory.path().join(name));
         let open = |path: &Path, access| Arc::new(BlockFile::open(path, access, Emptiness::Refused).unwrap());
-        // Each has a lock.
+        // The earlier pair is dropped first, as each open device holds a lock.
         event_loop.takeover.pair = None;
         let called = OtherDevice { uuid: [3; 16], path: new.display().to_string() };
         let pair = Pair { old: open(&old, access[0]), new: open(&new, access[1]), called };

@@ -44,7 +44,7 @@ impl Certificates {
     /// TLS for a client.
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         let config = Arc::clone(&lock(&self.current).config);
-        // It fails if the system gives no random numbers.
+        // The call fails if the system gives no random numbers.
         UnbufferedServerConnection::new(config).ok()
     }
 

@@ -70,7 +70,7 @@ pub(crate) struct Connection {
 
 /// The meaning of the next bytes of the stream.
 enum ConnectionPhase {
-    /// Something for the session.
+    /// The bytes are decoded by the session: negotiation or a command.
     Decode,
     /// A command waits for memory.
     Waiting(Command),

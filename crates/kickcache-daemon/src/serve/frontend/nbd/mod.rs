@@ -87,7 +87,7 @@ pub(crate) struct Nbd {
 }
 
 impl Nbd {
-    /// Listens.
+    /// Opens the listeners of all addresses.
     pub(crate) fn open(
         addresses: Vec<VolumePlace>,
         volumes: &ServedVolumes,

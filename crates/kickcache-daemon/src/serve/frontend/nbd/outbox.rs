@@ -36,7 +36,7 @@ pub(crate) enum Message {
     Data(ReplyHead, RequestId),
     /// A head alone.
     Head(ReplyHead),
-    /// Anything longer.
+    /// A reply with other bytes than a request's payload.
     Bytes(Vec<u8>),
 }
 

@@ -26,7 +26,7 @@ const QUESTION_BYTES_MAX: u64 = 32 << 20;
 pub(super) struct Question {
     pub(super) connection: ConnectionId,
     pub(super) command: Command,
-    /// Whole blocks.
+    /// The queried extent, extended to whole blocks.
     extent: ByteExtent,
     /// Which of its blocks were cached when the query was sent.
     cached: Vec<bool>,

@@ -18,9 +18,9 @@ pub(crate) struct TlsOutput {
 
 /// Why something was not written.
 pub(crate) enum Unwritten {
-    /// It needs this many bytes.
+    /// The record needs this many bytes of space.
     NoRoom(usize),
-    /// It can never be written.
+    /// The record can never be written: it was encoded before, or the connection's keys are used up.
     Never,
 }
 

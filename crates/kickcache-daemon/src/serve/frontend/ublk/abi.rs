@@ -75,7 +75,7 @@ pub(crate) struct IoCommand {
 pub(crate) struct Parameters {
     /// Bytes of this struct.
     pub(crate) length: u32,
-    /// Which of the parts below count.
+    /// Bits for the parts below that are valid.
     pub(crate) types: u32,
     pub(crate) basic: BasicParameters,
     pub(crate) discard: DiscardParameters,
@@ -101,9 +101,9 @@ pub(crate) struct BasicParameters {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DiscardParameters {
-    /// Bytes.
+    /// The alignment of discards, in bytes.
     pub(crate) alignment: u32,
-    /// Bytes.
+    /// The granularity of discards, in bytes.
     pub(crate) granularity: u32,
     pub(crate) discard_sectors_max: u32,
     pub(crate) write_zeroes_sectors_max: u32,

@@ -57,7 +57,7 @@ pub(super) const CONTROL: &str = "/dev/ublk-control";
 pub(super) enum Starts {
     /// A child, which holds no resources.
     InChild,
-    /// This one.
+    /// This process.
     Here,
 }
 

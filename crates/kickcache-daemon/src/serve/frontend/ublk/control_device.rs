@@ -30,7 +30,7 @@ const IDS: std::ops::Range<u32> = 0..64;
 pub(crate) enum Removal {
     /// The device is deleted.
     Done,
-    /// It is deleted once no process has it open.
+    /// The kernel deletes the device once no process has it open.
     Begun,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct ControlDevice {
 }
 
 impl ControlDevice {
-    /// Opens it.
+    /// Opens the control device of the kernel's ublk driver.
     ///
     /// # Errors
     /// A sentence that names the missing resource.
@@ -242,8 +242,8 @@ impl ControlDevice {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`ControlDevice::remove`], without waiting if the kernel supports it (Linux 6.7): this process, or
-    /// another one that has it open, may still have to close it.
+    /// As [`ControlDevice::remove`], but if the kernel supports it (Linux 6.7), the call does not wait until
+    /// every process has closed the device.
     ///
     /// # Errors
     /// As the kernel gives them.

@@ -61,9 +61,9 @@ struct ServedDevice {
 /// The state of a device after the kernel ended a tag.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemainingTags {
-    /// All other tags: this tag was the first.
+    /// All other tags of the device remain: this tag was the first that ended.
     Others,
-    /// Some.
+    /// Some tags of the device remain.
     Some,
     /// None; it was closed, so that the kernel can delete it.
     Nothing,
@@ -102,7 +102,7 @@ impl UblkDevice {
         };
         let opened = open_queues(control, place, &info, begun);
         if opened.is_err() && begun == Acquisition::Added {
-            // No process has it open: it was never started.
+            // No process has the device open, as it was never started.
             let _ = control.remove(info.device_id);
         }
         opened
@@ -144,8 +144,8 @@ impl UblkDevice {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: another process is deleting the device. It waits for this daemon to close
-    /// it, which happens with the last tag: none has a request in flight then.
+    /// The kernel has ended a tag: another process is deleting the device. That process waits until this
+    /// daemon closes the device, which happens after the last tag: then no request is in flight.
     pub(super) fn end_tag(&mut self) -> RemainingTags {
         let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
@@ -495,7 +495,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.left();
         scene.change(|info| info.state = LIVE);
-        // Its parameters are not queried, as that would wait for ever.
+        // The parameters of the device are not queried, as the query would never end.
         scene.kernel.known().unknown.push(abi::GET_PARAMS);
         assert!(scene.refused(&PLACE).contains("is stuck"), "the kernel has not noticed");
         scene.kernel.known().unknown.clear();
@@ -528,7 +528,7 @@ mod tests {
     #[test]
     fn a_device_that_cannot_be_served_is_not_left_behind() {
         let mut scene = Scene::new();
-        // Its node does not appear.
+        // The node of the device does not appear.
         scene.kernel = FakeKernel::new(&scene.kernel.nodes().join("none"));
         let said = scene.refused(&PLACE);
         assert!(said.contains("its character device cannot be opened"), "{said}");

@@ -319,7 +319,7 @@ impl Ublk {
     /// Takes no more requests; the kernel keeps them.
     pub(super) fn stop_listening(&mut self) {
         self.is_closed = true;
-        // These have not begun: the next daemon gets them again.
+        // Requests in these queues have not begun: the kernel gives them to the next daemon again.
         self.held.clear();
         self.waiting.clear();
     }
@@ -360,7 +360,7 @@ impl Drop for Ublk {
                     "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
                 ),
-                // Its deletion has begun before, and may be complete.
+                // The deletion of this device began before, and may be complete.
                 Err(_) if is_leaving => {}
                 Err(error) => tracing::warn!(event = "ublk_left", "{shown} cannot be removed: {error}"),
             }

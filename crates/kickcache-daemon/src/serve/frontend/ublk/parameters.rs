@@ -24,7 +24,7 @@ impl LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }
 
-    /// Its bytes.
+    /// The size of the block in bytes.
     pub(crate) fn bytes(self) -> u32 {
         1 << self.shift()
     }

@@ -14,7 +14,7 @@ pub(crate) struct UblkPlace {
     /// Queues to request for a new device; an existing device keeps its number
     /// of queues.
     pub(crate) queues: u16,
-    /// Requests of each.
+    /// Requests of each queue.
     pub(crate) depth: u16,
     /// Bytes of a logical block: 512 or 4096.
     pub(crate) block_bytes: u32,

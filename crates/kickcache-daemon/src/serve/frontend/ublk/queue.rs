@@ -11,7 +11,8 @@ use crate::driver::memory::{Allocator, Chunk};
 pub(super) struct Queue {
     number: u16,
     descriptions: RequestTable,
-    /// By tag: the kernel puts the data of writes there, and takes that of reads. It is lent for most requests.
+    /// By tag: the kernel puts the data of writes there, and takes that of reads. For most requests, the
+    /// memory is lent to the engine.
     memory: Vec<Option<Chunk>>,
     addresses: Vec<u64>,
 }

@@ -1,6 +1,7 @@
 //! The kernel's I/O scheduler of a device: none. Requests are put in order where they are served.
 //!
-//! The kernel selects `mq-deadline` for devices with one queue. That is worth its cost on a rotating disk.
+//! The kernel selects `mq-deadline` for devices with one queue. The cost of `mq-deadline` is worthwhile only
+//! on a rotating disk.
 
 use std::path::Path;
 use std::{fs, io};

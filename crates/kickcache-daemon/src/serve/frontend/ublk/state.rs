@@ -15,13 +15,13 @@ const FAILS_IO: u16 = 3;
 /// How a device is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
-    /// It was never started, or is being deleted.
+    /// The device was never started, or is being deleted.
     Dead,
     /// A process serves it: that of this number.
     Live(i32),
-    /// Its server has ended; requests wait for the next one.
+    /// The server of the device has ended; requests wait for the next server.
     Waiting,
-    /// Its server has ended, and the kernel has not noticed.
+    /// The server of the device has ended, and the kernel has not noticed.
     Ending,
 }
 

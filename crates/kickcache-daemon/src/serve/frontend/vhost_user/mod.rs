@@ -51,7 +51,7 @@ impl VhostUser {
         VhostUser { ports, ..VhostUser::default() }
     }
 
-    /// Listens.
+    /// Opens the sockets of all volumes.
     pub(crate) fn open(places: Vec<GuestPlace>, volumes: &ServedVolumes) -> Result<VhostUser, ServeError> {
         let opened = places.into_iter().map(|place| {
             let listener = Listener::open_for_guest(place.place)?;

@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use crate::driver::queued_device::ServerOutage;
 use crate::wakeup::Wakeup;
 
-/// Both directions.
+/// The orders from the loop to the thread of an origin, and the results in the other direction.
 pub(super) struct Exchange {
     orders: Mutex<Orders>,
     /// Readable when there are orders, or at the end.
@@ -44,7 +44,7 @@ struct Orders {
 pub(super) enum Order {
     /// The connections to begin with.
     Use(Links),
-    /// Something to do.
+    /// The thread is to execute this job.
     Do(OriginJob),
     /// Samples of the expected contents of the next server.
     Expect(Vec<Sample>),
@@ -92,7 +92,7 @@ impl Exchange {
         }
     }
 
-    /// It is back.
+    /// Notes that the server is back.
     pub(super) fn note_back(&self) {
         *lock(&self.away) = None;
     }

@@ -10,7 +10,7 @@ use crate::plan::origin_claims::OriginClaims;
 /// The properties on which a volume relies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts {
-    /// Bytes.
+    /// The size of the export in bytes.
     pub(super) size: u64,
     /// The minimum block of its server.
     pub(super) minimum_block: MinimumBlock,

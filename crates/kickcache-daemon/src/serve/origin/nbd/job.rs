@@ -23,8 +23,8 @@ pub(super) enum Work {
     Extents(ByteExtent),
 }
 
-/// An operation of the driver that has not ended. It keeps its bytes, as it may be repeated on another
-/// server.
+/// An operation of the driver that has not ended. The job keeps the bytes of a write, as it may be repeated
+/// on another connection.
 #[derive(Debug)]
 pub(super) struct OriginJob {
     pub(super) token: u64,
@@ -38,9 +38,9 @@ pub(super) struct OriginJob {
     pub(super) extents: Vec<DeviceExtent>,
     /// The errno of the first request that failed.
     pub(super) error: Option<i32>,
-    /// The flush that makes it durable was requested.
+    /// Whether the flush that makes the job durable was requested.
     pub(super) is_flushing: bool,
-    /// When a server was lost with it for the first time.
+    /// When a server was lost for the first time before it answered this job.
     pub(super) lost_at: Option<Instant>,
 }
 

@@ -29,7 +29,7 @@ const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// One connection.
+/// A connection to the server.
 pub(super) struct Link {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,

@@ -117,7 +117,7 @@ impl NbdOrigin {
         &self.other_names
     }
 
-    /// Bytes.
+    /// The size of the export in bytes.
     pub(super) fn size(&self) -> u64 {
         self.facts.size
     }

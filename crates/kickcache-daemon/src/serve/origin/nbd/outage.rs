@@ -14,8 +14,8 @@ pub(super) enum Pace {
     /// At once.
     #[default]
     Fast,
-    /// As slow as the previous outage at its end, unless that was long ago: the server has not yet shown that
-    /// it recovered from the cause of the loss.
+    /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago:
+    /// the server may not have recovered.
     Cautious { pause: Duration, since: Instant },
 }
 
@@ -31,12 +31,12 @@ pub(super) struct Outage {
     since: Instant,
     next_try: Instant,
     pause: Duration,
-    /// Its requests have waited long enough: they fail.
+    /// Whether requests have waited for the time limit, and fail from here on.
     pub(super) is_over_limit: bool,
 }
 
 impl Outage {
-    /// It begins.
+    /// A new outage.
     pub(super) fn begin(now: Instant, pace: Pace) -> Outage {
         let mut outage = Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false };
         match pace {
@@ -64,7 +64,7 @@ impl Outage {
         self.pause = (self.pause * 2).min(PAUSES.1);
     }
 
-    /// No request has waited in it so far: its time begins now.
+    /// Counts the time of the outage from now on, as no request has waited in it so far.
     pub(super) fn begin_to_count(&mut self, now: Instant) {
         self.since = now;
     }

@@ -12,7 +12,7 @@ pub(super) enum ServerFault {
 }
 
 impl ServerFault {
-    /// In words.
+    /// The fault in words.
     pub(super) fn why(&self) -> &str {
         let (ServerFault::Away(why) | ServerFault::Wrong(why)) = self;
         why

@@ -51,7 +51,7 @@ pub(crate) struct TlsStream {
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Open,
-    /// It closed the stream in order.
+    /// The client closed the stream in order.
     Closed,
     Failed(rustls::Error),
 }
