@@ -29,7 +29,7 @@ pub(crate) enum SocketFile {
     NotASocket,
     /// A socket without a process that listens.
     Unserved,
-    /// A socket that a process serves: another one, if it could be found.
+    /// A socket that a process serves; with the process, if it is not this one and could be found.
     Served(Option<Opener>),
     /// A socket that cannot be tried.
     Untried {

@@ -1,4 +1,4 @@
-//! Wakes a thread that waits for descriptors from another one.
+//! A wakeup, by any thread, of a thread that waits for descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

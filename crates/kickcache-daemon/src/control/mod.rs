@@ -89,18 +89,17 @@ pub trait ControlTarget: Send + Sync + 'static {
         extent: ChangeExtent,
     ) -> Result<Growing, ControlError>;
 
-    /// Begins to replace a cache device by another one. May take as long as the other one takes to be made
-    /// ready.
+    /// Begins to replace a cache device by another one. The call waits until the new device is ready.
     ///
     /// # Errors
-    /// There is no such device, the other one cannot take over, or the daemon is stopping.
+    /// There is no such device, the new device cannot take over, or the daemon is stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
     /// Serves the volumes of a cache device without it. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
-    /// It stays in use: there is no such device, its blocks cannot be written back, or the daemon is
-    /// stopping.
+    /// The cache device stays in use: its path is unknown, its blocks cannot be written back, or the daemon
+    /// is stopping.
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
     /// Begins to record the requests of a volume; the recording ends when it is dropped.

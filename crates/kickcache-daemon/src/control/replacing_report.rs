@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A cache device that is being copied to another one, which takes over then.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplacingReport {
-    /// The path of the other one.
+    /// The path of the new device.
     pub with: String,
     /// The present step.
     #[serde(default)]
@@ -22,7 +22,7 @@ pub struct ReplacingReport {
 pub enum ReplacingStep {
     /// The new device is prepared for the copy.
     Preparing,
-    /// The cache device is copied to it.
+    /// The cache device is copied to the new device.
     #[default]
     Copying,
     /// The copy is complete, and the device becomes the cache device.

@@ -45,13 +45,15 @@ pub struct Report {
     /// Volumes that were configured and are not served.
     #[serde(default)]
     pub unserved: Vec<UnservedReport>,
-    /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before it.
+    /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before the
+    /// daemon.
     #[serde(default)]
     pub monitor_ended: bool,
     /// Memory for the payload of requests.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// Why certificates for clients cannot be used as their files are now, if so: the previous certificates are in use.
+    /// Why the present files of certificates cannot be used; `None` if they can. Until then, the previous certificates
+    /// are in use.
     #[serde(default)]
     pub tls_failure: Option<String>,
     /// Whether all is well, in a sentence.
@@ -105,7 +107,7 @@ pub struct CacheReport {
     /// Where its blocks are, if its file was removed.
     #[serde(default)]
     pub unlinked_at: Option<String>,
-    /// The device that its server waits for before it ends, in words, once the daemon is stopping.
+    /// The device, in words, that delays the end of this cache device's server while the daemon is stopping.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
     /// Bytes of the device that are used.
@@ -140,7 +142,7 @@ pub struct CacheReport {
     pub main_bytes: u64,
     /// Memory of the tables in bytes.
     pub memory_bytes: u64,
-    /// Bytes written to it, and its budget.
+    /// Bytes written to the cache device, and the write budget.
     #[serde(default)]
     pub wear: WearReport,
     /// Seconds of the server's time for this report; for metrics only.
@@ -302,11 +304,11 @@ pub struct CacheFacts {
     pub replacing: Option<ReplacingReport>,
     /// The reason why the last replacement failed.
     pub replacement_failure: Option<String>,
-    /// Bytes written to it, and its budget.
+    /// Bytes written to the cache device, and the write budget.
     pub wear: WearReport,
     /// Its problem.
     pub trouble: Trouble,
-    /// The device that its server waits for before it ends.
+    /// The device that delays the end of this cache device's server while the daemon is stopping.
     pub stop_waits_for: Option<String>,
     /// How it is read and written.
     pub io_engine: String,

@@ -26,7 +26,7 @@ use crate::shell_command::ShellCommand;
 use crate::socket_path::{self, SocketFile};
 use crate::wakeup::Wakeup;
 
-/// Connections that wait to be accepted, and those accepted at once before the others get their turn.
+/// The most connections that wait to be accepted, and the most that are accepted in one turn.
 const BACKLOG: i32 = 1024;
 const ACCEPTS_MAX: usize = 64;
 /// How long no connection is accepted after the process ran out of descriptors.

@@ -190,9 +190,10 @@ pub struct ReplacementOrder {
     /// The cache device; `None` if there is only one.
     #[serde(default)]
     pub device: Option<String>,
-    /// The other one.
+    /// The device that is to take over.
     pub with: PathBuf,
-    /// Bytes of a file that must be made for it; as many as the cache device uses if not given.
+    /// The size in bytes of a file that must be made for the copy; if missing, the bytes that the cache
+    /// device uses.
     #[serde(default)]
     pub size_bytes: Option<u64>,
     /// Whether its present data may be lost.

@@ -39,7 +39,7 @@ struct Running {
 pub(super) enum Answer {
     /// A line.
     Reply(Reply),
-    /// A line, and a recording behind it, which has the connection for itself.
+    /// A line, followed by a recording, which then has the connection for itself.
     Feed(Reply, Recording),
 }
 

@@ -72,7 +72,7 @@ fn take(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: the descriptor is open, `LISTEN_PID` declares it as this process's own, and `TAKEN` permits
     // one transfer of ownership.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // Children of this process have no use for it.
+    // Children of this process do not inherit the socket.
     let _ = fcntl_setfd(&socket, FdFlags::CLOEXEC);
     Some(socket)
 }

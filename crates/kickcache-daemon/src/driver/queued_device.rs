@@ -52,7 +52,7 @@ pub struct QueuedEnd {
 pub struct DeviceExtent {
     /// Bytes.
     pub length: u64,
-    /// The device stores no data for it.
+    /// The device stores no data for the extent.
     pub is_hole: bool,
     /// The extent reads as zeroes.
     pub is_zero: bool,
@@ -74,7 +74,7 @@ pub struct ServerOutage {
     pub span: Duration,
     /// The reason: how the connection was lost, or why the returned server is refused.
     pub why: String,
-    /// How long until requests fail for it; zero if they do.
+    /// The time until requests fail because of the outage; zero if they fail already.
     pub fails_in: Duration,
 }
 

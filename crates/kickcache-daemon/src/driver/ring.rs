@@ -167,13 +167,13 @@ impl Backend for Ring {
     }
 
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target {
-        // The table of registered files has a fixed size, so that a later device is not in it.
+        // The table of registered files has a fixed size, so a later device is not registered.
         Target { fd, fixed: None, way }
     }
 
     fn unregister(&mut self, target: Target) {
         if let Some(index) = target.fixed {
-            // Otherwise, or if this is refused, the ring keeps the file open until the ring is closed.
+            // If the kernel refuses this, the ring keeps the file open until the ring is closed.
             let _ = self.ring.submitter().register_files_update(index, &[-1]);
         }
     }

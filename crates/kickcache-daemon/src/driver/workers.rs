@@ -1,5 +1,5 @@
-//! Threads that execute I/O with blocking system calls: each device has its own, so that an unresponsive
-//! device does not block the others.
+//! Threads that execute I/O with blocking system calls: each device has threads of its own, so that an
+//! unresponsive device does not block other devices.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -24,7 +24,7 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{Listener, Place, check};
 use crate::wakeup::Wakeup;
 
-/// Connections accepted at once before the others get their turn.
+/// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 16;
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);

@@ -298,8 +298,8 @@ fn age(
     }
 }
 
-/// Reports that a cache device was served without a record here: its origin may have been served without it,
-/// with a record elsewhere.
+/// Reports that a cache device was served without a record here: the origin may have been served without the
+/// device since, with a record elsewhere.
 fn unnoted(
     plan: DrainPlan<'_>,
     contents: &Contents,

@@ -22,8 +22,8 @@ pub struct AbandonedDevice {
     pub lost: Vec<(String, Vec<ByteExtent>)>,
     /// The volumes with dropped dirty blocks that their origins have, by the records.
     pub dropped: Vec<String>,
-    /// The reason why the device could not record this, if so: its blocks are stale, and it must be formatted
-    /// before it is used again.
+    /// Why the device could not record this; `None` if it could. Its blocks are then stale, and it must be
+    /// formatted before it is used again.
     pub untold: Option<OfflineError>,
 }
 

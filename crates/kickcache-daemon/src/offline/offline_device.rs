@@ -42,7 +42,7 @@ impl OfflineDevice {
     pub(crate) fn open(path: &Path) -> Result<OfflineDevice, OfflineError> {
         let fail = |source| OfflineError::Io { path: path.into(), source };
         check_real_path(path).map_err(|error| ServeError::from(OpenError::from(error)))?;
-        // Looked at before it is opened: opening a pipe would wait for its other end.
+        // The type is checked before the file is opened, as the open of a pipe would wait for its other end.
         let kind = access::metadata(path).map_err(fail)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(OfflineError::Type(path.into()));

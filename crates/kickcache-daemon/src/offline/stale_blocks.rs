@@ -1,4 +1,5 @@
-//! The blocks on a cache device of origins that were served without it: the volumes, and their dirty blocks.
+//! The blocks on a cache device of origins that were served without this device: the volumes, and their dirty
+//! blocks.
 
 use std::path::Path;
 
@@ -53,7 +54,7 @@ pub enum Need {
 }
 
 impl StaleVolume {
-    /// Whether dirty blocks would be lost with it.
+    /// Whether the loss of the dirty blocks may be a loss of data.
     pub fn is_needed(&self) -> bool {
         !self.dirty.is_empty() && self.need == Need::Possible
     }

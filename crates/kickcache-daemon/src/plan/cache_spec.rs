@@ -23,7 +23,7 @@ pub struct CacheSpec {
     pub discard: bool,
     /// The limit of bytes written to the device; client writes are not limited.
     pub write_budget: Option<WriteBudget>,
-    /// The bytes that can be written to it in its life.
+    /// The bytes that can be written to the device in its life.
     pub endurance: Option<Endurance>,
     /// Whether the device is used.
     #[serde(skip)]

@@ -75,8 +75,8 @@ impl Sameness {
     }
 }
 
-/// How an origin was served since; `None` if all writes to it passed the cache device, as far as the records
-/// show.
+/// How an origin was served since; `None` if, by the records, all writes to the origin passed the cache
+/// device.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,

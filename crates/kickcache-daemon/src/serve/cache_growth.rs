@@ -74,7 +74,7 @@ impl CacheGrowth {
     /// Extends the device and looks at it.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn look(
         &mut self,
         cache: Arc<BlockFile>,
@@ -94,7 +94,7 @@ impl CacheGrowth {
     /// Writes the superblock of the device as it has grown.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn store(
         &mut self,
         extended: Extended,

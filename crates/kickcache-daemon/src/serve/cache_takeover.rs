@@ -187,7 +187,7 @@ impl CacheTakeover {
         self.step == Some(TakeoverStep::Unnoted)
     }
 
-    /// Whether a thread works for it.
+    /// Whether a thread works for the takeover.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_busy
     }
@@ -195,7 +195,7 @@ impl CacheTakeover {
     /// Makes a device ready.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn prepare(
         &mut self,
         order: TakeoverOrder,
@@ -238,7 +238,7 @@ impl CacheTakeover {
     /// The old device records that a successor is being made.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn announce(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
         let begun = Takeover::Begun(pair.called.clone());
         self.store(pair, superblock.with_takeover(begun))
@@ -247,7 +247,7 @@ impl CacheTakeover {
     /// The old device's record of a successor is removed.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn forget(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
         self.store(pair, superblock.with_takeover(Takeover::None))
     }
@@ -263,7 +263,7 @@ impl CacheTakeover {
     /// Copies a part.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn copy(&mut self, pair: Pair, part: ByteExtent) -> io::Result<()> {
         let is_at_new = Arc::clone(&self.is_at_new);
         self.begin(move || {
@@ -279,7 +279,7 @@ impl CacheTakeover {
     /// Flushes the new device, and looks whether the next start will find it.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
         self.begin(move || {
             let flushed =
@@ -291,7 +291,7 @@ impl CacheTakeover {
     /// Notes on both devices which one is the cache.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn note(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
         self.begin(move || {
             let noted = note_replaced(&pair.old, &pair.new, &superblock, pair.called);
@@ -302,7 +302,7 @@ impl CacheTakeover {
     /// Records in the state directory which device is the cache, by that device's superblock.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn record(
         &mut self,
         pair: Pair,

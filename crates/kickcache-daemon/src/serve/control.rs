@@ -66,7 +66,7 @@ pub(crate) enum Control {
 pub struct NamedSettings {
     /// Its name.
     pub volume: String,
-    /// The new settings; the id in it is overwritten.
+    /// The new settings; the server overwrites their volume id.
     pub settings: VolumeSettings,
     /// The caps of its clients.
     pub client_cap: ClientCap,
@@ -106,7 +106,7 @@ pub struct CacheGrown {
 pub struct TakeoverBegun {
     /// The path of the new device.
     pub with: String,
-    /// Bytes that are copied to it.
+    /// Bytes that are copied to the new device.
     pub bytes: u64,
 }
 
@@ -115,7 +115,7 @@ pub struct TakeoverBegun {
 pub enum TakeoverStage {
     /// The new device is prepared for the copy.
     Preparing,
-    /// The cache device is copied to it.
+    /// The cache device is copied to the new device.
     Copying,
     /// The copy is complete; this is recorded, and the device becomes the cache device.
     TakingOver,
@@ -180,7 +180,7 @@ pub struct ServerStatus {
     pub cache_size: u64,
     /// Bytes that will be in use after the growth in progress.
     pub growing_to: Option<u64>,
-    /// The device that is going to take over from it.
+    /// The progress of the copy to a device that is to take over from the cache device.
     pub takeover: Option<TakeoverProgress>,
     /// The reason why the last replacement failed, unless there is a new one.
     pub takeover_failure: Option<String>,
@@ -225,7 +225,8 @@ pub struct ServerStatus {
 /// State of a server for metrics: expensive parts are omitted, and returned in turns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerSample {
-    /// The state; its activities are empty, and there is the curve of one volume, another one each time.
+    /// The state, without activities, and with the curve of one volume only, which is another one in each
+    /// sample.
     pub status: ServerStatus,
     /// How long requests took, in the order of the volumes.
     pub latencies: Vec<Latencies>,
@@ -267,7 +268,7 @@ pub struct Trouble {
     pub errors: Option<Errors>,
     /// How long it has completed no outstanding operation, if that is long.
     pub silent: Option<Duration>,
-    /// Since when and why the server behind it has been away, if it is.
+    /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,
     /// Where the data of a removed file are, see [`BlockFile::unlinked_at`].
     ///
@@ -280,7 +281,7 @@ pub struct Trouble {
 pub struct Errors {
     /// The number of errors since the start.
     pub count: u64,
-    /// The last one.
+    /// The last error.
     pub last: Fault,
     /// The time since the last error.
     pub ago: Duration,

@@ -27,7 +27,7 @@ impl JournalNote {
     /// Begins to write the superblock with the note.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn begin(&mut self, cache: Arc<BlockFile>, mut superblock: Superblock) -> io::Result<()> {
         self.background.begin(move || store_superblock(&cache, &mut superblock))?;
         self.is_storing = true;

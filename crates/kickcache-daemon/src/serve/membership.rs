@@ -39,7 +39,8 @@ pub(crate) enum MembershipOrder {
     Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
     /// Drop all blocks of a volume; the answer has a lease of the superblock.
     Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
-    /// Remove the volume, after the superblock without it was written or that failed; the lease ends.
+    /// Remove the volume, after the write of the superblock without it has succeeded or failed; the lease
+    /// ends.
     EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
     /// Serve a volume at other places.
     ChangePlaces(Box<PlaceOrder>, Sender<Result<(), ServeError>>),

@@ -81,7 +81,8 @@ pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 
-/// Whether the cache device at a path must not be served: another one has taken over from it, or it is an incomplete successor.
+/// Whether the cache device at a path must not be served: another device has taken over, or this device is an
+/// incomplete successor.
 pub fn is_barred_at(path: &Path) -> bool {
     any_superblock_at(path).is_some_and(|found| found.takeover.is_barred())
 }

@@ -179,7 +179,8 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
     }
 }
 
-/// Refuses a start that cannot be recorded: an older copy of the cache device would pass for this one after it, with stale data.
+/// Refuses a start that cannot be recorded: after such a start, an older copy of the cache device, with stale data,
+/// would pass for this device.
 fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
     let way_on = match place {
         StatePlace::Directory(directory) => format!(

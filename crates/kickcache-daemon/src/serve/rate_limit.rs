@@ -9,7 +9,7 @@ use std::fmt;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_units::show_count;
 
-/// The span of all limits, and the lines of one kind in it that clients can provoke.
+/// The time span of all limits, and the most lines of one kind in a span that clients can provoke.
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
 pub(crate) const LINES_MAX: u32 = 5;
 

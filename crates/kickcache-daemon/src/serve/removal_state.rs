@@ -71,7 +71,7 @@ impl RemovalState {
         }
     }
 
-    /// When the loop must turn for it.
+    /// When the loop must turn for the removal.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self.step {
             RemovalStep::Quieting => Some(self.until.min(now.plus(LOOK_EVERY))),

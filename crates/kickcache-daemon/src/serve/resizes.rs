@@ -90,7 +90,7 @@ impl Resizes {
     /// Asks an origin for its size.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -136,7 +136,7 @@ impl Resizes {
     /// Writes a superblock, in which the size of a volume has grown.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn store(
         &mut self,
         volume: VolumeId,

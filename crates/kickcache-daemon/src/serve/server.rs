@@ -335,11 +335,12 @@ impl ServerHandle {
         Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
     }
 
-    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until it is
-    /// ready; the status shows the progress. `check` looks for further obstacles, on a thread that may wait.
+    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until the
+    /// new device is ready; the status shows the progress. `check` looks for further obstacles, on a thread
+    /// that may wait.
     ///
     /// # Errors
-    /// Of `check`; if the other one cannot take over, or [`ServeError::Stopped`].
+    /// The error of `check`, the reason why the new device cannot take over, or [`ServeError::Stopped`].
     pub fn take_over(
         &self,
         spec: SuccessorSpec,
@@ -432,7 +433,7 @@ impl ServerHandle {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
-    /// Where the cache device is: another one may have taken over.
+    /// The path of the present cache device: a successor may have taken over since the start.
     pub fn device(&self) -> PathBuf {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a start is to end before it is through. Clones are the same wish.
+/// Whether a start is to end before it is complete. All clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct StopWish(Arc<AtomicBool>);
 

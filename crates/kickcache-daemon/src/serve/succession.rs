@@ -1,4 +1,4 @@
-//! Which device is the cache, where one has taken over from another one: the configuration may name either.
+//! Which device is the cache after a takeover: the configuration may name the old device or the new one.
 
 use std::path::{Path, PathBuf};
 
@@ -24,7 +24,7 @@ const LENGTH_MAX: usize = 64;
 pub struct DeviceChain {
     /// The device that is the cache.
     pub device: PathBuf,
-    /// The device that is to take over from it.
+    /// The device that is to take over from the cache device.
     pub successor: Option<PathBuf>,
     /// Devices that have taken over, in this order.
     links: Vec<Link>,

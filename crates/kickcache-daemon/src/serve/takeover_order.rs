@@ -7,7 +7,7 @@ use crate::serve::cache_device::successor::SuccessorSpec;
 use crate::serve::error::ServeError;
 use crate::serve::succession::check_awaited;
 
-/// Checks a device for further obstacles, which may wait for it.
+/// A check of a device for further obstacles; the check may wait for the device.
 type DeviceCheck = Box<dyn FnOnce() -> Result<(), ServeError> + Send>;
 
 /// An order.

@@ -17,7 +17,7 @@ const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// Errors and silences of the devices of a server.
 pub(crate) struct Troubles {
-    /// The first of each kind is logged at once, the others are counted.
+    /// The first error of each kind in a span is logged at once, later errors are counted.
     limit: RateLimit<FaultKind>,
     tallies: Vec<(Device, Tally)>,
     counts: BTreeMap<FaultKind, u64>,
@@ -82,7 +82,7 @@ impl Troubles {
         self.limit.allows(now, &kind)
     }
 
-    /// A device is removed, and another one may take its place.
+    /// Forgets the errors of a removed device, as another device may take its place.
     pub(crate) fn forget(&mut self, device: Device) {
         self.tallies.retain(|(known, _)| *known != device);
         self.counts.retain(|kind, _| kind.device != device);
@@ -123,7 +123,7 @@ impl Troubles {
         self.has_work = true;
     }
 
-    /// Whether it is time to look; if so, not again for a while.
+    /// Whether the next look at the devices is due; `true` begins the next interval.
     pub(crate) fn begin_look(&mut self, now: Instant) -> bool {
         let is_due = now >= self.look_at;
         if is_due {

@@ -1,7 +1,7 @@
 //! The identity of a volume in records that outlive its daemon.
 
-/// A volume, as its cache device and its origin know it. Either may change under it: the cache device may be left out, or be
-/// another one; the origin may have moved.
+/// A volume's names and identities on the cache device and for the origin. Either device may change: the cache device
+/// may be left out or replaced; the origin may have moved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VolumeIdentity {
     /// Its name.

@@ -70,7 +70,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// The kernel refuses writes to it.
+    /// The kernel refuses writes to the device.
     #[error(
         "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
          read-only (--read-only)"

@@ -21,7 +21,8 @@ pub(super) fn punches_holes(file: &File) -> bool {
     is_one_of(file, &PUNCH_HOLES)
 }
 
-/// Whether a program or another machine answers in the kernel's stead: any system call may wait for it.
+/// Whether a program or another machine answers in the kernel's stead: any system call may wait for this
+/// answer.
 pub(super) fn is_remote(file: &File) -> bool {
     is_one_of(file, &REMOTE)
 }

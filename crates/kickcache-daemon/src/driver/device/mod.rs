@@ -159,8 +159,8 @@ impl BlockFile {
         self.keeps_dsync
     }
 
-    /// Whether a program or another machine serves it: any system call on it may block, also one that never
-    /// does elsewhere.
+    /// Whether a program or another machine serves the file: every system call on it may block, even a call
+    /// that never blocks elsewhere.
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
     }

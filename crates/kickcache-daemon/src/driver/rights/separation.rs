@@ -49,7 +49,7 @@ impl MonitorHandle {
     /// Logs if the monitor ends before the daemon, which continues.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If no thread can be started.
     pub fn watch(self) -> io::Result<()> {
         let wait = move || {
             let _ = rustix::io::retry_on_intr(|| waitpid(Some(self.0), WaitOptions::empty()));

@@ -67,7 +67,7 @@ impl Rule {
 /// A folder on the way.
 struct Folder {
     file: File,
-    /// Others may make files in it.
+    /// Whether other users may make files in the folder.
     is_shared: bool,
     /// Other users can rename and remove entries as well.
     is_foreign: bool,
@@ -207,7 +207,7 @@ impl Identity {
     }
 }
 
-/// Refuses a file or directory that others than root and the caller can write, or replace by another one.
+/// Refuses a file or directory that others than root and the caller can write or replace.
 ///
 /// # Errors
 /// A sentence.
@@ -223,7 +223,7 @@ pub fn check_private(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Refuses a file that others than root may change, or put another one in the place of.
+/// Refuses a file that others than root may change or replace.
 ///
 /// # Errors
 /// A sentence.

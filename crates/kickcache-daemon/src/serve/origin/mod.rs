@@ -119,10 +119,11 @@ impl Origin {
         }
     }
 
-    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for it.
+    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for the
+    /// origin.
     ///
     /// # Errors
-    /// A sentence, if it holds something else, or does not answer.
+    /// A sentence, if the origin has other data, or does not answer.
     pub(crate) fn compare(&mut self, samples: &[Sample]) -> Result<(), String> {
         let device: &mut dyn QueuedDevice = match self {
             Origin::Local(_) => return Ok(()),

@@ -23,7 +23,7 @@ struct Current {
 /// The certificates that clients get now.
 pub(crate) struct Certificates {
     current: Arc<Mutex<Current>>,
-    /// The thread ends with it, and is not waited for.
+    /// The drop of this sender ends the thread, and does not wait for the end.
     _ending: Sender<()>,
 }
 
@@ -31,7 +31,7 @@ impl Certificates {
     /// Begins to follow the files.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If no thread can be started.
     pub(crate) fn follow(certificates: ServerCertificates) -> io::Result<Certificates> {
         let current = Arc::new(Mutex::new(Current { config: certificates.config(), failure: None }));
         let (ending, ended) = mpsc::channel();

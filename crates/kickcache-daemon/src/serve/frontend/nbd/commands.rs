@@ -69,7 +69,7 @@ impl Nbd {
         self.process(core, index);
     }
 
-    /// Memory is there for the command of a client that waited for it.
+    /// Continues with a client's command that waited for the memory of this grant.
     pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

@@ -56,7 +56,7 @@ use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
 use crate::serve::served_volumes::ServedVolumes;
 
-/// Receives of one connection before the others get their turn.
+/// The most receives of one connection in one turn.
 const RECEIVES_MAX: usize = 4;
 /// Connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
 const ENLARGED_MAX: usize = 4;

@@ -43,7 +43,7 @@ pub(super) struct RingChannel {
     device: File,
     tell: LineSink,
     starts: Starts,
-    /// The held lock. A separate file: a command that waits in the kernel keeps the other one open.
+    /// The held lock, on a file of its own: a command that waits in the kernel keeps `device` open.
     locked: Option<File>,
 }
 

@@ -78,7 +78,7 @@ impl UblkDevice {
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         if let Some(info) = find_own(control, place.id, &volume.identity)? {
-            // The other process may take long to end, and needs the lock for it.
+            // The ending process may take long, and needs the lock, so the lock is not held during this wait.
             wait_for_end(control, info.device_id)?;
         }
         control.alone(|control| UblkDevice::open_alone(control, place, volume))

@@ -211,7 +211,7 @@ impl Ublk {
         }
     }
 
-    /// Memory is there for a request that waited for it.
+    /// Continues with a request that waited for the memory of this grant.
     pub(super) fn on_memory<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, grant: Grant) {
         match self.waiting.iter().position(|waiting| *waiting == key) {
             Some(index) => {

@@ -50,7 +50,7 @@ pub(crate) struct Port {
     pub(crate) listening: bool,
     /// Bytes of memory that requests in flight take.
     pub(crate) bytes: u64,
-    /// The queue that is looked at first, another one each time.
+    /// The queue with which the next turn begins; each turn begins with another queue.
     turn: u16,
 }
 

@@ -15,7 +15,7 @@ use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 
-/// Messages of a front end before the others get their turn.
+/// The most messages that are handled for a front end in one turn.
 const MESSAGES_MAX: usize = 64;
 
 const CONNECTED: Complaint =
@@ -43,8 +43,8 @@ impl VhostUser {
     }
 
     /// Waits for a front end, unless one is connected, or requests of the last one are still in flight: a
-    /// late write of it would overwrite data of the next one. Does not wait while connections cannot be
-    /// accepted.
+    /// late write of the last front end would overwrite data of the next one. Does not wait while connections
+    /// cannot be accepted.
     pub(super) fn listen<E>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         if port.listening

@@ -30,7 +30,7 @@ pub(super) struct Exchange {
 struct KnownOutage {
     since: Instant,
     why: String,
-    /// When requests fail for it.
+    /// When requests fail because of the outage.
     fails_at: Instant,
 }
 

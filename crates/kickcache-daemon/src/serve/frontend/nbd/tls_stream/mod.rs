@@ -27,7 +27,7 @@ mod tests;
 const RECEIVE: usize = 128 << 10;
 /// Bytes encrypted at once.
 const BATCH: usize = 256 << 10;
-/// Bytes of the client's that one record holds at most.
+/// The most payload bytes of one record.
 const RECORD: usize = 16 << 10;
 /// The most bytes that encryption adds to a record.
 const RECORD_OVERHEAD: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// The number of its bytes that wait for the rest of their record.
+    /// How many bytes of `incoming` are the beginning of a record that is not complete.
     held: usize,
     outgoing: TlsOutput,
     /// A record's worth of short stretches.
