@@ -32,7 +32,7 @@ pub struct Latencies {
 }
 
 impl LatencyHistogram {
-    /// Takes a request in that took this long.
+    /// Counts a request that took this long.
     #[inline]
     pub fn add(&mut self, nanos: u64) {
         let bucket = BOUNDS_MICROS.partition_point(|bound| bound * 1_000 < nanos);

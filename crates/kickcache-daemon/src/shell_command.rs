@@ -97,9 +97,9 @@ impl fmt::Display for Flag {
 /// The commands for one daemon and its state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DaemonCommands {
-    /// Its state directory.
+    /// The state directory of the daemon.
     pub state: StatePlace,
-    /// Its control socket; `None` where commands find it by themselves.
+    /// The control socket of the daemon; `None` if commands use this socket by default.
     pub control: Option<PathBuf>,
 }
 

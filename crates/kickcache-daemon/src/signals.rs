@@ -1,5 +1,5 @@
-//! Signals of a process that serves: which stop it cleanly, which have it read its configuration again, and which it
-//! logs and ignores.
+//! Signals of a process that serves: which signals stop the process cleanly, make it read its configuration again, or
+//! are logged and ignored.
 //!
 //! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
 
@@ -73,7 +73,7 @@ fn look_up(number: i32) -> SignalEntry {
 /// Catches signals on a thread of its own; `obey` gets their requests, and must return soon.
 ///
 /// # Errors
-/// The error of the system if they cannot be caught.
+/// The error of the system if signals cannot be caught.
 pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> {
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number).into_iter().chain(real_time))?;

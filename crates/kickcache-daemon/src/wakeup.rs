@@ -22,7 +22,7 @@ impl Wakeup {
     pub fn ring(&self) {
         #[expect(clippy::host_endian_bytes, reason = "an eventfd takes the host's byte order")]
         let one = 1_u64.to_ne_bytes();
-        // The only failure is a full counter, and then it is readable already.
+        // The write can only fail if the counter is full, and then the eventfd is readable already.
         let _ = rustix::io::write(&self.0, &one);
     }
 

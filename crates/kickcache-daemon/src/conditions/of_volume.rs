@@ -26,7 +26,7 @@ const HELD_SPAN: Duration = Duration::from_secs(60);
 /// For how long healed blocks count.
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
-/// A volume with its cache device and its earlier figures.
+/// A volume in a report, with the cache device's report and the volume's earlier figures.
 pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,

@@ -1,4 +1,5 @@
-//! Whether the state directory can be written: tried at intervals, on a thread of its own, because its disk may hang.
+//! Whether the state directory can be written: tried at intervals, on a thread of its own, because the directory's disk
+//! may hang.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -34,7 +35,7 @@ impl StateProbe {
         StateProbe { directory, state: Arc::default() }
     }
 
-    /// Begins an attempt if one is due, and returns why the last one failed, if it did.
+    /// Begins an attempt if one is due, and returns why the last attempt failed; `None` if it succeeded.
     pub fn poll(&self, now: Instant) -> Option<String> {
         let mut probed = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = probed.begun {

@@ -22,7 +22,7 @@ struct Counter {
 pub(super) struct VolumeHistory {
     first_seen: Instant,
     writeback: Counter,
-    /// When there was last no dirty block, or some were written back.
+    /// The last time at which there was no dirty block, or dirty blocks were written back.
     progress: Instant,
     requests: Counter,
     held: Counter,
@@ -101,12 +101,12 @@ impl VolumeHistory {
         }
     }
 
-    /// For how long dirty blocks have waited without any being written back.
+    /// For how long the volume has had dirty blocks of which none was written back.
     pub(super) fn without_progress(&self, now: Instant) -> Duration {
         now.duration_since(self.progress)
     }
 
-    /// For how long there have been no requests, as far as that is known.
+    /// For how long the volume has had no requests, as far as the reports show.
     pub(super) fn idle(&self, now: Instant) -> Duration {
         now.duration_since(self.requests.changed.unwrap_or(self.first_seen))
     }

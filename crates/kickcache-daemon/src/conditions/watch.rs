@@ -1,4 +1,5 @@
-//! The conditions of a daemon from report to report: since when each has been, and their entries in the log.
+//! The conditions of a daemon from report to report: the begin of each condition, and the log entries of
+//! begins and ends.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The requests of some time.
+/// The requests of a span of time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {

@@ -80,7 +80,7 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection, if there is one.
+    /// Time limit for the daemon to accept a connection; `None` if there is no limit.
     accept_max: Option<Duration>,
     /// Time limit for answers; without one, the client waits as long as the daemon process exists.
     answer_max: Option<Duration>,
@@ -107,7 +107,8 @@ impl Client {
         Client { accept_max: Some(accept_max), ..self.clone() }
     }
 
-    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when it ends.
+    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when the
+    /// process ends.
     #[must_use]
     pub fn patient(&self) -> Client {
         Client { answer_max: None, ..self.clone() }
@@ -163,7 +164,7 @@ impl Client {
         Ok(resized)
     }
 
-    /// Makes the daemon use more of a cache device, or check whether it could.
+    /// Makes the daemon use more of a cache device, or check whether this is possible.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -179,7 +180,7 @@ impl Client {
         Ok(growing)
     }
 
-    /// Has the daemon replace a cache device by another one.
+    /// Has the daemon replace a cache device by a new one.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -215,8 +216,8 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
-    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start does not
-    /// serve it.
+    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start
+    /// will not serve the volume.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -316,7 +317,8 @@ impl Client {
             Reply::Present { instance } => (instance, stream),
             // An older daemon has no name.
             Reply::Done => (String::new(), stream),
-            // A daemon older than this request refuses it, and closes the connection.
+            // A daemon that is too old for this request refuses it and closes the connection, so a new one is
+            // needed.
             _ => (String::new(), self.connect()?),
         };
         match *self.instance.get_or_init(|| instance.clone()) == instance {
@@ -354,7 +356,7 @@ impl Client {
     }
 }
 
-/// The end of a daemon, for a client that waits for it.
+/// A connection on which a client waits for the report of the daemon's end.
 #[derive(Debug)]
 pub struct AwaitedEnd(BufReader<UnixStream>);
 
@@ -370,7 +372,7 @@ pub enum KnownEnd {
 }
 
 impl AwaitedEnd {
-    /// The reported end, if it arrives within a time above zero.
+    /// The reported end; `None` if no report arrives within `span`, which must be above zero.
     pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));

@@ -103,7 +103,7 @@ impl Condition {
         Condition { cause: Some(cause.into()), ..self }
     }
 
-    /// Adds how long it has lasted, where that is known.
+    /// Adds how long the condition has lasted, if the report shows that.
     #[must_use]
     pub fn lasting(self, seconds: f64) -> Condition {
         Condition { lasted_seconds: seconds, ..self }
@@ -122,7 +122,7 @@ impl Condition {
         Condition { commands: commands.into_iter().collect(), ..self }
     }
 
-    /// Whether it concerns a volume, itself or through its cache device.
+    /// Whether the condition concerns a volume directly, or its cache device.
     pub fn concerns(&self, volume: &str, device: &str) -> bool {
         let is_of_device = self.volume.is_none() && self.device.as_deref() == Some(device);
         self.volume.as_deref() == Some(volume) || is_of_device && self.kind.entry().reach == Reach::Volumes

@@ -24,7 +24,7 @@ impl Severity {
         }
     }
 
-    /// Whether `status --check` reports it.
+    /// Whether `status --check` reports a condition of this severity as a problem.
     pub fn is_problem(self) -> bool {
         self > Severity::Notice
     }
@@ -48,7 +48,7 @@ pub struct KindEntry {
     pub severity: Severity,
     /// The word in the column HEALTH.
     pub word: &'static str,
-    /// Whether it concerns the volumes of its device.
+    /// Whether a condition of a device concerns the device's volumes too.
     pub reach: Reach,
     /// The event in the log that marks its begin; without one, `condition_begun` does.
     pub event: Option<&'static str>,

@@ -30,7 +30,7 @@ pub(super) struct Connection {
     number: u64,
     instance: Arc<str>,
     stream: UnixStream,
-    /// The process that connected, if the kernel reports it.
+    /// The process that connected; `None` if the kernel does not report the process.
     peer: Option<UCred>,
     stage: ExchangePhase,
     active: Instant,
@@ -81,7 +81,7 @@ impl Connections {
         Connections { open: Vec::new(), number: 0, instance: instance.into() }
     }
 
-    /// Takes a new connection in; gives its first request if that is there already.
+    /// Adds a new connection; returns its first request if that has arrived completely.
     pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
         stream.set_nonblocking(true).ok()?;
         if self.open.len() >= CONNECTION_COUNT_MAX {
@@ -159,7 +159,7 @@ impl Connections {
         self.find(number)?.reply(reply, Continuation::GoOn, now)
     }
 
-    /// Gives a connection away: its next bytes are not of this protocol.
+    /// Removes a connection and returns its socket: the next bytes are not of this protocol.
     pub(super) fn take(&mut self, number: u64) -> Option<UnixStream> {
         let index = self.open.iter().position(|connection| connection.number == number)?;
         Some(self.open.swap_remove(index).stream)
@@ -176,7 +176,7 @@ impl Connections {
         });
     }
 
-    /// When the next one was silent for too long.
+    /// The time at which the next connection will have been silent for too long.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let is_timed = |stage| !matches!(stage, ExchangePhase::Waiting | ExchangePhase::AwaitingEnd);
         let timed = self.open.iter().filter(|connection| is_timed(connection.stage));

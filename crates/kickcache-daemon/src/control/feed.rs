@@ -23,7 +23,8 @@ pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recordi
     write_line(&mut stream, reply)?;
     let (mut bytes, mut pause, mut beat) = (Vec::new(), PAUSE_MIN, Instant::now());
     loop {
-        // All accesses recorded before the end are in the ring then.
+        // Read before the ring is emptied: if the recording has ended by now, the ring holds all of its
+        // remaining accesses.
         let is_ended = recording.is_ended();
         let count = pack(&mut recording, More::Yes, &mut bytes);
         if count > 0 || beat.elapsed() >= BEAT {

@@ -10,12 +10,12 @@ use serde::{Deserialize, Serialize};
 pub struct LastError {
     /// The number of errors of the device.
     pub count: u64,
-    /// The number of the last one, unless the device moved fewer bytes than it should.
+    /// The errno of the last error; `None` if the device moved fewer bytes than it should.
     pub errno: Option<i32>,
-    /// Its name, such as `EIO`, or `short`.
+    /// The name of the last error, such as `EIO`; `short` if fewer bytes were moved.
     pub name: String,
-    /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`: its
-    /// replacement met an error.
+    /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace` if the
+    /// replacement of the device met an error.
     pub operation: String,
     /// The offset of the failed operation, in bytes.
     pub offset: u64,

@@ -32,13 +32,13 @@ pub struct LimitsReport {
     /// Requests a second of clients, if that is capped.
     #[serde(default)]
     pub client_requests_per_second: Option<u64>,
-    /// How long unused quota accumulates, in seconds, if one of the two is capped.
+    /// How long unused quota accumulates, in seconds, if clients have a cap.
     #[serde(default)]
     pub client_burst_seconds: Option<f64>,
     /// Bytes of the cache device reserved for the volume, if it has a reservation.
     #[serde(default)]
     pub room_min_bytes: Option<u64>,
-    /// Bytes of the cache device that it does not exceed, if there is such a bound.
+    /// The most bytes of the cache device that the volume may have, if it has such a limit.
     #[serde(default)]
     pub room_max_bytes: Option<u64>,
 }

@@ -25,7 +25,7 @@ pub struct LruCurve {
 pub struct LruPoint {
     /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// The part of the blocks read that it would have hit.
+    /// The part of the blocks read that this cache would have hit, from 0 to 1.
     pub hit_ratio: f64,
     /// How far off that may be; 95 of 100 are closer.
     pub error: f64,

@@ -9,6 +9,6 @@ pub struct MemoryReport {
     pub limit_bytes: u64,
     /// Bytes that requests have.
     pub used_bytes: u64,
-    /// Requests that wait for some.
+    /// Requests that wait for memory.
     pub waiting_requests: u64,
 }

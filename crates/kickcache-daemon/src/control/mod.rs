@@ -76,12 +76,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
 
-    /// Begins to use more of a cache device, the only one or that of a path: this many bytes of a cache file,
-    /// which is extended, or the whole device. Or checks for obstacles, without a change.
+    /// Begins to extend the use of a cache device (`None`: the only one): to this many bytes of a cache file,
+    /// or to the whole device. A check only looks for obstacles.
     ///
     /// # Errors
-    /// There is no such device, it cannot grow like this, or does not respond in time, or the daemon is
-    /// stopping.
+    /// There is no such device, the device cannot grow in this way or does not respond in time, or the daemon
+    /// is stopping.
     fn grow(
         &self,
         device: Option<&str>,
@@ -102,17 +102,17 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// is stopping.
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
-    /// Begins to record the requests of a volume; the recording ends when it is dropped.
+    /// Begins to record the requests of a volume, until the returned recording is dropped.
     ///
     /// # Errors
     /// No such volume, too many recordings, or the daemon is stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
-    /// Serves one more volume, or only checks that it could. May take as long as its origin takes to answer. Returns a hint if the next
-    /// start does not serve it.
+    /// Serves one more volume, or only checks whether this is possible. May take as long as the origin takes to answer.
+    /// Returns a hint if the next start will not serve the volume.
     ///
     /// # Errors
-    /// It cannot be served, and the daemon is unchanged.
+    /// The volume cannot be served, and the daemon is unchanged.
     fn add(&self, volume: &VolumeToAdd) -> Result<Option<String>, ControlError>;
 
     /// Serves a volume no longer, or only checks for obstacles. May take as long as dirty blocks take to be written back.
@@ -162,7 +162,7 @@ pub enum ControlError {
     NoVolume {
         /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The names of the served volumes.
         known: Vec<String>,
     },
     /// The daemon is ending.

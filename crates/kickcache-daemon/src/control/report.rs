@@ -33,7 +33,7 @@ pub struct Report {
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// Seconds since it started.
+    /// Seconds since the daemon started.
     pub uptime_seconds: f64,
     /// The configured I/O engine: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
@@ -56,7 +56,7 @@ pub struct Report {
     /// are in use.
     #[serde(default)]
     pub tls_failure: Option<String>,
-    /// Whether all is well, in a sentence.
+    /// The health of the daemon: a colour, and a sentence.
     #[serde(default)]
     pub health: Health,
     /// Problems and running operations, the most urgent first.
@@ -71,7 +71,7 @@ pub struct UnservedReport {
     pub name: String,
     /// Why, and what to do.
     pub why: String,
-    /// The commands that serve it again, if there are any, in their order.
+    /// The commands that serve the volume again, in their order; empty if there are none.
     #[serde(default)]
     pub commands: Vec<String>,
 }
@@ -87,12 +87,12 @@ impl From<SkippedVolume> for UnservedReport {
 pub struct CacheReport {
     /// Its path.
     pub device: String,
-    /// Whether it is in service.
+    /// Whether the cache device is in service.
     pub health: HealthWord,
-    /// How it and its origins are read and written: `io_uring` or `threads`.
+    /// How the cache device and the origins are read and written: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
-    /// Where it is on record that it is out of service, if it is.
+    /// If the cache device is out of service: where this is recorded.
     #[serde(default)]
     pub record: Option<RecordWord>,
     /// Its errors, if it had any.
@@ -104,7 +104,7 @@ pub struct CacheReport {
     /// Seconds since it last completed an outstanding operation, if they are many.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
-    /// Where its blocks are, if its file was removed.
+    /// The path below /proc of the cache file, if the file was removed.
     #[serde(default)]
     pub unlinked_at: Option<String>,
     /// The device, in words, that delays the end of this cache device's server while the daemon is stopping.
@@ -119,7 +119,7 @@ pub struct CacheReport {
     /// The device that takes over once the copy is complete.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
-    /// The reason why the last replacement failed, unless there is a new one.
+    /// Why the last replacement failed; `None` if it did not, or if a new replacement has begun.
     #[serde(default)]
     pub replacement_failure: Option<String>,
     /// The progress of a leave-out of the device, if one is running.
@@ -131,7 +131,7 @@ pub struct CacheReport {
     pub segments: u64,
     /// Segments free for use.
     pub free_segments: u64,
-    /// Segments that are used no more, as the device failed there.
+    /// Segments that are not used any more, because the device failed in them.
     #[serde(default)]
     pub retired_segments: u64,
     /// Bytes on probation.
@@ -168,9 +168,9 @@ pub enum HealthWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordWord {
-    /// Nowhere: the user took it out of use.
+    /// No record is needed: the user took the cache device out of use.
     ByOrder,
-    /// Where the start found it: the device was out of service before.
+    /// The record that the start found: the device was out of service before.
     Earlier,
     /// The record is on the device itself.
     OnDevice,
@@ -204,10 +204,10 @@ pub struct VolumeReport {
     /// How the connection was lost, or why the returned server is refused.
     #[serde(default)]
     pub origin_away_why: Option<String>,
-    /// Seconds until requests fail because it is unreachable; 0 if they do.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
     #[serde(default)]
     pub origin_fails_in_seconds: Option<f64>,
-    /// Where the data of the origin are, if its file was removed.
+    /// The path below /proc of the origin's file, if the file was removed.
     #[serde(default)]
     pub origin_unlinked_at: Option<String>,
     /// The addresses where clients find the volume.
@@ -218,7 +218,7 @@ pub struct VolumeReport {
     /// Its limits.
     #[serde(default)]
     pub limits: LimitsReport,
-    /// Requests of clients that waited for the cap on them.
+    /// Requests of clients that waited because of the clients' cap.
     #[serde(default)]
     pub held_requests: u64,
     /// Running recordings of requests (`kickcache record`).
@@ -248,7 +248,7 @@ pub struct VolumeReport {
     /// cache device.
     #[serde(default)]
     pub draining: bool,
-    /// Remaining seconds of a pause of caching, if there is one.
+    /// Remaining seconds of a pause of caching; `None` if caching is not paused.
     #[serde(default)]
     pub caching_paused_seconds: Option<f64>,
     /// Fill window in bytes.
@@ -258,13 +258,13 @@ pub struct VolumeReport {
     /// Clients.
     #[serde(default)]
     pub sessions: Sessions,
-    /// The cache device is out of service, and the origin may lack blocks that it holds.
+    /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
     #[serde(default)]
     pub incomplete: bool,
-    /// The share of the blocks of reads that hit, from 0 to 1, if there were any.
+    /// The share of the blocks read that the cache had, from 0 to 1; `None` before the first read.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
-    /// Part of the blocks that were read ahead and hit later, from 0 to 1, if there were any.
+    /// The part of the blocks read ahead that were hit later, from 0 to 1; `None` if no block was read ahead.
     #[serde(default)]
     pub read_ahead_hit_ratio: Option<f64>,
     /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
@@ -310,9 +310,9 @@ pub struct CacheFacts {
     pub trouble: Trouble,
     /// The device that delays the end of this cache device's server while the daemon is stopping.
     pub stop_waits_for: Option<String>,
-    /// How it is read and written.
+    /// How the cache device is read and written.
     pub io_engine: String,
-    /// How long its server took to gather this, for metrics.
+    /// How long the server took for this report, in seconds; for metrics only.
     pub sample_seconds: Option<f64>,
     /// Its volumes.
     pub volumes: Vec<VolumeFacts>,

@@ -1,4 +1,4 @@
-//! The daemon's end of the control socket: one thread that holds all connections, and a few that carry out requests.
+//! The daemon's end of the control socket: one thread holds all connections, and a few threads carry out requests.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -119,7 +119,7 @@ impl ControlServer {
         ControlServer::start_for(path, target, SocketUsers::Owner)
     }
 
-    /// Opens a socket that only reports the status: its group may use it, too.
+    /// Opens a socket that only reports the status: the group of the socket may connect as well.
     ///
     /// # Errors
     /// As [`ControlServer::start`].
@@ -357,7 +357,8 @@ impl Acceptor {
         }
     }
 
-    /// Gives a connection to a thread of its own; without memory for one it is closed, and the recording ends.
+    /// Gives a connection to a thread of its own; if no thread can be started, the connection is closed, and
+    /// the recording ends.
     fn begin_feed(&mut self, number: u64, reply: Reply, recording: Recording) {
         let Some(stream) = self.connections.take(number) else { return };
         let (feeds, wakeup) = (Arc::clone(&self.feeds), self.workers.wakeup());

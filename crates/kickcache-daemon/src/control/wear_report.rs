@@ -40,7 +40,7 @@ pub enum GivenUpWord {
     Nothing,
     /// Misses read less than their fill window.
     ReadAhead,
-    /// Of blocks that are requested for the first time, only a share is filled, or none.
+    /// Of the blocks that are requested for the first time, only a share, or none, is filled.
     UnknownBlocks,
     /// Of blocks that were requested before, too, only a share is filled, or none.
     KnownBlocks,

@@ -40,7 +40,7 @@ pub enum Request {
     PauseCaching {
         /// The volume's name.
         volume: String,
-        /// For how long; 0 ends it.
+        /// The length of the pause in seconds; 0 ends a pause.
         seconds: u64,
     },
     /// Take over the size of a volume's origin.
@@ -50,17 +50,17 @@ pub enum Request {
     },
     /// Use more of a cache device.
     Grow {
-        /// Its path; `None` if there is only one.
+        /// The path of the cache device; `None` if the daemon has only one.
         #[serde(default)]
         device: Option<String>,
-        /// Bytes of a cache file, which is extended; `None`: the whole device.
+        /// The new size of a cache file in bytes; `None` for the whole device.
         #[serde(default)]
         size_bytes: Option<u64>,
         /// Only report the planned change.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Replace a cache device by another one.
+    /// Replace a cache device by a new one.
     Replace(ReplacementOrder),
     /// Serve the volumes of a cache device without it.
     LeaveOut(LeaveOutOrder),
@@ -86,7 +86,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Not::not")]
         lose_unlinked: bool,
     },
-    /// Say how the daemon ended, when it does.
+    /// Report how the daemon ended, at its end.
     AwaitEnd {},
     /// Name the daemon that serves the connection.
     Ping {},
@@ -144,7 +144,7 @@ pub enum Reply {
     },
     /// A volume is served.
     Added {
-        /// A sentence if the next start does not serve it.
+        /// A sentence, if the next start will not serve the volume.
         hint: Option<String>,
     },
     /// A volume was removed.
@@ -155,13 +155,13 @@ pub enum Reply {
     Recording(RecordingTitle),
     /// The daemon has ended.
     Ended {
-        /// Why not cleanly, if it did not.
+        /// Why the daemon did not end cleanly; `None` if it did.
         error: Option<String>,
         /// Dirty blocks, which the origins lack.
         #[serde(default)]
         left: Vec<LeftOnCache>,
     },
-    /// A volume's size from here on.
+    /// The new size of a volume.
     Resized(Resized),
     /// A cache device grows.
     Growing(Growing),
@@ -178,16 +178,16 @@ pub enum Reply {
 pub struct Growing {
     /// Its path.
     pub device: String,
-    /// Bytes that it uses until then.
+    /// The bytes that the cache device uses before the growth.
     pub before_bytes: u64,
-    /// Bytes that it will use; unchanged if it uses all of its bytes already.
+    /// The bytes that the cache device will use; equal to `before_bytes` if it uses all bytes already.
     pub size_bytes: u64,
 }
 
 /// The cache device to be replaced, and its successor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplacementOrder {
-    /// The cache device; `None` if there is only one.
+    /// The cache device; `None` if the daemon has only one.
     #[serde(default)]
     pub device: Option<String>,
     /// The device that is to take over.
@@ -196,7 +196,7 @@ pub struct ReplacementOrder {
     /// device uses.
     #[serde(default)]
     pub size_bytes: Option<u64>,
-    /// Whether its present data may be lost.
+    /// Whether the present data on the new device may be lost.
     #[serde(default)]
     pub force: bool,
     /// Only report the planned change.
@@ -213,7 +213,7 @@ pub struct Replacing {
     pub with: String,
     /// Bytes that are copied.
     pub bytes: u64,
-    /// Whether the order began it.
+    /// Whether this order began the replacement.
     #[serde(default)]
     pub stage: ReplacementStage,
     /// The data on the other device that would be lost, in words, for a dry run.
@@ -227,12 +227,12 @@ pub struct Replacing {
 pub enum ReplacementStage {
     /// The command was a dry run. Only the command itself sets this.
     Planned,
-    /// The order begins it, or would.
+    /// The order begins the replacement, or in a dry run would begin it.
     #[default]
     Begun,
-    /// An earlier order began it.
+    /// An earlier order began the replacement.
     Running,
-    /// An earlier order began it, and the other device is the cache device.
+    /// An earlier order began the replacement, and the new device is now the cache device.
     Done,
 }
 
@@ -257,7 +257,7 @@ pub struct LeftOut {
     pub device: String,
     /// The dirty blocks at the time of the request.
     pub dirty: Vec<DirtyVolume>,
-    /// The lost part of these.
+    /// The part of the dirty blocks that was lost.
     pub lost: Vec<DirtyVolume>,
 }
 
@@ -266,7 +266,7 @@ pub struct LeftOut {
 pub struct DirtyVolume {
     /// Its name.
     pub volume: String,
-    /// Bytes that its origin lacks, or has not flushed.
+    /// Bytes that the origin lacks, or has not flushed.
     pub bytes: u64,
 }
 
@@ -275,11 +275,11 @@ pub struct DirtyVolume {
 pub struct LeftOnCache {
     /// The name of the volume.
     pub volume: String,
-    /// Bytes on the cache device that its origin lacks.
+    /// Bytes of the volume on the cache device that the origin lacks.
     pub bytes: u64,
     /// The cache device.
     pub device: String,
-    /// The command that writes them back.
+    /// The command that writes these bytes back.
     pub drain: String,
 }
 
@@ -319,7 +319,7 @@ pub struct VolumeToAdd {
 }
 
 impl VolumeToAdd {
-    /// The volume as the plan has it.
+    /// Converts the request to the plan of a volume.
     ///
     /// # Errors
     /// If a key or a value is wrong.
@@ -341,7 +341,7 @@ pub struct RemoveOrder {
     /// Whether clients are disconnected.
     #[serde(default)]
     pub disconnect: bool,
-    /// Whether its dirty blocks may be lost.
+    /// Whether dirty blocks of the volume may be lost.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub abandon_dirty: bool,
     /// Only check for obstacles.

@@ -29,7 +29,7 @@ pub(super) struct Workers {
 /// A request that is being carried out.
 struct Running {
     request: Request,
-    /// The connection that sent it.
+    /// The connection that sent the request.
     number: u64,
     /// Connections that sent an equal request later.
     sharers: Vec<u64>,
@@ -83,7 +83,7 @@ impl Workers {
             let shared = Arc::clone(&self.shared);
             let started =
                 std::thread::Builder::new().name("control-worker".into()).spawn(move || shared.work());
-            // Without memory for one more thread, the existing ones do the work.
+            // If no further thread can be started, the existing threads do the work.
             self.threads += usize::from(started.is_ok());
         }
     }

@@ -17,7 +17,7 @@ const WORK_MAX: Duration = Duration::from_micros(20);
 
 /// The most I/Os in flight at which polling may pay.
 const FEW: usize = 2;
-/// Looks are worth it from this score on.
+/// The lowest score at which the thread polls.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
 /// The score that a wait longer than a poll costs: more than two of three waits must be short.
@@ -30,7 +30,7 @@ pub(crate) struct AdaptivePolling {
 }
 
 impl AdaptivePolling {
-    /// Whether to look before the next sleep, with this many I/Os in flight.
+    /// Whether to poll before the next sleep, with this many I/Os in flight.
     pub(crate) fn looks(&self, in_flight: usize) -> bool {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }

@@ -39,8 +39,8 @@ impl Clock {
         Instant::from_nanos(elapsed.saturating_sub(self.gaps.load(Ordering::Relaxed)))
     }
 
-    /// The present for a loop that was to run at `expected`: if that is long ago, the process did not run in between, and this time does
-    /// not count.
+    /// The present time for a loop that was to run at `expected`. If the loop is late by [`GAP_MIN`] or more, the
+    /// process did not run since `expected`, and the time since then does not count.
     pub(crate) fn wake(&self, expected: Instant) -> Wakening {
         let now = self.now();
         let late = now.since(expected);
@@ -60,7 +60,7 @@ pub(crate) struct Wakening {
     pub(crate) gap: Duration,
 }
 
-/// The part of a wait behind its end, in which the process did not run.
+/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process did not run.
 pub(crate) fn missed(wait: Option<std::time::Duration>, waited: std::time::Duration) -> std::time::Duration {
     let late = wait.map_or(std::time::Duration::ZERO, |wait| waited.saturating_sub(wait));
     if late.as_nanos() >= GAP_MIN.as_nanos().into() { late } else { std::time::Duration::ZERO }

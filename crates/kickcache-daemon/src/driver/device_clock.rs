@@ -12,7 +12,8 @@ const CHECK_AFTER: Duration = Duration::from_millis(1);
 
 /// The corrected time of waits, for the thread that opened it.
 pub(crate) struct DeviceClock {
-    /// `None` if the kernel does not count: then no time is known to be the devices'.
+    /// The thread's file in /proc; `None` if the kernel does not count these delays: then no time counts as
+    /// the devices'.
     schedstat: Option<File>,
     account: Account,
 }

@@ -14,7 +14,7 @@ pub struct Fault {
     pub offset: u64,
     /// How many bytes; 0 for a flush.
     pub length: u64,
-    /// How it ended.
+    /// The cause of the failure.
     pub cause: Cause,
 }
 
@@ -23,7 +23,7 @@ pub struct Fault {
 pub enum Cause {
     /// With an error of the system.
     Errno(i32),
-    /// The device moved fewer bytes than requested, and then none: it is shorter than before.
+    /// The device moved fewer bytes than requested, and then none, as after it shrank.
     Short,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Faults {
     list: Vec<Fault>,
 }
 
-/// More than one turn of the loop makes, unless something is badly wrong.
+/// The most faults that are kept between two turns of the loop; normally there are far fewer.
 const FAULTS_MAX: usize = 1 << 16;
 
 impl Faults {

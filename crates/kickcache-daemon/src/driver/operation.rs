@@ -51,7 +51,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Storing zeroes, with or without their space.
+    /// Storing zeroes; `unmap` decides whether the space may be released.
     pub(crate) fn zero(unmap: Unmap, durability: Durability) -> Work {
         let kind = match unmap {
             Unmap::Allow => libc::FALLOC_FL_PUNCH_HOLE,
@@ -288,7 +288,8 @@ impl Operation {
         Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
     }
 
-    /// The engine's name of a failure. A device that answers a zeroing or a discard with EINVAL does not support its alignment.
+    /// The engine's name of a failure. If a device answers zeroing or a discard with EINVAL, it does not support the
+    /// operation with this alignment.
     pub(crate) fn error(&self, cause: Cause) -> DeviceError {
         match (self.work, cause) {
             (Work::Zero { .. } | Work::Discard(_), Cause::Errno(libc::EINVAL)) => DeviceError::Unsupported,
@@ -327,7 +328,7 @@ impl Operation {
         }
     }
 
-    /// One checksum for each 4096 bytes of the stretches taken together.
+    /// One checksum for each 4096 bytes of all stretches together.
     pub(crate) fn compute_checksums(&self, into: &mut Vec<Checksum>) {
         let (mut running, mut filled) = (RunningChecksum::new(), 0);
         for stretch in &self.stretches {

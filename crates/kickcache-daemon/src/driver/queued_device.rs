@@ -1,4 +1,5 @@
-//! Devices that the system does not execute: another process, another machine or a simulation answers for them.
+//! Devices that the system does not execute: another process, another machine or a simulation executes their
+//! requests.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -20,7 +21,7 @@ pub enum QueuedRequest<'a> {
         offset: u64,
         /// The bytes, one piece after the other.
         pieces: &'a [IoSlice<'a>],
-        /// Whether it must be durable when it ends.
+        /// Whether the write must be durable when it ends.
         durability: Durability,
     },
     /// Makes every write that ended before durable.
@@ -33,7 +34,7 @@ pub enum QueuedRequest<'a> {
         extent: ByteExtent,
         /// Whether space may be given back.
         unmap: Unmap,
-        /// Whether they must be durable when it ends.
+        /// Whether the zeroes must be durable when the request ends.
         durability: Durability,
     },
 }
@@ -43,7 +44,7 @@ pub enum QueuedRequest<'a> {
 pub struct QueuedEnd {
     /// The number that was passed with the submission.
     pub token: u64,
-    /// How it ended: an error is an errno of the system, such as `EIO`.
+    /// The result; an error is an errno of the system, such as `EIO`.
     pub result: Result<(), i32>,
 }
 
@@ -63,7 +64,8 @@ pub struct DeviceExtent {
 pub struct ExtentsTold {
     /// The number that was passed with the query.
     pub token: u64,
-    /// From the start of the query's extent, as far as the device reports; empty if it cannot.
+    /// The extents from the start of the query's extent, as far as the device reports them; empty if it
+    /// cannot report any.
     pub extents: Vec<DeviceExtent>,
 }
 
@@ -94,7 +96,7 @@ pub trait QueuedDevice: Send {
         false
     }
 
-    /// Since when and why the server of the device is unreachable, if it is.
+    /// If the server of the device is unreachable: since when, and why.
     fn away(&self) -> Option<ServerOutage> {
         None
     }
@@ -119,7 +121,7 @@ pub trait QueuedDevice: Send {
     /// followed by one call; until then the device sends no request.
     fn expect(&mut self, _samples: Vec<Sample>) {}
 
-    /// Whether it reports which of its parts are holes.
+    /// Whether the device reports its holes.
     fn has_extents(&self) -> bool {
         false
     }

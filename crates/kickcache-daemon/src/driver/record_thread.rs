@@ -1,4 +1,5 @@
-//! A thread that writes records about the cache device: if their disk is slow, no other thread waits.
+//! A thread that writes records about the cache device: no other thread waits if the disk of the records is
+//! slow.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Sender};
@@ -9,7 +10,8 @@ use kickcache_engine::units::VolumeSet;
 
 use crate::wakeup::Wakeup;
 
-/// Keeps durably that the cache device is out of service, and which volumes may need it; gives whether that worked.
+/// Keeps durably that the cache device is out of service, and which volumes may need it; returns whether the record was
+/// written.
 pub type RecordSink = Box<dyn FnMut(VolumeSet) -> bool + Send>;
 
 /// The result of an order to the thread.

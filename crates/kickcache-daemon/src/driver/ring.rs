@@ -17,9 +17,9 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
-/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as it
-/// gets at once. By default there are four a processor for all devices together, and one device that does not
-/// respond would soon occupy them.
+/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as
+/// operations are given to it at once. By default there are four a processor for all devices together, and
+/// one device that does not respond would soon occupy them.
 const KERNEL_WORKER_COUNT: u32 = 128;
 
 const TAG_SHIFT: u32 = 60;
@@ -94,7 +94,7 @@ impl Ring {
         self.push(&entry.user_data(u64::from(token)));
     }
 
-    /// Lets an I/O fail with EIO through the ring, so that its event arrives as all events do.
+    /// Makes an I/O fail with EIO by an entry in the ring, so that its event arrives like all events.
     fn refuse(&mut self, token: u32) {
         self.push_io(opcode::Fsync::new(Fd(-1)).build(), token);
     }
@@ -105,7 +105,8 @@ impl Ring {
         self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
     }
 
-    /// Looks for completions and work until there is some, or the time is over; it takes no lock and no system call.
+    /// Polls for completions and work until there is some, or the time is over, without a lock and without a system
+    /// call.
     fn look(&mut self, start: Instant, longest: Duration, doorbells: &dyn Doorbells) -> bool {
         while !self.is_ready() && !doorbells.has_work() {
             if start.elapsed() >= longest {
@@ -242,7 +243,7 @@ impl Backend for Ring {
     }
 }
 
-/// A timeout, a signal and a full completion queue are all answered by looking at the completions.
+/// A timeout, a signal and a full completion queue are no errors: the caller handles the completions next.
 fn tolerate(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Ok(_) => Ok(()),

@@ -33,7 +33,7 @@ struct Lane {
 }
 
 impl Workers {
-    /// Without threads yet; they are started when they are needed.
+    /// No threads at first; threads are started when they are needed.
     pub(crate) fn new() -> io::Result<Workers> {
         let ended = CompletionQueue { events: Mutex::default(), wakeup: Wakeup::new()? };
         Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new() })
@@ -52,14 +52,14 @@ impl Workers {
         events.append(&mut self.ended.lock());
     }
 
-    /// Readable when there is something to drain.
+    /// A descriptor that is readable when operations have ended.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
         self.ended.wakeup.as_fd()
     }
 }
 
 impl Lane {
-    /// Starts a thread. If the system has none left, the jobs wait for the existing threads; without any,
+    /// Starts a thread. If the system refuses, the jobs wait for the existing threads; if there is no thread,
     /// they fail.
     fn start_thread(&mut self, ended: &Arc<CompletionQueue>) {
         let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));

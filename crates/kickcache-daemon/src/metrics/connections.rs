@@ -88,7 +88,7 @@ impl Connections {
         });
     }
 
-    /// When the time of the next one is over.
+    /// The time at which the next connection is overdue.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|connection| connection.deadline).min()
     }

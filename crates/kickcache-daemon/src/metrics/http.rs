@@ -16,7 +16,7 @@ pub(super) struct Request {
     pub(super) host: Host,
     /// The part after the head of the response.
     pub(super) body: Body,
-    /// The format that it prefers.
+    /// The format that the client prefers.
     pub(super) format: Format,
     pub(super) after: ConnectionFate,
 }
@@ -109,7 +109,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
         Ok(httparse::Status::Partial) if input.len() < REQUEST_MAX => Parsed::Partial,
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => Parsed::Bad(Status::TooLarge),
         Ok(httparse::Status::Complete(length)) if length > REQUEST_MAX => Parsed::Bad(Status::TooLarge),
-        // A body would follow, and no request here has one.
+        // A body would follow, and no accepted request has a body.
         Ok(httparse::Status::Complete(_)) if has_body(&found) => Parsed::Bad(Status::BadRequest),
         Ok(httparse::Status::Complete(length)) => match Target::of(found.path.unwrap_or_default()) {
             Some(target) => Parsed::Complete { request: request(&found, target), length },

@@ -29,7 +29,7 @@ const ACCEPTS_MAX: usize = 16;
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Metrics that are served; dropping it ends that.
+/// A running metrics server, which ends when this is dropped.
 #[must_use = "metrics are not served any more when this is dropped"]
 pub struct MetricsServer {
     address: String,
@@ -75,12 +75,12 @@ impl MetricsServer {
         Ok(MetricsServer { address, ending, wakeup, thread: Some(thread) })
     }
 
-    /// Where browsers find the live page; `None` if it listens on a unix socket.
+    /// The URL of the live page; `None` if the server listens on a unix socket.
     pub fn page(&self) -> Option<&str> {
         self.address.strip_suffix("metrics").filter(|page| page.starts_with("http"))
     }
 
-    /// Where it listens, for people.
+    /// The address of the server, for messages.
     pub fn address(&self) -> &str {
         &self.address
     }

@@ -44,7 +44,7 @@ pub enum Unbound {
     /// The record cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Another file is there.
+    /// Another file is at the recorded path.
     #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
     /// Others can change where the path leads.
@@ -115,7 +115,7 @@ fn of_path(path: &Path, note: &OriginRecord, claims: OriginClaims) -> Result<Bou
     if metadata.file_type().is_block_device() != is_block {
         return Err(Unbound::Replaced);
     }
-    // The record of a loop device has the file below it.
+    // The record of a loop device identifies the file below the loop device.
     let file_now =
         || if is_block { FileIdentity::of_origin(&note.identity) } else { FileIdentity::of_file(&found) };
     let is_same = note.file.map(|noted| file_now().is_some_and(|now| now.is_same(noted)));

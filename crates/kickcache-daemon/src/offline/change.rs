@@ -48,7 +48,7 @@ pub struct Detached {
     pub complete: Vec<ByteExtent>,
     /// The cache device.
     pub uuid: [u8; 16],
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub origin: String,
 }
 
@@ -115,7 +115,7 @@ fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Resu
     }
 }
 
-/// An engine without volumes on a cache device of its own.
+/// An open cache device with a recovered engine, which serves no volume.
 struct Change {
     path: PathBuf,
     superblock: Superblock,

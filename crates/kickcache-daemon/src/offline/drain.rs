@@ -34,9 +34,9 @@ use crate::state::{OriginRecord, uuid_text};
 pub struct DrainPlan<'a> {
     /// The cache device.
     pub cache: &'a Path,
-    /// The volume; the only one if it is not named.
+    /// The volume; `None` selects the only volume of the cache device.
     pub volume: Option<&'a str>,
-    /// Its origin; `None` selects the origin with the identity on the cache device.
+    /// The volume's origin; `None` selects the origin with the identity on the cache device.
     pub origin: Option<&'a OriginSource>,
     /// How long requests wait for a server that is lost, if the origin is an export.
     pub origin_timeout: Option<OriginTimeout>,
@@ -66,7 +66,7 @@ pub struct Drained {
     pub origin: OriginSource,
     /// The outcome.
     pub outcome: DrainOutcome,
-    /// Bytes that were left alone, as newer ones were written to the origin.
+    /// Dirty bytes that were not written back, because the origin has newer data there.
     pub overtaken_bytes: u64,
 }
 

@@ -48,7 +48,8 @@ impl EarlierVolumes {
         }
     }
 
-    /// Whether a volume of this name is among them; `origin` is where its origin shall be.
+    /// Whether the superblock or a record shows that the device had a volume with this name. For a missing
+    /// device, a record with this `origin` counts too.
     pub fn knows(&self, name: &str, origin: &OriginSource, touch: Touch) -> bool {
         let identity = match touch {
             Touch::Allowed => origin.identity().ok(),

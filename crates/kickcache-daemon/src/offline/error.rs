@@ -41,7 +41,7 @@ pub enum OfflineError {
     Foreign {
         /// The device.
         path: PathBuf,
-        /// Its actual contents.
+        /// The contents that the device seems to have.
         found: String,
     },
     /// The device is blank.
@@ -57,7 +57,7 @@ pub enum OfflineError {
         /// The process, if it could be found.
         by: Option<Opener>,
     },
-    /// The engine cannot use it.
+    /// The engine cannot use the content of the cache device.
     #[error("{}: {source}", .path.display())]
     Content {
         /// The device.
@@ -74,7 +74,7 @@ pub enum OfflineError {
         ShellCommand::new("format").path(.path).state(.state)
     )]
     OutOfService {
-        /// The state directory, which may have its record.
+        /// The state directory, which may have the device's record.
         state: StatePlace,
         /// The device.
         path: PathBuf,
@@ -111,7 +111,7 @@ pub enum OfflineError {
         /// Which blocks.
         what: String,
     },
-    /// The origin is not where it was.
+    /// The origin was not found at its last known path.
     #[error(
         "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
@@ -138,11 +138,11 @@ pub enum OfflineError {
         path: PathBuf,
         /// The volume.
         name: String,
-        /// The origin that it names.
+        /// The origin that the cache device names.
         origin: String,
         /// Why that does not count.
         why: Box<Unbound>,
-        /// The command that names it.
+        /// The drain command that names this origin.
         drain: ShellCommand,
     },
     /// The cache device is older than its record.
@@ -177,7 +177,7 @@ pub enum OfflineError {
         path: PathBuf,
         /// The volume.
         name: String,
-        /// Where it was looked for.
+        /// The state directory in which the record was looked for.
         place: String,
         /// The dirty blocks.
         what: String,
@@ -192,7 +192,7 @@ pub enum OfflineError {
         path: PathBuf,
         /// The requested name.
         name: String,
-        /// The volumes that it has.
+        /// The volumes of the cache device.
         known: Vec<String>,
     },
     /// A volume has dirty blocks.
@@ -205,9 +205,9 @@ pub enum OfflineError {
         name: String,
         /// Which extents.
         extents: Vec<ByteExtent>,
-        /// The command that writes them back.
+        /// The command that writes the dirty blocks back.
         drain: ShellCommand,
-        /// The flag that loses them.
+        /// The flag with which the command loses the dirty blocks.
         lose: Flag,
     },
     /// The contents of a cache device are unknown.
@@ -237,17 +237,17 @@ pub enum OfflineError {
         /// Why.
         why: String,
     },
-    /// A signal interrupted it.
+    /// A signal interrupted the drain.
     #[error(
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
-    /// Several volumes, and none was named.
+    /// The cache device has several volumes, and the user named none.
     #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {
         /// The device.
         path: PathBuf,
-        /// The volumes that it has.
+        /// The volumes of the cache device.
         known: Vec<String>,
     },
     /// Recovery waits for an event that never occurs.

@@ -1,5 +1,5 @@
-//! Giving a cache device up: its volumes will be served from their origins alone, so their blocks on it must
-//! be dropped.
+//! Giving a cache device up: its volumes will be served from their origins alone, so their blocks on the
+//! device must be dropped.
 
 use std::path::Path;
 
@@ -20,7 +20,7 @@ use crate::state::uuid_text;
 pub struct AbandonedDevice {
     /// Dirty extents that are lost, by the name of their volume.
     pub lost: Vec<(String, Vec<ByteExtent>)>,
-    /// The volumes with dropped dirty blocks that their origins have, by the records.
+    /// The volumes with dropped dirty blocks which, by the records, the origins have too.
     pub dropped: Vec<String>,
     /// Why the device could not record this; `None` if it could. Its blocks are then stale, and it must be
     /// formatted before it is used again.
@@ -30,8 +30,8 @@ pub struct AbandonedDevice {
 /// Removes volumes from a cache device, as far as it can still be read and written.
 ///
 /// # Errors
-/// If the device is in use; and, unless dirty blocks may be lost, if it holds some of these volumes, or is
-/// unreadable, so that this is unknown.
+/// If the device is in use; and, unless dirty blocks may be lost, if the device has dirty blocks of these
+/// volumes that may be needed, or is unreadable, so that this is unknown.
 pub fn leave(
     path: &Path,
     names: &[&str],
@@ -118,7 +118,7 @@ impl VolumeExtents {
     }
 }
 
-/// The blocks on the device of these volumes, as far as it has them.
+/// The volumes among these that the device has, with their blocks.
 fn held(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<VolumeExtents>, OfflineError> {
     let Contents { superblock, dirty, .. } = read(path)?;
     let known = superblock.volumes.iter().zip(dirty);

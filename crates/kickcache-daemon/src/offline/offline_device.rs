@@ -69,7 +69,7 @@ impl OfflineDevice {
         copies.map_err(|source| OfflineError::Io { path: self.path.clone(), source })
     }
 
-    /// The first bytes, as many as there are.
+    /// The first `length` bytes; fewer if the device is smaller.
     pub(crate) fn head(&self, length: usize) -> Result<Vec<u8>, OfflineError> {
         let fail = |source| OfflineError::Io { path: self.path.clone(), source };
         self.read_at_most(0, length).map_err(fail)
@@ -90,7 +90,7 @@ impl OfflineDevice {
         Ok(bytes)
     }
 
-    /// Whether it is blank: a file everywhere, a block device in its first and its last MiB, where other
+    /// Whether the device is blank: a file everywhere, a block device in its first and last MiB, where other
     /// formats have their signatures.
     pub(crate) fn is_blank(&self) -> io::Result<bool> {
         let is_file = self.file.metadata()?.is_file();

@@ -25,9 +25,9 @@ use crate::state::{CacheRecord, OriginRecord, StateError, uuid_text};
 pub struct OutOfServiceDevice {
     /// The record of the device.
     pub cache: CacheRecord,
-    /// The volumes that may need it.
+    /// The volumes that may have dirty blocks on this device alone.
     pub incomplete: Vec<Incomplete>,
-    /// The unreadable record, if there is one: the device may be in service after all.
+    /// The error of an unreadable record, if there is one: the device may then be in service.
     pub doubt: Option<StateError>,
 }
 

@@ -1,4 +1,4 @@
-//! The cache device that replaced one taken out of use: the configuration may still name the old one.
+//! The cache device that replaced a device out of use: the configuration may still name the old device.
 
 use std::path::PathBuf;
 

@@ -24,9 +24,9 @@ use crate::state::{StateError, uuid_text};
 pub struct VolumeQuery<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub identity: String,
-    /// The user's claims about it.
+    /// The user's claims about the origin.
     pub claims: OriginClaims,
 }
 
@@ -37,7 +37,7 @@ pub struct StaleVolume {
     pub name: String,
     /// Why they are stale.
     pub since: ServedSince,
-    /// Its dirty blocks there, which are older than the origin.
+    /// The volume's dirty blocks on the cache device, which are older than the origin's data.
     pub dirty: Vec<ByteExtent>,
     /// Whether the dirty blocks may be needed.
     pub need: Need,
@@ -79,7 +79,7 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
 /// loss.
 ///
 /// # Errors
-/// If there are some, and the cache device cannot be read.
+/// If, by the records, there are such volumes, and the cache device cannot be read.
 pub fn outdated(
     path: &Path,
     state: &StatePlace,

@@ -21,7 +21,7 @@ use crate::state::uuid_text;
 pub enum UblkState {
     /// The device was never started, or is being deleted.
     Dead,
-    /// A process serves it.
+    /// A process serves the device.
     Live,
     /// The server of the device has ended; requests wait for the next server.
     Waiting,
@@ -49,7 +49,7 @@ pub struct UblkDevice {
     pub state: UblkState,
     /// Bytes.
     pub size: u64,
-    /// The process that serves it.
+    /// The process that serves the device.
     pub server: Option<i32>,
     /// The creator.
     pub maker: UblkMaker,
@@ -63,7 +63,7 @@ pub enum InUse {
     /// A device in use is not removed.
     #[default]
     Keep,
-    /// Remove it nevertheless: its waiting requests fail.
+    /// Remove the device nevertheless: its waiting requests fail.
     Fail,
 }
 
@@ -89,7 +89,7 @@ pub fn list(tell: LineSink) -> Result<Vec<UblkDevice>, String> {
 /// Deletes a device of an ended kickcache; `tell` gets messages about slow commands.
 ///
 /// # Errors
-/// A sentence, if there is none, it is served, it is in use, or it is not a kickcache's.
+/// A sentence, if the device does not exist, is served, is in use, or belongs to another program.
 pub fn remove(id: u32, in_use: InUse, tell: LineSink) -> Result<Removed, String> {
     remove_with(&mut ControlDevice::open_telling(tell)?, id, in_use)
 }
@@ -101,7 +101,7 @@ fn remove_with(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<Re
     if removal == Removal::Done || control.wait_until_gone(id) {
         return Ok(Removed::Gone);
     }
-    // A user that arrived meanwhile may have it for a moment only.
+    // A user that appeared meanwhile is named only if it still has the device open.
     Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
 }
 
@@ -111,7 +111,7 @@ struct PendingRemoval {
     user: Option<DeviceUser>,
 }
 
-/// A device, and the process that serves it or is about to.
+/// A device, and the process that serves it or is about to serve it.
 struct ListedDevice {
     info: DeviceInfo,
     starter: Option<DeviceUser>,

@@ -1,4 +1,4 @@
-//! A cache device and its volumes, as people describe them.
+//! A cache device and its volumes in the user's notation.
 
 use std::path::{Path, PathBuf};
 
@@ -63,12 +63,12 @@ impl CacheSpec {
         }
     }
 
-    /// The treatment of its free segments.
+    /// The treatment of the device's free segments.
     pub const fn freed_segments(&self) -> FreedSegments {
         if self.discard { FreedSegments::Discarded } else { FreedSegments::Kept }
     }
 
-    /// The names of its volumes.
+    /// The names of the volumes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.volumes.iter().map(|volume| volume.name.as_str())
     }
@@ -103,6 +103,6 @@ pub enum Replacement {
     /// A start is refused: the other cache device is missing, and the user should look for it.
     #[default]
     Refuse,
-    /// The user accepts it; the blocks on the other device are lost.
+    /// The user accepts that the blocks on the other device are lost.
     Accept,
 }

@@ -181,7 +181,7 @@ pub enum PlanError {
          leave it out"
     )]
     OriginTimeout(String),
-    /// Block devices of the host, without the rights for them.
+    /// A block device of the host, but the daemon gives up the rights that it needs.
     #[error(
         "the volume `{0}` is a block device of this host (ublk), which needs rights of root for as long as it is served, and the daemon \
          is to go on as another user; leave `user` out, or serve the volume by another front end or another daemon"

@@ -1,4 +1,5 @@
-//! Checks that the origin and the serial number of a new volume are free in this daemon: a lock of an origin does not name its owner.
+//! Checks that the origin and the serial number of a new volume are free in this daemon: the lock of an origin does not
+//! show which volume has it.
 
 use std::path::Path;
 
@@ -42,7 +43,7 @@ pub enum Conflict {
         volume: String,
         /// Its serial number.
         serial: SerialNumber,
-        /// The volume that has it.
+        /// The volume that has this serial number.
         by: String,
     },
 }

@@ -64,7 +64,7 @@ pub enum Unchangeable {
     Size {
         /// Its path.
         device: String,
-        /// The size that it has; `None` if the daemon was started without `size`.
+        /// The `size` of the daemon's plan; `None` if it has none.
         before: Option<Size>,
         /// The size in the file.
         after: Option<Size>,

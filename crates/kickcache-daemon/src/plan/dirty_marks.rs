@@ -1,4 +1,5 @@
-//! How much of its cache device a volume may fill with dirty blocks, and from where on they are written back.
+//! How much of a cache device a volume may fill with dirty blocks, and from which share on these are written
+//! back.
 
 use std::fmt;
 use std::str::FromStr;
@@ -24,7 +25,7 @@ impl DirtyMark {
     }
 }
 
-/// The marks of a volume; a missing one follows from the next higher one.
+/// The marks of a volume; a missing mark is computed from the next higher one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyMarks {
     /// Above this mark, dirty blocks are written back even during requests of clients.
@@ -54,7 +55,7 @@ impl DirtyMarks {
     /// Checks that the marks rise.
     ///
     /// # Errors
-    /// A sentence that names them.
+    /// A sentence that names the three marks.
     pub fn check(self) -> Result<(), String> {
         let (low, high, limit) = (self.low_part(), self.high_part(), self.limit_part());
         if low.thousandths() < high.thousandths() && high.thousandths() <= limit.thousandths() {

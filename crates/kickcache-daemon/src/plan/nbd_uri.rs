@@ -157,7 +157,7 @@ impl NbdUri {
         names.into_iter().filter(|name| *name != self.identity()).collect()
     }
 
-    /// The configuration for verifying its server's certificate, with the present files; `None` without TLS.
+    /// The configuration that verifies the server's certificate, with the present files; `None` without TLS.
     ///
     /// # Errors
     /// Names the file and its defect.

@@ -1,10 +1,10 @@
-//! One thing that is different in a changed configuration.
+//! A difference between the present configuration and a changed one.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that is different.
+/// A difference between the present configuration and the changed one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum PlanChange {

@@ -32,7 +32,7 @@ pub enum DirtyLoss {
     /// The volume is refused.
     #[default]
     Refused,
-    /// The user accepts their loss.
+    /// The user accepts the loss of the dirty blocks.
     Accepted,
 }
 
@@ -40,7 +40,7 @@ pub enum DirtyLoss {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case")]
 pub struct VolumeSpec {
-    /// Its name on the cache device, unique in the daemon; NBD clients request it.
+    /// The volume's name on the cache device, unique in the daemon; NBD clients request it.
     pub name: String,
     /// The slow device.
     #[serde(deserialize_with = "origin")]
@@ -155,7 +155,7 @@ impl VolumeSpec {
         self.frontends.or_default(&self.name)
     }
 
-    /// The serial number of its disk in a virtual machine.
+    /// The serial number of the volume's disk in a virtual machine: the configured one, or one from the name.
     pub fn serial(&self) -> SerialNumber {
         self.frontends.serial.clone().unwrap_or_else(|| SerialNumber::of_name(&self.name))
     }
@@ -184,12 +184,12 @@ impl VolumeSpec {
         DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
     }
 
-    /// Its reservation and its limit on the cache device.
+    /// The volume's reservation and its limit on the cache device.
     pub const fn room(&self) -> RoomBounds {
         RoomBounds { min: self.room_min, max: self.room_max }
     }
 
-    /// The caps of its clients.
+    /// The caps of the volume's clients.
     pub fn client_cap(&self) -> ClientCap {
         let rate = RateCap {
             bytes: self.client_bandwidth.map(ByteRate::per_second),

@@ -17,15 +17,15 @@ const GAP: u64 = 7;
 /// The type of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessKind {
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
-    /// It makes earlier writes durable.
+    /// A flush, which makes earlier writes durable.
     Flush,
-    /// It gives space back.
+    /// A discard, which releases space.
     Discard,
-    /// It stores zeroes.
+    /// A write of zeroes.
     WriteZeroes,
 }
 
@@ -52,7 +52,7 @@ pub enum RecordingEntry {
 }
 
 impl RecordedAccess {
-    /// The recorded form of a request; `None` if it neither moves data of a client nor makes any durable.
+    /// The recorded form of a request; `None` for requests that neither access data nor make data durable.
     pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<RecordedAccess> {
         let (kind, durability) = match operation {
             Operation::Read => (AccessKind::Read, Durability::Volatile),

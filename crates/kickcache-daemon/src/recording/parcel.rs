@@ -16,7 +16,7 @@ pub(crate) const COUNT_MAX: u64 = 4_096;
 pub enum More {
     /// More parcels follow.
     Yes,
-    /// This was the last one.
+    /// This parcel is the last one.
     No,
 }
 
@@ -36,7 +36,7 @@ pub struct Parcel {
 #[error("the daemon sent bytes that are not part of a recording; is it another version of kickcache?")]
 pub struct NoParcel;
 
-/// Packs recorded accesses into a parcel; returns their number.
+/// Packs recorded accesses into a parcel; returns the number of accesses.
 pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
     bytes.resize(HEAD_BYTES, 0);

@@ -40,8 +40,8 @@ pub(crate) struct Recorder {
     gap: u64,
 }
 
-/// The other end of a recording: its owner takes the recorded accesses. The recording ends when it is
-/// dropped.
+/// The other end of a recording: its owner takes the recorded accesses. The drop of this end ends the
+/// recording.
 pub struct Recording {
     ring: Arc<Ring>,
     taken: u64,

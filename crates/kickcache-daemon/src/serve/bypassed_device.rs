@@ -1,5 +1,5 @@
-//! Whether an origin was used without this cache device since: served with another one or with none, changed,
-//! or replaced by another file. The blocks of the origin on the cache device are stale then.
+//! Whether an origin was used without this cache device since: served with another device or without one,
+//! changed, or replaced by another file. The blocks of the origin on the cache device are stale then.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::state::{FileIdentity, FileStamp, OriginRecord, StateError};
 
-/// How an origin was served since a cache device had it last.
+/// What happened to an origin since a cache device last served it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
     /// The origin was served with the cache device at this path.
@@ -100,17 +100,17 @@ pub(crate) fn served_since(
 pub struct HeldVolume<'a> {
     /// The path of the cache device.
     pub cache: &'a Path,
-    /// Its uuid.
+    /// The uuid of the cache device.
     pub uuid: &'a str,
     /// The name of the volume.
     pub name: &'a str,
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub identity: &'a str,
 }
 
 impl HeldVolume<'_> {
-    /// The command that writes the blocks back. If the origin may have newer data, the command refuses without the flag that accepts
-    /// this.
+    /// The command that writes the blocks back. If the origin may have newer data, the command has the flag that
+    /// accepts this.
     pub fn drain(&self, place: &StatePlace) -> ShellCommand {
         match served_since(place, self.uuid, self.identity, Sameness::Unsaid) {
             Some(_) => ShellCommand::drain_older(self.name, self.cache, place),

@@ -24,9 +24,9 @@ use crate::serve::volume_addition::ServerContext;
 
 /// The volumes of a new cache device.
 pub struct CacheInsertion<'a> {
-    /// The volumes, as they are served.
+    /// The volumes with their present settings.
     pub volumes: &'a [VolumeSpec],
-    /// Their new settings.
+    /// The new settings of the volumes.
     pub settings: &'a [NamedSettings],
     /// Whether free segments are discarded.
     pub freed_segments: FreedSegments,

@@ -52,7 +52,7 @@ pub(crate) struct Pair {
     pub(crate) called: OtherDevice,
 }
 
-/// A device that takes over, if one does.
+/// The takeover by a new device, if one is in progress.
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     /// The present step, if a takeover is in progress.
@@ -118,7 +118,7 @@ pub(crate) enum TakeoverStep {
 /// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverFate {
-    /// The next start begins it again.
+    /// The next start begins the takeover again.
     Resumed,
     /// The takeover is not begun again after a restart.
     Forgotten,
@@ -136,7 +136,7 @@ pub(crate) enum TakeoverOutcome {
     Flushed(Result<(), ServeError>),
     /// The content of the new device's superblock.
     Noted(Result<Box<Superblock>, ServeError>),
-    /// The same, and whether the state directory has recorded it.
+    /// The new superblock, and whether the state directory has recorded the takeover.
     Recorded(Box<Superblock>, Result<(), StateError>),
 }
 
@@ -214,7 +214,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Answers the caller, if it was not answered yet.
+    /// Answers the caller, unless it has been answered already.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
             // A caller that has left needs no answer.

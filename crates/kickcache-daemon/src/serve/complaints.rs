@@ -7,7 +7,8 @@ use tracing::Level;
 
 use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN, SuppressedKind, SuppressedLines};
 
-/// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
+/// A kind of line. A front end has one complaint for each kind of line that its clients can provoke, and for each
+/// volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
     /// The stable name of the event.
@@ -19,7 +20,7 @@ pub(crate) struct Complaint {
     volume: Option<usize>,
 }
 
-/// A request that there was no memory for.
+/// A request for which there was no memory.
 pub(crate) const NO_MEMORY: Complaint =
     Complaint::new("no_memory", Level::ERROR, "requests failed because memory is short");
 

@@ -36,7 +36,7 @@ pub struct ServerConfig {
     pub state: StatePlace,
     /// Sockets that the process was started with, for the first volume.
     pub inherited: InheritedSockets,
-    /// The control socket of the daemon, if it has one: messages name it.
+    /// The control socket of the daemon, for messages; `None` if it has no such socket.
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
@@ -89,7 +89,7 @@ pub enum StatePlace {
 }
 
 impl StatePlace {
-    /// The store of the directory, if there is one.
+    /// The store of the directory; `None` without a directory.
     pub fn store(&self) -> Option<StateStore> {
         match self {
             StatePlace::Directory(directory) => Some(StateStore::new(directory)),
@@ -103,11 +103,11 @@ impl StatePlace {
 pub struct Limits {
     /// Clients of an address that are connected at once.
     pub connections_max: usize,
-    /// Clients of an address in their handshake at once.
+    /// The most clients of an address that are in their handshake at once.
     pub handshakes_max: usize,
-    /// Requests of one connection in flight.
+    /// The most requests of one connection in flight.
     pub requests_max: u32,
-    /// Payload bytes of one connection in flight.
+    /// The most payload bytes of one connection in flight.
     pub connection_bytes_max: u64,
     /// Time that a client has for its handshake.
     pub handshake_max: Duration,

@@ -26,7 +26,7 @@ use crate::serve::takeover_order::TakeoverOrder;
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
 
-/// A command to the event loop; its answer is sent through the sender in it.
+/// A command to the event loop; the loop answers through the sender that the command contains.
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     Vitals(Sender<ServerStatus>),
@@ -35,13 +35,13 @@ pub(crate) enum Control {
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     /// Change modes and policies of some volumes, all or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
-    /// Another write budget for the cache device, or none.
+    /// Set another write budget for the cache device, or remove the budget.
     SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     /// Stop caching reads of a volume for this long.
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
-    /// Use more of the cache device: this many bytes of a file, or the whole device.
+    /// Use more of the cache device: this many bytes of a file, or with `None` the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
     /// Return superblock and device for a check of a growth, if there is no obstacle; no lease is held.
     ToGrow(Sender<Result<Lease, ServeError>>),
@@ -68,7 +68,7 @@ pub struct NamedSettings {
     pub volume: String,
     /// The new settings; the server overwrites their volume id.
     pub settings: VolumeSettings,
-    /// The caps of its clients.
+    /// The caps of the volume's clients.
     pub client_cap: ClientCap,
 }
 
@@ -93,9 +93,9 @@ pub struct Resized {
 /// The future size of a growing cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheGrown {
-    /// Bytes that it uses until then.
+    /// The bytes that the cache device uses before the growth.
     pub before: u64,
-    /// Bytes that it will use.
+    /// The bytes that the cache device will use.
     pub size: u64,
     /// Whether this size differs from the size before.
     pub growth: Growth,
@@ -117,7 +117,7 @@ pub enum TakeoverStage {
     Preparing,
     /// The cache device is copied to the new device.
     Copying,
-    /// The copy is complete; this is recorded, and the device becomes the cache device.
+    /// The copy is complete; this is being recorded, and then the new device becomes the cache device.
     TakingOver,
 }
 
@@ -148,7 +148,7 @@ pub enum Growth {
 pub struct Orphan {
     /// Its name.
     pub name: String,
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub origin: String,
     /// Blocks that the origin lacks, or has not flushed.
     pub blocks: u64,
@@ -159,7 +159,7 @@ pub struct Orphan {
 pub struct MemoryUse {
     /// Bytes that requests have.
     pub bytes: usize,
-    /// Requests that wait for some.
+    /// Requests that wait for memory.
     pub waiting: usize,
 }
 
@@ -182,7 +182,7 @@ pub struct ServerStatus {
     pub growing_to: Option<u64>,
     /// The progress of the copy to a device that is to take over from the cache device.
     pub takeover: Option<TakeoverProgress>,
-    /// The reason why the last replacement failed, unless there is a new one.
+    /// Why the last replacement failed; `None` if it did not, or if a new replacement has begun.
     pub takeover_failure: Option<String>,
     /// Whether the cache device took over since the start.
     pub has_taken_over: bool,
@@ -208,7 +208,7 @@ pub struct ServerStatus {
     pub memory: MemoryUse,
     /// Connections of clients.
     pub connections: usize,
-    /// Why certificates for clients cannot be used as their files are now, if they cannot.
+    /// Why the present files of certificates cannot be used; `None` if they can.
     pub tls_failure: Option<String>,
     /// Sessions of clients with each volume, in the same order.
     pub sessions: Vec<Sessions>,
@@ -244,9 +244,9 @@ impl ServerSample {
 /// How a server is, in short.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerHealth {
-    /// Volumes that it serves.
+    /// The number of served volumes.
     pub volumes: usize,
-    /// Bytes that their origins lack.
+    /// Bytes that the origins of these volumes lack.
     pub dirty_bytes: u64,
     /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
@@ -264,9 +264,9 @@ pub struct Activities {
 /// The problem of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
-    /// Its errors, if it had any.
+    /// The errors of the device, if it had any.
     pub errors: Option<Errors>,
-    /// How long it has completed no outstanding operation, if that is long.
+    /// For how long the device has completed none of its outstanding operations, if that is long.
     pub silent: Option<Duration>,
     /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,

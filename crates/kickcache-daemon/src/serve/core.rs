@@ -41,7 +41,7 @@ pub(crate) struct Core<E> {
     pub(crate) times: Times,
     pub(crate) recorders: Recorders,
     pub(crate) curves: Curves,
-    /// Requests that are too early for the caps of their volumes.
+    /// Requests that wait because of the caps of their volumes.
     pub(crate) throttles: Throttles<PreparedRequest>,
     /// Requests that wait while the engine is being replaced.
     on_hold: Option<VecDeque<PreparedRequest>>,
@@ -80,7 +80,7 @@ pub(crate) struct EngineRequest {
 }
 
 impl<E: CacheEngine> Core<E> {
-    /// No request is in flight, and none has been served.
+    /// A core without a request in flight and without any history.
     pub(crate) fn new(
         clock: Clock,
         engine: E,
@@ -162,7 +162,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Passes due requests that waited for a cap to the engine; at a stop, all that wait.
+    /// Passes due requests that waited for a cap to the engine; during a stop, all waiting requests.
     pub(crate) fn begin_due(&mut self) {
         let is_serving = self.is_serving();
         while let Some(begun) =
@@ -186,12 +186,12 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// From here on no request is passed to the engine.
+    /// Keeps all new requests from the engine, until [`Core::let_go`].
     pub(crate) fn hold(&mut self) {
         self.on_hold.get_or_insert_default();
     }
 
-    /// Passes the waiting requests to the engine, and all later ones.
+    /// Passes the waiting requests to the engine, and from now on all new ones.
     pub(crate) fn let_go(&mut self) {
         for begun in self.on_hold.take().into_iter().flatten() {
             self.hand_over(begun);

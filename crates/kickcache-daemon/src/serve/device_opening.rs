@@ -231,7 +231,7 @@ fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
     Ok(volumes)
 }
 
-/// The uuid of an unreadable cache device, from the record of a volume that it had.
+/// The uuid of an unreadable cache device, from the record of one of its volumes.
 fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let device = whole_path(device);
@@ -273,7 +273,8 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume if its blocks on the cache device are stale, because its origin was served without it.
+/// Refuses a volume if its blocks on the cache device are stale, because the origin was served without this
+/// device.
 fn check_current(
     superblock: &Superblock,
     path: &Path,
@@ -299,14 +300,14 @@ fn check_current(
 /// The record of a cache device in the state directory.
 #[derive(Debug, Default)]
 pub struct RecordedService {
-    /// The volumes that may need it, if it is out of service.
+    /// The volumes that may need the device; `None` if it is in service.
     pub incomplete: Option<VolumeSet>,
     /// The record cannot be read: the device may hold dirty blocks.
     pub doubt: Option<StateError>,
 }
 
-/// Checks whether a cache device is recorded as out of service. An unreadable record counts as such, with
-/// every volume needing it.
+/// Checks whether a cache device is recorded as out of service. An unreadable record counts as `out of
+/// service`, and every volume counts as needing the device.
 ///
 /// # Errors
 /// If the record is from a later version.
@@ -326,7 +327,7 @@ pub fn noted(state: &StatePlace, superblock: &Superblock) -> Result<RecordedServ
     }
 }
 
-/// Whether an origin was behind this cache device before.
+/// Whether this cache device served an origin before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Acquaintance {
     Known,
@@ -364,7 +365,7 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
     Err(ServeError::Volume { name: volume.name.clone(), what })
 }
 
-/// Refuses a volume that is a block device already which this start would leave behind.
+/// Refuses a volume with a block device of an earlier daemon that this start would not take over.
 fn check_left_behind(
     volume: &mut OpenVolume,
     spec: &VolumeSpec,

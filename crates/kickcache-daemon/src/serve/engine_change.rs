@@ -21,7 +21,7 @@ use crate::serve::error::ServeError;
 use crate::serve::origin_records::OriginRecords;
 use crate::serve::volume_info::VolumeInfo;
 
-/// How long new requests wait at most; then the engine stays.
+/// The longest time that new requests wait; after that, the present engine stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
 /// Time between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
@@ -30,7 +30,7 @@ const LOOK_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) enum EngineOrder {
     /// Return the present state.
     Look(Sender<Result<CurrentEngine, ServeError>>),
-    /// The same, and keep it unchanged until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
+    /// Return the present state, and keep the engine until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
     Begin(Sender<Result<CurrentEngine, ServeError>>),
     /// Replace the engine by this one.
     Change(Box<NewEngine>, Sender<Result<OldDevices, ServeError>>),
@@ -68,18 +68,18 @@ pub(crate) enum CacheUse {
     None,
 }
 
-/// Blocks of a volume that its origin lacks, or has not flushed.
+/// Blocks of a volume that the origin lacks, or has not flushed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UncleanBlocks {
     /// Its name.
     pub volume: String,
     /// The number of blocks that the origin lacks or has not flushed.
     pub blocks: u64,
-    /// Whether it is served: otherwise its blocks are not written back.
+    /// Whether the volume is served: otherwise its blocks are not written back.
     pub is_served: bool,
 }
 
-/// Another engine, which has recovered its log and has not submitted anything since.
+/// The new engine, which has recovered its log and has not submitted anything since.
 pub(crate) struct NewEngine {
     pub(crate) engine: Engine,
     pub(crate) superblock: Superblock,
@@ -90,7 +90,7 @@ pub(crate) struct NewEngine {
 pub(crate) enum NewEngineKind {
     /// An engine without a cache device.
     WithoutCache(DirtyFate),
-    /// This cache device, and its records.
+    /// An engine with this cache device, and the records of the device.
     WithCache(BlockFile, Arc<OriginRecords>),
 }
 
@@ -142,7 +142,7 @@ pub(crate) struct EngineChange {
     pub(crate) other: Box<NewEngine>,
     pub(crate) step: EngineStep,
     pub(crate) answer: Sender<Result<OldDevices, ServeError>>,
-    /// Since when requests wait, and since when it is at its step.
+    /// The time since which requests wait, and the time at which the present step began.
     pub(crate) begun: Instant,
     pub(crate) step_begun: Instant,
 }
@@ -171,7 +171,7 @@ impl EngineChange {
         EngineChange { other, step, answer, begun: now, step_begun: now }
     }
 
-    /// Whether it has taken too long.
+    /// Whether requests have waited for [`QUIET_MAX`].
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         now >= self.begun.plus(QUIET_MAX)
     }

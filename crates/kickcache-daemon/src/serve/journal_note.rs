@@ -12,7 +12,7 @@ use crate::serve::cache_device::store_superblock;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// The superblock, as it is written last.
+/// The superblock with a note, which is written last at the end.
 pub(crate) struct JournalNote {
     background: Background<Result<(), ServeError>>,
     is_storing: bool,
@@ -34,7 +34,7 @@ impl JournalNote {
         Ok(())
     }
 
-    /// Whether it is being written.
+    /// Whether the superblock is being written.
     pub(crate) fn is_storing(&self) -> bool {
         self.is_storing
     }

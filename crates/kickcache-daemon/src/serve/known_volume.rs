@@ -7,7 +7,7 @@ use crate::serve::volume_identity::VolumeIdentity;
 /// The properties of a volume that other threads than the loop need.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownVolume {
-    /// By which it is known again after a restart.
+    /// The identity by which the volume is recognised after a restart.
     pub(crate) identity: VolumeIdentity,
     /// The size in bytes.
     pub(crate) size: u64,

@@ -69,7 +69,7 @@ impl Members {
 /// A volume that is served.
 pub(crate) struct Member {
     pub(crate) volume: KnownVolume,
-    /// The block device of this host that it is.
+    /// The volume's block device of this host, if it has one.
     pub(crate) block_device: Option<PathBuf>,
 }
 
@@ -96,7 +96,7 @@ pub(crate) struct NewVolume {
     pub(crate) exposure: Exposure,
 }
 
-/// The volume to remove, and the blocks that may be lost with it.
+/// The volume to remove, and whether its dirty blocks may be lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LeaveOrder {
     pub(crate) name: String,
@@ -112,7 +112,7 @@ pub(crate) struct EmptyVolume {
     pub(crate) lease: Lease,
 }
 
-/// A volume that was removed from the loop; its device is closed when this is dropped.
+/// A volume that was removed from the loop; the drop of this closes the origin.
 pub(crate) struct GoneVolume {
     pub(crate) _volume: Option<Volume>,
     pub(crate) _device: RemovedDevice,
@@ -125,7 +125,7 @@ pub(crate) struct PlaceOrder {
     pub(crate) removed: Vec<NbdAddress>,
     /// The socket for virtual machines.
     pub(crate) guests: PlaceFate,
-    /// The block device of this host.
+    /// Whether the volume keeps or loses its block device of this host.
     pub(crate) device: PlaceFate,
     pub(crate) exposure: Exposure,
 }

@@ -1,5 +1,5 @@
-//! Messages about a cache device that may hold blocks which an origin lacks, while another one is about to be
-//! used.
+//! Messages about a cache device that may hold blocks which an origin lacks, while another cache device is
+//! about to be used.
 
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
@@ -87,7 +87,7 @@ pub fn is_barred_at(path: &Path) -> bool {
     any_superblock_at(path).is_some_and(|found| found.takeover.is_barred())
 }
 
-/// The superblock of the cache device at a path, if it is readable and may be served.
+/// The superblock of the cache device at a path, if it is readable and the device may be served.
 pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     any_superblock_at(path).filter(|found| !found.takeover.is_barred())
 }
@@ -108,7 +108,7 @@ pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     Superblock::decode_any([&copies[0], &copies[1]], size).ok()
 }
 
-/// The flag of `kickcache serve` that uses a cache device in the place of another one.
+/// The flag of `kickcache serve` that accepts a cache device in place of the recorded one.
 pub fn new_cache(device: &Path) -> Flag {
     Flag::new("--new-cache", whole_path(device).as_os_str())
 }

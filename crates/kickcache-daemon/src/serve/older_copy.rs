@@ -17,15 +17,15 @@ pub struct OlderCopy {
     pub path: PathBuf,
     /// The place of the record, for commands.
     pub state: StatePlace,
-    /// Its volumes, by name.
+    /// The names of the copy's volumes.
     pub volumes: Vec<String>,
-    /// The number of its last start.
+    /// The number of the copy's last start.
     pub found: u64,
     /// The number of the last recorded start.
     pub noted: u64,
     /// The file of the record.
     pub note: PathBuf,
-    /// Where the newer one was, if that is not here.
+    /// The recorded path of the newer device; `None` if it is the path of the copy.
     pub newer: Option<PathBuf>,
 }
 

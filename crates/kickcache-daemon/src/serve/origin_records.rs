@@ -24,10 +24,10 @@ use crate::state::{
 };
 use crate::whole_path::whole_path;
 
-/// The number of a cache device's first start: it is formatted with 1.
+/// The number of a cache device's first start, since a format writes the number 1.
 pub(crate) const FIRST_START: u64 = 2;
 
-/// The records of a server. Shared with the holders of its handle.
+/// The records of a server, shared by the loop and the holders of the server's handle.
 pub(crate) struct OriginRecords {
     store: Option<Result<StateStore, StateError>>,
     /// The record of the cache device, which changes at a takeover. The lock is held while the record is
@@ -36,7 +36,7 @@ pub(crate) struct OriginRecords {
     /// The previous record of the cache device.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<VolumeEntry>>,
-    /// Whether the previous start was recorded here.
+    /// Whether the state directory has the record of the previous start.
     is_last: bool,
     /// All volumes of the cache device, for the record that it is out of service.
     names: Names,
@@ -75,7 +75,7 @@ pub(crate) struct Candidate<'a> {
 pub(crate) enum Holdings {
     /// The cache device does not know the volume.
     Nothing,
-    /// Blocks of its earlier starts.
+    /// Blocks from earlier starts of the cache device.
     Earlier,
 }
 
@@ -91,9 +91,9 @@ impl Candidate<'_> {
 pub struct CacheChoice<'a> {
     /// The path of the cache device.
     pub path: &'a Path,
-    /// `None` if it is going to be formatted.
+    /// The uuid of the device; `None` if the device is going to be formatted.
     pub uuid: Option<[u8; 16]>,
-    /// Whether it may replace a device that may hold dirty blocks.
+    /// Whether the device may replace another device that may hold dirty blocks.
     pub replacement: Replacement,
 }
 
@@ -109,7 +109,7 @@ pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
     place.store().is_some_and(|store| store.origin(identity).is_ok_and(|record| record.is_some()))
 }
 
-/// Refuses a cache device in the place of another one that may hold blocks which an origin lacks.
+/// Refuses a cache device in place of another device that may hold blocks which an origin lacks.
 pub(crate) fn check(
     place: &StatePlace,
     chosen: CacheChoice<'_>,
@@ -168,7 +168,7 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
         (Err(_), Replacement::Accept) => Ok(()),
-        // No record of any origin is readable, which is reported once.
+        // If the records of all origins are unreadable, this is reported elsewhere, once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "it is unknown with which cache device its origin was last served, and whether that holds \
@@ -291,7 +291,7 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// The volume was not added after all: its previous record is restored.
+    /// Restores the previous record of a volume that was not added after all.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -304,8 +304,9 @@ impl OriginRecords {
         }
     }
 
-    /// A volume was removed from the cache device, and its origin is complete: as after a detach. The record
-    /// that it was served with this device stays: its blocks on other devices are stale.
+    /// Records that a volume was removed from the cache device and that its origin is complete, as after a
+    /// detach. The record still has this device as the last one, because the volume's blocks on other devices
+    /// are stale.
     ///
     /// # Errors
     /// A sentence; the record says that the device may be dirty.
@@ -316,10 +317,10 @@ impl OriginRecords {
         self.keep(store, &VolumeEntry { completeness: Completeness::Complete, ..noted })
     }
 
-    /// Another device, with this superblock, has taken over from the cache device: records its number, so
-    /// that every copy of the old device is an older copy, and its path. This is done before any acknowledged
-    /// write is on the new device alone, and after the old one is marked as replaced: until then the old
-    /// device is the cache, with its own number.
+    /// Records the takeover by another device with this superblock: its number, so that every copy of the old
+    /// device is an older copy, and its path. This is done before any acknowledged write is on the new device
+    /// alone, and after the old one is marked as replaced: until then the old device is the cache, with its
+    /// own number.
     ///
     /// # Errors
     /// A sentence; either the record of the cache device is unchanged, or that of an origin has the old
@@ -379,8 +380,8 @@ impl OriginRecords {
         Some(volumes.remove(index))
     }
 
-    /// Writes the number of the start, and then the records of the volumes. If that fails midway, it restores
-    /// the previous records.
+    /// Writes the number of the start, and then the records of the volumes. If a write fails, the previous
+    /// records are restored.
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache())?;
@@ -453,7 +454,8 @@ impl OriginRecords {
         }
     }
 
-    /// All writes to the origin of a volume are durable: records its size and times, which show a later change.
+    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change
+    /// is detected.
     pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -468,7 +470,8 @@ impl OriginRecords {
         }
     }
 
-    /// The origin of a volume differs from its clean blocks: the next start treats it as changed.
+    /// Records that an origin differs from the clean blocks of its volume, so that the next start treats the
+    /// origin as changed.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
             volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
@@ -562,7 +565,7 @@ impl OriginRecords {
     }
 }
 
-/// Records that a cache device is out of service, since now or since its first such record.
+/// Records that a cache device is out of service; the time of an earlier such record is kept.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
     cache: &CacheRecord,

@@ -1,6 +1,7 @@
 //! Detects an export that this process serves: a client requests an export with a random name from the server of that export.
 //!
-//! If the request arrives at a listener of this process, the server is this process, also behind relays and other host names.
+//! If the request arrives at a listener of this process, the server is this process, even behind relays and under other
+//! host names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

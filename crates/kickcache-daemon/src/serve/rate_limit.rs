@@ -1,5 +1,5 @@
-//! A limit for log lines that other parties can provoke: a few of each kind in an interval, then the number
-//! of suppressed ones.
+//! A limit for log lines that other parties can provoke: a few lines of each kind in an interval, then the
+//! number of suppressed lines.
 //!
 //! The caller defines the kinds: a few for each volume or device, never a value that a stranger chooses.
 
@@ -49,7 +49,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         RateLimit { lines_max, span, kinds: BTreeMap::new(), next: None }
     }
 
-    /// Whether a line of this kind may be written; if not, it is counted.
+    /// Whether a line of this kind may be written; a suppressed line is counted.
     pub(crate) fn allows(&mut self, now: Instant, kind: &K) -> bool {
         let fresh = Kind { began: now, said: 0, held: 0 };
         let entry = match self.kinds.get_mut(kind) {
@@ -86,7 +86,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         self.next
     }
 
-    /// All suppressed lines, due or not: this is the last report.
+    /// Returns all suppressed lines, due or not, for the last report.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
@@ -95,7 +95,7 @@ impl<K: Ord + Clone> RateLimit<K> {
             .map(move |(kind, entry)| SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// All suppressed lines of the selected kinds, due or not: they are not reported again.
+    /// Removes and returns all suppressed lines of the selected kinds, due or not.
     pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<SuppressedKind<K>> {
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =

@@ -1,5 +1,5 @@
-//! Notes that no reply waits for, kept by a thread, one after the other: the state directory may lie on a disk
-//! that hangs.
+//! Notes that no reply waits for, written one after the other by a thread, since the disk of the state
+//! directory may hang.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -35,7 +35,7 @@ pub(crate) enum QueuedRecord {
         /// All volumes of the device.
         known: Vec<String>,
     },
-    /// An origin that was written by this daemon alone until its stop.
+    /// The origin's file at the stop: until then, only this daemon has written to it.
     Stop(VolumeId, Arc<BlockFile>),
     /// Recent writes to the cache device.
     Wear(WearNote),
@@ -91,7 +91,7 @@ impl RecordQueue {
     }
 }
 
-/// Size and times of a file, which a power cut does not take back; `None` for block devices.
+/// Size and times of a file, after the file system has made them durable; `None` for block devices.
 fn stamp_durably(origin: &BlockFile) -> Option<FileStamp> {
     let file = (origin.kind() == Kind::File).then(|| origin.file())?;
     file.sync_all().ok()?;

@@ -10,7 +10,7 @@ pub struct Recovery {
     /// The time that the reading took.
     pub took: Duration,
     ended: Instant,
-    /// Bytes of each volume that its origin lacked.
+    /// For each volume, the bytes that its origin lacked.
     dirty: Vec<(VolumeId, u64)>,
 }
 

@@ -6,10 +6,10 @@ use kickcache_engine::time::{Duration, Instant};
 
 use crate::serve::error::ServeError;
 
-/// How long a caller waits for a device: less than a client waits for its answer.
+/// The longest wait of a caller for a device: less than a client's wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
-/// The waiting caller, if there is one.
+/// A caller that waits for a device, or none.
 pub(crate) struct ReplyWait<T>(Option<PendingReply<T>>);
 
 struct PendingReply<T> {
@@ -33,7 +33,7 @@ impl<T> ReplyWait<T> {
         self.0.is_none()
     }
 
-    /// Answers the caller, if it was not answered yet.
+    /// Answers the caller, unless it has been answered already.
     pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
         if let Some(waiting) = self.0.take() {
             // A caller that has left needs no answer.

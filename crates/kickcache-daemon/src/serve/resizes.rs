@@ -1,6 +1,6 @@
 //! New sizes of origins, on request: read and recorded by threads, as each step may wait for a device.
 //!
-//! A size is looked at first, then written to the superblock; of several that wait for that, one at a time.
+//! A size is read from the origin first, and then written to the superblock, one size at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::serve::control::Resized;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// How long a caller waits for devices: less than a client waits for its answer.
+/// The longest wait of a caller for devices: less than a client's wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
 /// The channel for the answer to the caller.
@@ -40,7 +40,7 @@ pub(crate) struct Grown {
 struct Resize {
     volume: VolumeId,
     step: Step,
-    /// `None` once it was answered.
+    /// The caller; `None` once it was answered.
     answer: Option<Answer>,
     until: Instant,
 }
@@ -122,7 +122,7 @@ impl Resizes {
         }
     }
 
-    /// The size that is written next, if none is.
+    /// The size to be written next; `None` while another size is written.
     pub(crate) fn next_to_store(&self) -> Option<Grown> {
         if self.is_storing() {
             return None;
@@ -160,7 +160,7 @@ impl Resizes {
         self.background.poll()
     }
 
-    /// Ends the resize of a volume; the caller is answered, if it was not answered yet.
+    /// Ends the resize of a volume; answers the caller, unless it has been answered already.
     pub(crate) fn end(&mut self, volume: VolumeId, result: Result<Resized, ServeError>) {
         let Some(index) = self.under_way.iter().position(|resize| resize.volume == volume) else { return };
         if let Some(answer) = self.under_way.remove(index).answer {

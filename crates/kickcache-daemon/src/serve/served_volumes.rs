@@ -1,4 +1,4 @@
-//! The volumes of a server, each at an index that is its own for as long as it is served.
+//! The volumes of a server; the index of a volume does not change while it is served.
 
 use std::ops::{Index, IndexMut};
 
@@ -15,9 +15,9 @@ pub(crate) struct Volume {
     pub(crate) info: VolumeInfo,
     pub(crate) identity: VolumeIdentity,
     pub(crate) zeroes: ZeroSpeed,
-    /// The names of NBD clients that may use it; none if all may.
+    /// The names of NBD clients that may use the volume; empty if all may.
     pub(crate) allowed: Vec<AllowedClient>,
-    /// Held as long as it is served.
+    /// The locks of the origin, held while the volume is served.
     pub(crate) _locks: Vec<OriginLock>,
 }
 
@@ -60,7 +60,7 @@ impl ServedVolumes {
         found.map_or("?", |volume| &volume.info.name)
     }
 
-    /// Adds a volume; returns its index.
+    /// Adds a volume at a free index; returns this index.
     pub(crate) fn insert(&mut self, volume: Volume) -> usize {
         match self.0.iter().position(Option::is_none) {
             Some(free) => {

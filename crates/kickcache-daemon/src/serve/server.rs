@@ -55,7 +55,7 @@ const SAMPLE_MAX: Duration = Duration::from_secs(2);
 pub struct Server;
 
 impl Server {
-    /// Starts a server on a thread of its own; returns when it listens.
+    /// Starts a server on a thread of its own; returns when the server listens.
     ///
     /// # Errors
     /// [`ServeError`]; its sentence has the remedy.
@@ -95,7 +95,7 @@ fn run(
     tell: &Sender<StartMessage>,
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
-    // The starter waits for this; a failed send is harmless.
+    // The starting thread waits for this message; if it has ended, the failed send is harmless.
     let _ = tell.send(StartMessage {
         notes: event_loop.notes.clone(),
         device: Arc::clone(&event_loop.takeover.device),
@@ -115,7 +115,7 @@ struct StartMessage {
     device: Arc<Mutex<PathBuf>>,
 }
 
-/// A running server. Clones refer to the same server; it stops when the last is dropped.
+/// A running server. Clones refer to the same server, which stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct ServerHandle {
     shared: Arc<Shared>,
@@ -140,7 +140,7 @@ struct Link {
 pub struct RecordingBegun {
     /// The recorded volume.
     pub recorded: Recorded,
-    /// Its requests.
+    /// The recorded requests.
     pub recording: Recording,
 }
 
@@ -197,7 +197,8 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.
+    /// Changes the mode of a volume. A change from write-back first drains the volume, which continues after
+    /// this call.
     ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -318,7 +319,7 @@ impl ServerHandle {
     /// whole device. Waits for the device for 8 s at most. The status shows the completion.
     ///
     /// # Errors
-    /// If it cannot grow like this, does not answer in time, or [`ServeError::Stopped`].
+    /// If the device cannot grow in this way or does not answer in time, or [`ServeError::Stopped`].
     pub fn grow(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
         self.ask(|answer| Control::Grow(size, answer))?
     }
@@ -349,7 +350,7 @@ impl ServerHandle {
         self.ask(|answer| Control::TakeOver(TakeoverOrder::now(spec, check), answer))?
     }
 
-    /// Continues an earlier replacement if the other device is as expected; if not, the status has the reason.
+    /// Continues an earlier replacement if the new device is as expected; if not, the status has the reason.
     ///
     /// # Errors
     /// As [`ServerHandle::take_over`].
@@ -372,8 +373,8 @@ impl ServerHandle {
     /// Checks for obstacles to taking the device out of use. Returns the blocks to be written back before.
     ///
     /// # Errors
-    /// It is out of use already, grows or is being replaced; it has blocks of unserved volumes, which are not
-    /// written back; or [`ServeError::Stopped`].
+    /// The device is out of use already, grows, is being replaced, or has unwritten blocks of unserved
+    /// volumes; or [`ServeError::Stopped`].
     pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
         leave_out::check(self, &self.surroundings(), dirty)
     }
@@ -398,7 +399,7 @@ impl ServerHandle {
     /// Checks for obstacles to putting a cache device of this many bytes into use, without a change.
     ///
     /// # Errors
-    /// There is one, or not enough room for the volumes; or [`ServeError::Stopped`].
+    /// An obstacle, such as too little room for the volumes, or [`ServeError::Stopped`].
     pub fn check_taking_in(
         &self,
         device: &Path,
@@ -411,10 +412,11 @@ impl ServerHandle {
         check_rooms(device, &superblock.map_err(refuse)?.geometry, volumes)
     }
 
-    /// Serves volumes with a new cache device that were served without one. `format` makes it.
+    /// Puts a new cache device, which `format` makes, into use for volumes that were served without one.
     ///
     /// # Errors
-    /// Of `format`; or as [`ServerHandle::leave_out`]. The volumes are served as before.
+    /// The error of `format`, or an error as of [`ServerHandle::leave_out`]. The volumes are served as
+    /// before.
     pub fn take_in(
         &self,
         taken_in: &CacheInsertion<'_>,
@@ -441,7 +443,7 @@ impl ServerHandle {
     /// Records the requests of a volume, until the recording is dropped or the server stops.
     ///
     /// # Errors
-    /// If no volume has the name, there are as many recordings as may be, or [`ServeError::Stopped`].
+    /// If no volume has the name, the limit of recordings is reached, or [`ServeError::Stopped`].
     pub fn record(&self, volume: &str) -> Result<RecordingBegun, ServeError> {
         let Ends { recorder, mut recording } = ring();
         let shared = Arc::downgrade(&self.shared);

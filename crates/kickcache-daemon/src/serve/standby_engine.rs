@@ -1,4 +1,4 @@
-//! An engine that reads its log back on a thread of its own, while another one serves.
+//! An engine that reads its log back on a thread of its own, while another engine serves.
 
 use std::sync::Arc;
 
@@ -25,10 +25,10 @@ pub(crate) struct StandbyParts<'a> {
     pub(crate) path: &'a std::path::Path,
 }
 
-/// An engine that could serve, and its cache device.
+/// A recovered engine that is ready to serve, and its cache device.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
-    /// If it is a file or block device.
+    /// The cache device; `None` if it is not a file or block device.
     pub(crate) cache: Option<BlockFile>,
 }
 

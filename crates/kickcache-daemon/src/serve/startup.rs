@@ -202,7 +202,7 @@ impl EventLoop<Engine> {
     }
 }
 
-/// The loop's and the driver's parts of all volumes.
+/// The data of all volumes, divided between the loop and the driver.
 #[derive(Default)]
 struct AllServed {
     volumes: Vec<Volume>,

@@ -1,7 +1,8 @@
-//! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut
-//! it may have been changed while it was not served.
+//! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut,
+//! another program may have changed the origin while it was not served.
 //!
-//! A clean stop records size and times of a file ([`crate::serve::bypassed_device`]). Block devices have none, and are not covered.
+//! A clean stop records size and times of a file ([`crate::serve::bypassed_device`]). Block devices have no such times,
+//! and are not checked.
 
 use kickcache_units::counted;
 
@@ -53,7 +54,7 @@ pub(crate) struct OriginCheck {
 pub(crate) enum Finding {
     /// The cached blocks may be used: no difference was found, or none was to be looked for.
     Same,
-    /// No change was found, and none can be excluded, by this number of compared blocks.
+    /// This number of compared blocks shows no change, but is too small to exclude one.
     NoProof(usize),
     /// The origin was changed: the clean blocks are stale, and the dirty ones must not be written over it.
     Changed(String),

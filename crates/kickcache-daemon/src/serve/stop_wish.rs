@@ -1,4 +1,5 @@
-//! A stop request during a start, which checks for it wherever it waits for a device or server.
+//! A stop request during a start: the start checks for such a request wherever it waits for a device or
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -26,7 +26,7 @@ pub struct DeviceChain {
     pub device: PathBuf,
     /// The device that is to take over from the cache device.
     pub successor: Option<PathBuf>,
-    /// Devices that have taken over, in this order.
+    /// The devices that have taken over, the earliest first.
     links: Vec<Link>,
 }
 
@@ -38,15 +38,15 @@ struct Link {
     is_to_complete: bool,
 }
 
-/// A device, and its present or intended superblock.
+/// A device and its superblock, as it is or as a takeover will write it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct DeviceSuperblock {
     path: PathBuf,
     superblock: Superblock,
 }
 
-/// Finds the device that is the cache, without a change. If this is unclear, it is the named device, which is
-/// refused with a sentence when it is opened.
+/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result
+/// is the named device, and its open fails with a sentence.
 pub fn follow(named: &Path) -> DeviceChain {
     let mut followed = DeviceChain { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
@@ -90,10 +90,10 @@ pub fn follow(named: &Path) -> DeviceChain {
     followed
 }
 
-/// Refuses a device that a cache device records as its future successor, and that is missing or has changed.
+/// Refuses to continue a takeover if the recorded future successor is missing or has changed.
 ///
 /// # Errors
-/// Which of the two.
+/// A sentence: which of the two is the case.
 pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError> {
     let (old, new) = (any_superblock_at(device), any_superblock_at(with));
     let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;
@@ -122,7 +122,7 @@ impl Link {
     }
 
     /// Refuses a new device without a mark of its takeover, although the takeover is on record: the true
-    /// successor was complete before that, and this is an earlier copy.
+    /// successor was complete before the record, so this device is an earlier copy.
     fn check_no_copy(&self, place: &StatePlace) -> Result<(), ServeError> {
         let Link { old, new, is_to_complete } = self;
         if !is_to_complete {

@@ -7,7 +7,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::latency::{Latencies, LatencyHistogram};
 
-/// Shorter times count as this one; longer times as the maximum.
+/// The shortest and the longest time that are distinguished: other times count as the nearer of the two.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Two digits of every time are kept.
@@ -138,7 +138,7 @@ impl VolumeTimes {
         })
     }
 
-    /// All since the start, in fixed buckets.
+    /// The times of all requests since the start, in fixed buckets.
     pub(crate) fn latencies(&self) -> Latencies {
         let [hits, misses, writes, flushes] = self.classes.each_ref().map(|kept| kept.latency);
         Latencies { hits, misses, writes, flushes }
@@ -162,8 +162,8 @@ struct ClassHistory {
     all: Sum<u64>,
     before: Sum<u32>,
     span: Sum<u32>,
-    /// All times in few buckets, which a scrape of metrics copies: adding intervals up would take the loop
-    /// half a millisecond.
+    /// All times in a few buckets, for a scrape of metrics: a sum of the intervals would take the loop half a
+    /// millisecond.
     latency: LatencyHistogram,
 }
 

@@ -1,4 +1,4 @@
-//! Errors and silences of devices: their number, the last one, and their log messages.
+//! Errors and silences of devices: the number of errors, the last error, and the log messages.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Troubles {
         self.limit.poll_held(now)
     }
 
-    /// All errors that were only counted.
+    /// Returns all errors that were counted and not logged.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<FaultKind>> + use<> {
         self.limit.end(now)
     }
@@ -118,7 +118,8 @@ impl Troubles {
         self.counts.iter().map(count).collect()
     }
 
-    /// A device completed an operation: there may be damage to log, even without a further event.
+    /// Notes that a device completed an operation: the next look may find damage to log, even without a
+    /// further event.
     pub(crate) fn see_work(&mut self) {
         self.has_work = true;
     }

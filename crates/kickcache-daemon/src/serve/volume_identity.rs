@@ -6,9 +6,9 @@
 pub(crate) struct VolumeIdentity {
     /// Its name.
     pub(crate) name: String,
-    /// The uuid of the cache device that has it, if that is known.
+    /// The uuid of the volume's cache device; `None` if it is unknown.
     pub(crate) cache: Option<String>,
-    /// The identity of its origin, followed by its identities before this start.
+    /// The present identity of the origin, followed by the identities that it had before this start.
     pub(crate) origins: Vec<String>,
 }
 

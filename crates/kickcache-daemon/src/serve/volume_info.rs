@@ -7,7 +7,7 @@ use kickcache_engine::units::VolumeId;
 pub struct VolumeInfo {
     /// Its name.
     pub name: String,
-    /// Its id in the engine's status.
+    /// The volume's id in the engine's status.
     pub id: VolumeId,
     /// The size of the volume in bytes.
     pub size: u64,

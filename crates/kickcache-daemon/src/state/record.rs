@@ -19,7 +19,7 @@ pub struct OriginRecord {
     pub version: u32,
     /// The origin's identity on the cache device.
     pub identity: String,
-    /// The volume that it was served as.
+    /// The name of the volume that the origin was last served as.
     pub volume: String,
     /// The cache device that the origin was last served with; empty if it was never served with a cache
     /// device.
@@ -31,7 +31,8 @@ pub struct OriginRecord {
     /// The file of the origin; `None` for block devices, and if the file system has no such identity.
     #[serde(default)]
     pub file: Option<FileIdentity>,
-    /// Size and times of a file at its last clean stop; `None` while it is served, after a kill, and for block devices.
+    /// Size and times of the origin's file at the last clean stop; `None` while it is served, after a kill, and for
+    /// block devices.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
     /// Whether the origin may have been written without that cache device since: its blocks on every cache
@@ -42,7 +43,7 @@ pub struct OriginRecord {
     /// acknowledged writes. Their blocks are dirty only because of a crash.
     #[serde(default)]
     pub complete: Vec<CompleteCache>,
-    /// The uuids of other cache devices that it was served with, the last one first.
+    /// The uuids of other cache devices that the origin was served with, the last one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
 }

@@ -59,7 +59,7 @@ pub enum StateError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: u32,
     },
     /// A place where no file may be created.
@@ -351,7 +351,7 @@ fn origin_key(identity: &str) -> String {
     format!("{name}-{sum:016x}")
 }
 
-/// Whether the file does not exist, or the directory is not one.
+/// Whether the error means that the file does not exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

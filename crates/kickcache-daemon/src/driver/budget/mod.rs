@@ -45,7 +45,7 @@ pub struct Budget {
     has_changed: bool,
 }
 
-/// The charges of a volume, and its requests that wait.
+/// The memory that is charged to a volume, and the volume's requests that wait for memory.
 #[derive(Debug, Default)]
 struct Account {
     by_connections: usize,
@@ -66,9 +66,9 @@ struct WaitingRequest {
 /// A request that may get common memory: the smallest in the order of the fields is next.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GrantCandidate {
-    /// Bytes of the common memory that its volume has.
+    /// Bytes of the common memory that the request's volume has.
     taken: usize,
-    /// The last grant of common memory to its volume.
+    /// The number of the last grant of common memory to the request's volume.
     last: u64,
     ticket: u64,
     volume: usize,
@@ -239,7 +239,7 @@ impl Budget {
         Some(LateGrant { key: first.key, grant })
     }
 
-    /// Removes the request of a key from its line.
+    /// Removes the waiting request with a key.
     pub(crate) fn cancel(&mut self, key: u64) {
         let lines: Vec<usize> = self.lines.iter().copied().collect();
         for volume in lines {

@@ -65,7 +65,7 @@ fn ask(path: PathBuf, answers: Sender<PathBuf>) -> io::Result<()> {
 
 fn read(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Open { path: path.into(), source };
-    // Opening a pipe would wait for its other end.
+    // The type is checked before the open, because the open of a pipe would wait for the other end.
     kind(path, &access::metadata(path).map_err(failed)?)?;
     let direct = access::open_to_read(path, libc::O_DIRECT);
     let file = direct.or_else(|_| access::open_to_read(path, 0)).map_err(failed)?;

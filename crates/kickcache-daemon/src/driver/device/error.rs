@@ -18,7 +18,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// The user of the process may not open it.
+    /// The user of the process may not open the device.
     #[error(
         "{user} may not open {path} ({source}); give this user the right, in its folders too (namei -l {path}), or use another user"
     )]
@@ -79,7 +79,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Another process has it.
+    /// Another process has the device open.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())
@@ -99,7 +99,7 @@ pub enum OpenError {
     Silent {
         /// Which device.
         path: PathBuf,
-        /// How long it was waited for.
+        /// The seconds after which the wait was given up.
         seconds: u64,
     },
     /// The file or device has no bytes.
@@ -107,17 +107,17 @@ pub enum OpenError {
     Empty {
         /// Which device.
         path: PathBuf,
-        /// Its size.
+        /// The size of the device in bytes.
         found: u64,
     },
-    /// Two devices are one.
+    /// Two paths name one device.
     #[error(
         "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]
     Same {
-        /// One name.
+        /// One path.
         first: PathBuf,
-        /// The other.
+        /// The other path.
         second: PathBuf,
     },
 }
@@ -131,7 +131,7 @@ impl OpenError {
 
 /// The system's error for a device.
 pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
-    // A refusal of the monitor has no number, and gives its own reason.
+    // A refusal by the monitor has no errno, but a sentence as its reason.
     if source.raw_os_error() == Some(libc::EACCES) {
         return OpenError::Denied { path: path.into(), user: own_user(), source };
     }

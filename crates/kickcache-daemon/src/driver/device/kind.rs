@@ -3,9 +3,9 @@
 /// The access to a device, and the access of clients to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessMode {
-    /// Reading; others may have it open too.
+    /// The device is only read; other readers may have it open too.
     ReadOnly,
-    /// Reading and writing; no other process may have it open.
+    /// The device is read and written; no other process may have it open.
     #[default]
     ReadWrite,
 }
@@ -37,7 +37,7 @@ pub enum Direct {
     No,
 }
 
-/// Whether a device stores zeroes without being sent them.
+/// Whether a device stores zeroes by a request without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZeroSpeed {
     /// A request without data stores zeroes.

@@ -1,5 +1,5 @@
-//! The storage below a device, through loop devices: it identifies two names of one device, and locks are
-//! taken on all of its layers.
+//! The storage below a device, through loop devices: it shows whether two paths name one device, and each
+//! layer is locked.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;
@@ -42,7 +42,7 @@ impl Storage {
         Storage { medium, bytes: start..length.map_or(u64::MAX, |length| start + length) }
     }
 
-    /// Whether they have bytes in common.
+    /// Whether the two storages have bytes in common.
     pub(crate) fn overlaps(&self, other: &Storage) -> bool {
         self.medium == other.medium
             && self.bytes.start < other.bytes.end

@@ -123,7 +123,7 @@ enum EndedOperation {
     Operation(u32, Result<(), DeviceError>),
 }
 
-/// Bytes of the engine's own on their way to or from the cache device.
+/// Metadata of the engine that is being written to or read from the cache device.
 #[derive(Clone, Copy)]
 enum Metadata<'a> {
     Out(&'a [u8]),
@@ -182,7 +182,8 @@ impl Driver {
         &self.buffers.budget
     }
 
-    /// The file or block device behind a device of the engine, if it is one.
+    /// The file or block device that is a device of the engine; `None` if the device queues its operations
+    /// itself.
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
@@ -190,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// The same for another thread.
+    /// [`Driver::file`] for use by another thread.
     pub fn shared_file(&self, device: Device) -> Option<Arc<BlockFile>> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(Arc::clone(file)),
@@ -206,7 +207,7 @@ impl Driver {
         self.submit_for(now, Device::Cache, submission);
     }
 
-    /// The same for one of two devices, the cache device and its successor.
+    /// Executes a submission on one of two devices, the cache device or its successor.
     pub fn submit_routed(&mut self, now: Instant, Routed { side, submission }: Routed) {
         match side {
             Side::Old => self.submit_for(now, Device::Cache, submission),
@@ -297,8 +298,8 @@ impl Driver {
         Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes }) })
     }
 
-    /// The next device that lost unflushed data, once [`Driver::poll_completion`] returns `None`; call that
-    /// again then.
+    /// The next device that lost unflushed data. To be called once [`Driver::poll_completion`] returns
+    /// `None`; afterwards, completions must be polled again.
     pub fn poll_restart(&mut self) -> Option<Device> {
         let Driver { queued, media, .. } = self;
         let slot = queued.iter().copied().find(|slot| match &mut media[*slot] {
@@ -308,7 +309,7 @@ impl Driver {
         Some(device_at(slot))
     }
 
-    /// Since when and why the server of a device is unreachable, if it is.
+    /// If the server of a device is unreachable: since when, and why.
     pub fn away(&self, device: Device) -> Option<ServerOutage> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
@@ -321,7 +322,7 @@ impl Driver {
         self.ready.pop_front()
     }
 
-    /// The next command that ended, by its key: a result of the device's, or an errno below zero.
+    /// The next command that ended, by its key: the result from the device, or a negative errno.
     pub(crate) fn poll_command(&mut self) -> Option<(u64, i32)> {
         self.commands.pop_front()
     }
@@ -362,7 +363,7 @@ impl Driver {
         self.wait_beside(now, until, &mut NoDoorbells)
     }
 
-    /// The same with doorbells: also ends when one has work.
+    /// As [`Driver::wait`], but also ends when a doorbell has work.
     ///
     /// # Errors
     /// If the ring is broken.

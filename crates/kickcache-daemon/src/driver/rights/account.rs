@@ -14,7 +14,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks a user up, by name or number, and a group, if one is named; otherwise it is that of the user.
+    /// Looks a user up by name or number, and a group likewise; without a named group, the user's own group
+    /// counts.
     ///
     /// # Errors
     /// A sentence: there is no such user, or no such group.
@@ -46,7 +47,7 @@ impl Account {
         Ok(Account { name: user.into(), uid, gid, groups })
     }
 
-    /// Whether the process has this user already, and this group.
+    /// Whether the process already has this user and group.
     pub fn is_own(&self) -> bool {
         self.uid == nix::unistd::geteuid() && self.gid == nix::unistd::getegid()
     }

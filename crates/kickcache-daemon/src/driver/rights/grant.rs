@@ -31,8 +31,8 @@ pub struct Grant {
 
 impl Grant {
     /// The operations that this grant permits on a file that was found, by any of its names. A file below a
-    /// device may be read, because it has the same bytes: it is locked along with the device. Its path is
-    /// walked like any other one, as other users may create another file there after its removal.
+    /// device may be read, because it has the same bytes: it is locked along with the device. The path of
+    /// such a file gets the usual checks, as other users may create another file there after its removal.
     pub(super) fn right_to(&self, found: &Metadata) -> Option<Right> {
         let wanted = Identity::of(found);
         let mut above = at(&self.path)?;
@@ -48,7 +48,7 @@ impl Grant {
         None
     }
 
-    /// Whether it names a missing file, by this folder and name.
+    /// Whether the grant names a missing file, with this folder and name.
     pub(super) fn is_place(&self, place: &ResolvedPath) -> bool {
         let same = |file: &File, other: &File| {
             let identity = |file: &File| file.metadata().ok().map(|metadata| Identity::of(&metadata));
@@ -58,7 +58,7 @@ impl Grant {
     }
 }
 
-/// The target of a path, if root alone decides it.
+/// The file that a path leads to, if only root can change where the path leads.
 fn at(path: &Path) -> Option<Metadata> {
     walk(path).ok()?.found?.metadata().ok()
 }

@@ -121,8 +121,8 @@ impl Monitor {
         Ok(Answer::Done)
     }
 
-    /// Refuses a request without a grant in the present configuration, or, if that cannot be read, in the
-    /// previous one.
+    /// Refuses a request without a grant in the present configuration; if this cannot be read, the previous
+    /// configuration counts.
     fn check(&self, path: &Path, is_granted: impl Fn(&Grant) -> bool) -> Result<(), Refused> {
         let now = (self.reread)();
         let known = {

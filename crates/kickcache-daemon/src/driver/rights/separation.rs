@@ -41,7 +41,7 @@ pub fn has_monitor_ended() -> bool {
     ENDED.load(Ordering::Acquire)
 }
 
-/// The monitor, as its daemon knows it.
+/// The daemon's handle of its monitor: the number of the process.
 #[must_use = "its end is noticed by `watch`"]
 pub struct MonitorHandle(Pid);
 
@@ -101,7 +101,8 @@ fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
 }
 
-/// Runs the monitor until the daemon ends; signals to the group of both are for the daemon.
+/// Runs the monitor until the daemon ends; the monitor ignores signals to the process group, which are meant
+/// for the daemon.
 fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();
     close_others(socket.as_raw_fd());

@@ -30,11 +30,11 @@ pub enum Untrusted {
 
 /// Where a path leads to.
 pub struct ResolvedPath {
-    /// The folder that it is in.
+    /// The folder of the file.
     pub folder: File,
     /// The name of the file in that folder.
     pub name: OsString,
-    /// The file (`O_PATH`); `None` if there is none.
+    /// The file (`O_PATH`); `None` if it does not exist.
     pub found: Option<File>,
     /// The users with the right to exchange the file.
     pub reach: Reach,
@@ -45,7 +45,7 @@ pub struct ResolvedPath {
 pub enum Reach {
     /// Trusted users alone.
     Trusted,
-    /// Other users as well: the file must be compared with its record.
+    /// Other users as well, so the file must be compared with its record.
     Others,
 }
 
@@ -54,7 +54,7 @@ pub enum Reach {
 enum Rule {
     /// Root; a path through another directory is refused.
     RootAlone,
-    /// Root and the caller; links in other directories are refused.
+    /// Directories of root and of the caller are trusted; links in other directories are refused.
     CallerToo,
 }
 
@@ -147,7 +147,7 @@ fn walk_by(path: &Path, rule: Rule) -> Result<ResolvedPath, Untrusted> {
             folder = next;
             continue;
         }
-        // Other users may have created it, or may move it.
+        // Other users may have created the entry, or may move it.
         if folder.is_shared {
             if metadata.is_symlink() || rule == Rule::RootAlone {
                 return Err(folder.refuse());

@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Bytes of the longest message: a path, or a sentence with one.
+/// Bytes of the longest message: a path, or a sentence that contains a path.
 const LENGTH_MAX: usize = 8192;
 /// Bytes in front of a path.
 const HEAD: usize = 5;
@@ -22,11 +22,11 @@ const HEAD: usize = 5;
 /// The operation on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
-    /// Find it (`O_PATH`).
+    /// Open the file only as a reference (`O_PATH`).
     Look,
-    /// Open it, with these flags of open(2).
+    /// Open the file, with these flags of open(2).
     Open(i32),
-    /// Open it to write; create it if it is missing.
+    /// Open the file to write; create it if it is missing.
     Make,
     /// Remove a file that the monitor created.
     Remove,
@@ -46,7 +46,7 @@ pub(super) enum Answer {
     Opened(OwnedFd),
     /// The operation was done.
     Done,
-    /// The system refused, with this number.
+    /// The system refused, with this errno.
     Failed(i32),
     /// The monitor refused, with a reason.
     Refused(String),

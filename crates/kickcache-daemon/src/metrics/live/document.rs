@@ -24,7 +24,7 @@ pub(in crate::metrics) enum Curves {
 
 /// The parts of a document.
 pub(super) struct DocumentParts<'a> {
-    /// The last report, if there was one.
+    /// The last report; `None` before the first one.
     pub(super) report: Option<&'a Report>,
     pub(super) tracks: &'a Tracks,
     pub(super) happenings: &'a LiveEvents,

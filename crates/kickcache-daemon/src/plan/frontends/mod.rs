@@ -28,13 +28,13 @@ use crate::plan::frontends::vhost_user::VhostUserSpec;
 #[derive(Clone, PartialEq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct FrontendSpecs {
-    /// Over NBD.
+    /// The settings for NBD.
     #[command(flatten)]
     pub nbd: NbdSpec,
-    /// To a virtual machine.
+    /// The settings for a virtual machine.
     #[command(flatten)]
     pub vhost_user: VhostUserSpec,
-    /// As a block device of this host.
+    /// The settings for a block device of this host.
     #[command(flatten)]
     pub ublk: UblkSpec,
     /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
@@ -49,9 +49,9 @@ pub struct FrontendSpecs {
 /// Where a volume is served.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ServedAt {
-    /// Where NBD clients find it.
+    /// The URIs of the volume for NBD clients.
     pub nbd: Vec<String>,
-    /// The socket where a virtual machine finds it.
+    /// The socket of the volume for a virtual machine.
     #[serde(default)]
     pub vhost_user: Option<String>,
     /// The block device of the host that the volume is.

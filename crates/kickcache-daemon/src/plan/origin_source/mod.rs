@@ -112,7 +112,7 @@ impl OriginSource {
         self.spec().path()
     }
 
-    /// Its path on this machine: the file, the block device, or the socket of its server.
+    /// The path on this machine: of the file, of the block device, or of the server's socket.
     pub fn local_path(&self) -> Option<&Path> {
         match self {
             OriginSource::Path(path) => Some(path),

@@ -9,7 +9,7 @@ use crate::plan::origin_source::spec::OriginSpec;
 
 /// An origin implemented outside of the daemon.
 pub trait OutsideOrigin: QueuedDevice {
-    /// Bytes, a multiple of 4096; it does not change.
+    /// The size in bytes, a multiple of 4096, which must not change.
     fn size(&self) -> u64;
 
     /// The origin's identity on the cache device, such as `simulated:disk`.

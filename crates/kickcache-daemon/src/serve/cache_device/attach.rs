@@ -11,20 +11,20 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// An origin, as it is compared with the superblock's record.
+/// The data of an origin that are compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     /// The volume's name.
     pub name: &'a str,
     /// The present size of the origin in bytes.
     pub size: u64,
-    /// Its identity.
+    /// The present identity of the origin.
     pub identity: &'a str,
     /// Identities that older versions of the daemon gave the origin.
     pub older: &'a [OlderIdentity],
-    /// The user's claims about it.
+    /// The user's claims about the origin.
     pub claims: OriginClaims,
-    /// The state directory with its record.
+    /// The state directory with the record of the origin.
     pub state: &'a StatePlace,
 }
 

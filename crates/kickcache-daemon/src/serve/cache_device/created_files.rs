@@ -17,7 +17,7 @@ pub(crate) struct CreatedFiles {
 enum Undo {
     /// The file did not exist.
     Remove,
-    /// There was a file of this many bytes, all of them zeroes.
+    /// Restore a file of this many zero bytes.
     Blank(u64),
 }
 
@@ -27,7 +27,7 @@ impl CreatedFiles {
         self.files.push((path.into(), Undo::Remove));
     }
 
-    /// A file that had this many bytes, all of them zeroes.
+    /// Notes a file of `size` zero bytes that is going to be formatted.
     pub(super) fn blank_file(&mut self, path: &Path, size: u64) {
         self.files.push((path.into(), Undo::Blank(size)));
     }
@@ -37,7 +37,7 @@ impl CreatedFiles {
         self.notes = Some(notes);
     }
 
-    /// The start succeeded: all files stay.
+    /// Keeps all files, because the start succeeded.
     pub(crate) fn keep(&mut self) {
         self.files.clear();
         self.notes = None;

@@ -19,11 +19,11 @@ use crate::serve::error::ServeError;
 pub struct CacheDevice {
     /// The device.
     pub file: BlockFile,
-    /// The content of its superblock; [`CacheDevice::store`] writes changes.
+    /// The content of the superblock; [`CacheDevice::store`] writes changes.
     pub superblock: Superblock,
-    /// Whether it was formatted just now.
+    /// Whether this process has just formatted the device.
     pub is_new: bool,
-    /// The uuid of the cache that was there before it was formatted.
+    /// The uuid of the cache that the device had before this format.
     pub replaced: Option<[u8; 16]>,
     pub(super) is_changed: bool,
 }
@@ -35,7 +35,7 @@ impl CacheDevice {
         CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
     }
 
-    /// Whether it is in service, by its marks.
+    /// Whether the device is in service, by its marks.
     ///
     /// # Errors
     /// If a mark cannot be read.

@@ -106,7 +106,7 @@ impl Examination {
         }
     }
 
-    /// The open device, if there is one.
+    /// The open file or device; `None` if it does not exist.
     pub(crate) fn file(&self) -> Option<&BlockFile> {
         match self {
             Examination::Ours(device) => Some(&device.file),
@@ -115,7 +115,7 @@ impl Examination {
         }
     }
 
-    /// The cache device, if it is one already.
+    /// The cache device, if the file or device already is one.
     pub(crate) fn ours(&self) -> Option<&CacheDevice> {
         match self {
             Examination::Ours(device) => Some(device),
@@ -133,7 +133,7 @@ impl Examination {
         Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
     }
 
-    /// The cache device, formatted if it is not yet one.
+    /// Returns the cache device, after a format if it is not yet one.
     pub(crate) fn make(self, made: &mut CreatedFiles) -> Result<CacheDevice, ServeError> {
         match self {
             Examination::Ours(device) => Ok(*device),
@@ -177,7 +177,7 @@ pub(super) fn format(
 /// A device to be formatted.
 struct ToFormat {
     found: Examination,
-    /// The uuid of the cache device that it was.
+    /// The uuid of the previous cache on the device.
     replaced: Option<[u8; 16]>,
 }
 
@@ -266,7 +266,7 @@ fn drains(
     needed.map(drain).collect()
 }
 
-/// The volumes that may need a device out of service; `None` if it is in service.
+/// The volumes that may need a device out of service; `None` if the device is in service.
 fn out_of_service(
     file: &BlockFile,
     superblock: &Superblock,

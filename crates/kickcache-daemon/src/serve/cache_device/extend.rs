@@ -15,13 +15,13 @@ use crate::serve::error::ServeError;
 /// The possible size of a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
-    /// Bytes that it is to use.
+    /// Bytes that the cache device is to use.
     pub(crate) size: u64,
     /// See [`Superblock::grow`].
     pub(crate) found: Option<Generation>,
 }
 
-/// Prepares a device for a size, or for its present one; `None` if the device is fully used already.
+/// Prepares a device for a size, by default for the whole device; `None` if the device is fully used already.
 pub(crate) fn extend(
     file: &BlockFile,
     superblock: &Superblock,

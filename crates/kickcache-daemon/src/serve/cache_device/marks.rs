@@ -84,7 +84,8 @@ pub(crate) fn write_marks(file: &BlockFile, mark: ServiceMark, uuid: [u8; 16]) -
         .map_err(|source| cache_io(file.path(), "write the service marks", source))
 }
 
-/// Brings a device without marks up to the version that has them: the marks first, so that a power cut leaves it as it was.
+/// Brings a device without marks up to the version that has them: the marks are written first, so that a power cut
+/// leaves the old version intact.
 pub(super) fn upgrade(file: &BlockFile, superblock: &mut Superblock) -> Result<(), ServeError> {
     if superblock.version < VERSION_WITH_MARKS {
         write_marks(file, ServiceMark::InService, superblock.uuid)?;

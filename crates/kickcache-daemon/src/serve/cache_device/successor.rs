@@ -26,24 +26,24 @@ use crate::whole_path::whole_path;
 /// The device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
-    /// Where it is, or is to be made.
+    /// The path of the device, or of the file to be made.
     pub path: std::path::PathBuf,
     /// Bytes of a file that must be made.
     pub size: Option<u64>,
-    /// Whether its present data may be lost.
+    /// Whether the present data of the device may be lost.
     pub overwrite: Overwrite,
 }
 
 /// A device that was made ready to be copied to.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
-    /// Its name in other records. It keeps the name that the user gave: one in /dev/disk/by-id stays valid
-    /// after a reboot.
+    /// The uuid and path of the device for other records: the path is that of the user, as a name in
+    /// /dev/disk/by-id stays valid after a reboot.
     pub(crate) called: OtherDevice,
 }
 
 impl Successor {
-    /// Prepares a device: it is marked as incomplete.
+    /// Prepares a device as a successor, and marks it as incomplete.
     pub(crate) fn prepare(
         spec: &SuccessorSpec,
         old: &BlockFile,

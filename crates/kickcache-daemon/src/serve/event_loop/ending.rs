@@ -26,7 +26,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.accept_again = None;
     }
 
-    /// Goes towards the end; `true` when it is reached.
+    /// Advances the stop; `true` when the loop can end.
     pub(super) fn advance_stage(&mut self, now: Instant) -> bool {
         let is_done =
             self.core.requests.is_empty() && self.frontends.is_idle() && !self.is_storing_superblock();

@@ -188,7 +188,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// No request is in flight: the other engine serves from here on.
+    /// Puts the new engine in place of the old one, while no request is in flight.
     fn change_engine(&mut self, now: Instant) {
         let EngineLease::Changing(EngineChange { other, answer, begun, .. }) =
             std::mem::take(&mut self.engine_lease)

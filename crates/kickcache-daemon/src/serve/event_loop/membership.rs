@@ -154,7 +154,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);
-        // Requests that wait for a cap must end like the others.
+        // Requests that wait for a cap are passed on now, so that they end with the requests in flight.
         self.core.throttles.open(id);
         self.core.begin_due();
         self.leaving = Some(RemovalState::begin(now, id, index, *dirty, answer.clone()));
@@ -226,7 +226,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("partly dropped", index, begun);
     }
 
-    /// The volume stays after all, unchanged.
+    /// Ends the removal: the volume stays unchanged.
     fn stay(&mut self, why: &str) {
         let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);

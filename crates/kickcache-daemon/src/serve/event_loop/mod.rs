@@ -1,7 +1,7 @@
 //! The loop: completions and requests of front ends in; submissions and replies out; then one wait for all
 //! events.
 //!
-//! One thread owns engine, driver and front ends. Protocols of clients are left to the front ends
+//! One thread owns engine, driver and front ends. The protocols of clients are in the front ends
 //! ([`crate::serve::frontend`]).
 
 pub(crate) mod dirty_notes;
@@ -69,7 +69,7 @@ const CONTROL_KEY: u64 = 0;
 pub(crate) enum Origins {
     /// Only submissions of the recovery are accepted: the origins are still to be compared with the clean blocks.
     Compared,
-    /// All submissions of the engine are accepted.
+    /// The origins may be used: all submissions of the engine are executed.
     Used,
 }
 
@@ -103,7 +103,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
-    /// The next volume to add its curve to a sample.
+    /// The index of the volume with the curve in the next sample.
     pub(crate) curve_turn: usize,
     pub(crate) recovery: Recovery,
     pub(crate) origins: Origins,

@@ -119,7 +119,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage != LoopPhase::Serving {
             return Err(ServeError::Stopped);
         }
-        // The superblock may have changed for other volumes meanwhile.
+        // The superblock is made again, as it may have changed for other volumes meanwhile.
         let Some(superblock) = self.grown(id, size)? else { return Err(ServeError::Stopped) };
         match self.core.driver.shared_file(Device::Cache) {
             Some(cache) => {

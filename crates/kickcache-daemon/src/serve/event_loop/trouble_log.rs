@@ -53,7 +53,8 @@ impl<E: CacheEngine> EventLoop<E> {
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
             if self.core.driver.away(device).is_some() {
-                // The outage is logged, and its end will be; errors meanwhile are no answers of the device.
+                // No silence is logged during an outage, which has log lines of its own: errors in this time
+                // are no answers of the device.
                 continue;
             }
             let since = self.silent_since(device);
@@ -81,7 +82,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Logs errors that were only counted: this is the last report.
+    /// Logs all errors that were only counted so far, at the end of the loop.
     pub(super) fn tell_last_troubles(&mut self, now: Instant) {
         for SuppressedKind { kind, held } in self.troubles.end(now) {
             self.tell_held(kind, held);
@@ -95,7 +96,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Another device becomes the cache device: errors of the present one are logged with its name.
+    /// Logs the counted errors of the present cache device under its name, before another device takes its
+    /// place.
     pub(super) fn end_troubles_of_cache(&mut self, now: Instant) {
         self.take_faults(now);
         self.tell_last_of(now, Device::Cache);

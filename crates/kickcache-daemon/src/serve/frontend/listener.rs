@@ -73,7 +73,7 @@ pub(crate) struct Listener {
 enum SocketKind {
     Unix,
     Tcp,
-    /// Connected already: it is its own and only connection.
+    /// The socket is already connected: it is the only connection.
     Connection,
 }
 
@@ -94,7 +94,7 @@ impl Listener {
         }
     }
 
-    /// Whether it is a connection: there will be no other one.
+    /// Whether the socket is already a connection, so that no other one follows.
     pub(crate) fn is_connection(&self) -> bool {
         self.kind == SocketKind::Connection
     }
@@ -136,7 +136,7 @@ impl Listener {
     }
 }
 
-/// Room for replies of a unix socket; the kernel caps it at net.core.wmem_max.
+/// The send buffer of a unix socket in bytes; the kernel caps it at net.core.wmem_max.
 const SEND_BUFFER: usize = 2 << 20;
 
 impl AsFd for Listener {
@@ -168,7 +168,7 @@ pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
     check_length(path).and_then(|()| check_folder(path))
 }
 
-/// An address by number; of a host name its first IPv4 address, or else its first.
+/// The numeric address of a host: the first IPv4 address of its name, otherwise the first address.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServeError> {
     let name = format!("{host}:{port}");
     let found = (host, port).to_socket_addrs();
@@ -225,7 +225,7 @@ fn open_unix(path: PathBuf) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name, made: Some((path, made)), kind: SocketKind::Unix })
 }
 
-/// Why there can be no socket, and what to do.
+/// Why the socket cannot be opened, and the remedy.
 fn why_no_socket(path: &Path, source: &io::Error) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match source.kind() {

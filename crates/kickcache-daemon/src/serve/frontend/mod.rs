@@ -172,7 +172,7 @@ impl Frontends {
         }
     }
 
-    /// Why certificates cannot be used as their files are now, if they cannot.
+    /// Why the present files of certificates cannot be used; `None` if they can.
     pub(crate) fn tls_failure(&self) -> Option<String> {
         self.nbd.tls_failure()
     }
@@ -287,7 +287,7 @@ impl Frontends {
         self.nbd.part(core, volume, Some(address));
     }
 
-    /// Does not serve the volume of an index to virtual machines any more; none is connected.
+    /// Stops serving the volume with an index to virtual machines, of which none is connected.
     pub(crate) fn part_from_guests<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.vhost_user.part(core, volume);
     }
@@ -306,7 +306,7 @@ impl Frontends {
         self.ublk.show(volume);
     }
 
-    /// Ends the clients of the volume of an index that have their replies; gives whether none is left.
+    /// Ends the clients of a volume that have all of their replies; returns whether no client is left.
     pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
         self.nbd.session_count(volume) == 0
@@ -319,7 +319,7 @@ impl Frontends {
         self.nbd.addresses()
     }
 
-    /// The volume has another size; `volume` is its index.
+    /// Takes over a new size of the volume with this index.
     pub(crate) fn resize<E>(&mut self, core: &Core<E>, volume: usize) {
         self.nbd.resize(core);
         let size = core.volumes[volume].info.size;
@@ -334,8 +334,8 @@ impl Frontends {
         self.ublk.stop_listening();
     }
 
-    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring more
-    /// requests meanwhile. To sockets, which cost a system call, all is sent at once.
+    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring
+    /// more requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
     pub(crate) fn wants_turns(&self) -> bool {
         self.vhost_user.is_busy()
     }

@@ -23,8 +23,8 @@ pub(crate) struct OpenPlaces {
 }
 
 impl OpenPlaces {
-    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that others listen on already, and
-    /// volumes may share.
+    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that the daemon already listens
+    /// on, and that volumes may share.
     ///
     /// # Errors
     /// [`ServeError::Address`].
@@ -54,7 +54,7 @@ impl OpenPlaces {
         Ok(places)
     }
 
-    /// Makes the block device that `spec` wants, unless the volume was one before.
+    /// Makes the block device that `spec` has, unless the volume already has one.
     ///
     /// # Errors
     /// [`ServeError::Volume`].

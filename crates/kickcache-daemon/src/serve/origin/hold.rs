@@ -6,7 +6,8 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::state::OriginLock;
 
-/// Keeps others from serving an origin that has a server; `None` for all others, or if there is no state directory.
+/// Locks an origin with a server against other daemons; `None` for origins without a server, or if there is no state
+/// directory.
 ///
 /// # Errors
 /// [`ServeError::Volume`] if another process serves it, or [`ServeError::Origin`].

@@ -36,7 +36,7 @@ const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
 pub enum Strength {
     /// No other disk ever has this identity, not even after a restart.
     Strong,
-    /// After a restart it may belong to another disk.
+    /// After a restart, the identity may belong to another disk.
     Weak,
 }
 
@@ -45,27 +45,27 @@ pub enum Strength {
 pub struct OlderIdentity {
     /// The identity.
     pub identity: String,
-    /// Whether it is that of one disk alone.
+    /// Whether no other disk can have the identity.
     pub strength: Strength,
 }
 
-/// A device, as it is recognised.
+/// The identities of a device, by which it is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identified {
     /// The identity that is recorded.
     pub identity: String,
-    /// Whether it is that of one disk alone.
+    /// Whether no other disk can have the identity.
     pub strength: Strength,
     /// Identities of older versions.
     pub older: Vec<OlderIdentity>,
-    /// Other present devices of its size that have no identity of their own either.
+    /// Other present devices of equal size that have only weak identities as well.
     pub peers: Vec<PathBuf>,
     /// Other present devices of its size that older versions identified by the kernel's name.
     pub older_peers: Vec<PathBuf>,
 }
 
 impl Identified {
-    /// A device with one identity that is its own.
+    /// A device with one strong identity.
     pub fn strong(identity: String) -> Identified {
         let (older, peers) = (Vec::new(), Vec::new());
         Identified { identity, strength: Strength::Strong, older, older_peers: peers.clone(), peers }
@@ -83,7 +83,7 @@ impl Identified {
         Identified { older, ..Identified::strong(format!("{NAMED}{}", named.display())) }
     }
 
-    /// The strength of a recorded identity; `None` if it is another device's.
+    /// The strength of a recorded identity for this device; `None` if the identity is not the device's.
     pub fn recognises(&self, recorded: &str) -> Option<Strength> {
         if recorded == self.identity {
             return Some(self.strength);
@@ -204,7 +204,7 @@ impl PresentDevices {
         if is_named && !is_shared { Strength::Strong } else { Strength::Weak }
     }
 
-    /// The device that has an assigned identity; `None` if several have it.
+    /// The device with an assigned identity; `None` if no device or several devices have it.
     fn only(&self, identity: &str) -> Option<&Present> {
         let is_it = |device: &&Present| device.assigned.is_some() && device.identity() == identity;
         let mut found = self.0.iter().filter(is_it);
@@ -245,7 +245,8 @@ pub(super) fn of_file(path: &Path) -> Identified {
     Identified::strong(format!("{FILE}{}", path.display()))
 }
 
-/// The identity of the block device with a number; `named` is its path as the user gives it, `path` is that without links.
+/// The identity of the block device with a number; `named` is the path as the user gives it, and `path` is the same
+/// path without links.
 pub(super) fn of_block_device(named: &Path, path: &Path, number: u64) -> Identified {
     let roots = Roots::of_system();
     PresentDevices::look(&roots).at(path, &sysfs::number(number)).or_by_place(&roots, named)

@@ -1,5 +1,5 @@
-//! A server's certificates, which follow their files. A thread checks these: an unresponsive disk blocks no
-//! client.
+//! A server's certificates, which follow their files. A thread of its own checks the files, so an
+//! unresponsive disk blocks no client.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -48,7 +48,7 @@ impl Certificates {
         UnbufferedServerConnection::new(config).ok()
     }
 
-    /// Why the files of now cannot be used, if they cannot.
+    /// Why the present files cannot be used; `None` if they can.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.current).failure.clone()
     }

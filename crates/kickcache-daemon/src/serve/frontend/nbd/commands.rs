@@ -1,4 +1,4 @@
-//! Converts commands into requests of the engine, and its replies into replies of the protocol.
+//! Converts commands into requests to the engine, and the engine's replies into replies of the protocol.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -85,7 +85,7 @@ impl Nbd {
         }
     }
 
-    /// Admits, answers or refuses a command; or gives why it has to wait.
+    /// Admits, answers or refuses a command; or returns why the command has to wait.
     fn admit<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16, command: Command) -> Option<Stall> {
         let id = self.clients.id(index);
         let connection = self.clients.at(index)?;

@@ -1,4 +1,4 @@
-//! One client: its socket, its session, its unread bytes and its pending output.
+//! The connection of a client: socket, session, unread bytes and pending output.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -49,22 +49,23 @@ pub(crate) struct Connection {
     pub(crate) handshaking: bool,
     /// When the handshake must be over.
     pub(crate) deadline: Instant,
-    /// Its listener.
+    /// The index of the listener that accepted the connection.
     pub(crate) listener: usize,
-    /// Volumes behind the exports of its listener.
+    /// The volumes that the listener exports, in the order of the exports.
     pub(crate) volumes: Arc<[usize]>,
     pub(crate) watching_input: bool,
     pub(crate) watching_output: bool,
-    /// Whether it is in the loop's list of connections to send from.
+    /// Whether the connection is in the list of connections with pending work.
     pub(crate) touched: bool,
-    /// Why it is not read from, if it is stalled.
+    /// Why the connection is not read from; `None` if it is read.
     pub(crate) stall: Option<Stall>,
-    /// Memory for the command that waited for it.
+    /// The granted memory for a command that waited.
     pub(super) granted: Option<Grant>,
     /// Block status commands that are answered later.
     questions: usize,
     pace: Pace,
-    /// Its volume is being removed: commands are refused, and it ends after its replies.
+    /// Whether the client's volume is being removed: commands are refused, and the connection ends after its
+    /// replies.
     pub(crate) is_leaving: bool,
 }
 
@@ -90,7 +91,7 @@ pub(crate) enum Step {
     NeedInput,
     /// Find memory for a command; see [`Connection::admit`].
     Admit(Command),
-    /// Hand a write to the engine, its payload being there.
+    /// Pass a write to the engine: the payload has arrived.
     Write(Command, RequestId),
     /// Send the pending output in the clear, and begin with TLS; see [`Connection::start_tls`].
     StartTls,
@@ -183,7 +184,7 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// The reason of a TLS failure, if there was one; the client gets an alert.
+    /// The reason of a TLS failure; `None` if TLS has not failed. The client gets an alert.
     pub(crate) fn tls_failure(&mut self) -> Option<String> {
         let tls = self.tls.as_deref_mut()?;
         let why = explain(tls.failure()?);
@@ -204,7 +205,7 @@ impl Connection {
         self.session.take_unknown()
     }
 
-    /// The other end, for messages.
+    /// The description of the client, for messages.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)
     }
@@ -309,8 +310,8 @@ impl Connection {
         }
     }
 
-    /// Whether the rest of a long write is arriving at full speed: a client that encrypts sends it in
-    /// records, and would otherwise wake this end for each.
+    /// Whether the rest of a long write is arriving at full speed. Never with TLS: each record may arrive
+    /// alone, and would cost a wakeup if the loop did not poll.
     pub(super) fn receives_long_write(&self) -> bool {
         let is_long =
             matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
@@ -322,7 +323,7 @@ impl Connection {
         self.bytes == 0 || self.bytes + length <= limits.connection_bytes_max
     }
 
-    /// Bytes of payload that it has in flight.
+    /// Bytes of payload that the connection has in flight.
     pub(super) fn held_bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
@@ -416,7 +417,7 @@ impl Connection {
         }
     }
 
-    /// Whether it has neither output nor requests in flight, and is closed.
+    /// Whether the connection is closed, and has neither output nor requests in flight.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Closed) && self.is_quiet()
     }
@@ -450,7 +451,7 @@ impl Connection {
         self.outbox.clear(buffers, |buffers, id| buffers.release(id));
     }
 
-    /// Drops a write that is half received: it will not be completed.
+    /// Drops a write that has only been received in part, and will not be completed.
     pub(crate) fn abandon_input(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, command, filled } = self.stage {
             self.requests -= 1;

@@ -13,7 +13,7 @@ use crate::serve::frontend::nbd::{Nbd, listener_key};
 /// An address that a volume is to be served on.
 pub(crate) struct OpenAddress {
     pub(crate) address: NbdAddress,
-    /// The socket; `None` if there is one already, for other volumes.
+    /// The socket; `None` if the daemon already listens on this address for other volumes.
     pub(crate) listener: Option<Listener>,
 }
 
@@ -87,7 +87,7 @@ impl Nbd {
     }
 
     /// Hides the volume of an index, and accepts no more commands for it: clients in their handshake at one
-    /// of its addresses must connect again.
+    /// of the volume's addresses must connect again.
     pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.listeners.iter_mut().flatten().for_each(|served| served.hide(Some(volume), &core.volumes));
         for index in self.clients.indices() {

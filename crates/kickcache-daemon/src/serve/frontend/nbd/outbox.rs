@@ -1,4 +1,4 @@
-//! Replies that wait to be sent: many leave in one call.
+//! Replies that wait to be sent: one call sends many.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,7 +13,7 @@ use crate::driver::buffers::Buffers;
 use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
-/// Stretches that one call sends.
+/// The most stretches that one call sends.
 const STRETCHES_MAX: usize = 128;
 
 /// A queue of replies.

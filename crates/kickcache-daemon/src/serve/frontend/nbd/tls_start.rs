@@ -1,4 +1,4 @@
-//! The start of TLS on a connection, and the access rights that follow from its certificate.
+//! The start of TLS on a connection, and the access rights by the client's certificate.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use tracing::Level;
@@ -40,7 +40,7 @@ impl Nbd {
         }
     }
 
-    /// Says why TLS failed, if it did.
+    /// Logs why TLS failed, if it has failed.
     pub(super) fn tell_tls_failure<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         let Some(why) = connection.tls_failure() else { return };

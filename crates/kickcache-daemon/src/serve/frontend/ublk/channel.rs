@@ -13,7 +13,7 @@ use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
 use crate::own_user::own_user;
 
-/// A command that takes longer is reported: it may wait for ever.
+/// A command that takes longer, in seconds, is reported, as it may wait for ever.
 const LONG: u64 = 10;
 
 /// Takes a line for the user.
@@ -21,13 +21,15 @@ pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
 /// The receiver of commands.
 pub(crate) trait Channel {
-    /// Sends a command, and waits for its end; memory that it points to stays in place until then.
+    /// Sends a command, and waits for its end; the caller keeps the memory that the command points to in
+    /// place until then.
     ///
     /// # Errors
     /// As the kernel gives them.
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32>;
 
-    /// Takes the lock against other kickcaches of this host, unless one has it; returns whether it was taken.
+    /// Takes the lock that excludes other kickcache processes of this host; `false` if another process has
+    /// it.
     ///
     /// # Errors
     /// As the system gives them.

@@ -1,6 +1,6 @@
 //! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long:
-//! for the loop that serves the device, or for every process that has it open. They are never sent on the
-//! loop's thread while it serves.
+//! for the loop that serves the device, or for every process that has it open. The thread of a serving loop
+//! never sends them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -51,7 +51,7 @@ impl ControlDevice {
         ControlDevice::open_telling(Box::new(|line| tracing::warn!(event = "ublk_waits", "{line}")))
     }
 
-    /// The same, with a receiver of messages about slow commands.
+    /// As [`ControlDevice::open`], with a receiver of messages about slow commands.
     ///
     /// # Errors
     /// As [`ControlDevice::open`].
@@ -87,7 +87,8 @@ impl ControlDevice {
     }
 
     fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
-        // Counts pauses: the number of attempts is the same on a machine under load, and after a stop of this process.
+        // Pauses are counted, not time, so that the number of attempts does not depend on load or on a stop of this
+        // process.
         for _ in 0..longest.as_millis() / PAUSE.as_millis() {
             if is_so(self) {
                 return true;
@@ -122,7 +123,7 @@ impl ControlDevice {
         done
     }
 
-    /// Opens the character device of a device, which udev may have to make first.
+    /// Opens the character device of a device; waits if udev has not made it yet.
     ///
     /// # Errors
     /// As the system gives them.
@@ -132,7 +133,8 @@ impl ControlDevice {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    /// The process that serves a device, or is about to: the kernel names it only once the device was started.
+    /// The process that has the device's character device open: it serves the device, or is about to. The
+    /// kernel names a server only after the start.
     pub(crate) fn opener(&self, id: u32) -> Option<DeviceUser> {
         opener_of(&self.node(id))
     }
@@ -152,7 +154,7 @@ impl ControlDevice {
         last.map(drop)
     }
 
-    /// The kernel's information on a device, or `None` if there is none with that number.
+    /// The kernel's information on a device; `None` if no device has the number.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -183,7 +185,7 @@ impl ControlDevice {
     /// The parameters of a device.
     ///
     /// # Errors
-    /// If there is none, or they were never set.
+    /// If the device does not exist, or its parameters were never set.
     pub(crate) fn parameters(&mut self, id: u32) -> io::Result<Parameters> {
         let mut parameters = Parameters { length: abi::PARAMETERS_LENGTH, ..Parameters::default() };
         let command = ControlCommand::with_buffer(id, &raw mut parameters);
@@ -260,7 +262,8 @@ impl ControlDevice {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
-    /// Ends a device, failing its waiting requests, and deletes it; waits until its server has closed it.
+    /// Ends a device, so that its waiting requests fail, and deletes the device; waits until the server has
+    /// closed it.
     ///
     /// # Errors
     /// As the kernel gives them.

@@ -19,10 +19,10 @@ use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::volume_identity::VolumeIdentity;
 
-/// Why a device has its file and its queues.
+/// The reason why a device that is served has a file and queues, for `expect`.
 const SERVED: &str = "a removed device has no request in flight";
 
-/// Bytes of the largest request; the kernel splits larger ones.
+/// Bytes of the largest request; the kernel splits larger requests.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
 /// How this process obtained a device.
@@ -39,11 +39,11 @@ pub(super) struct UblkDevice {
     pub(super) id: u32,
     pub(super) begun: Acquisition,
     served: Option<ServedDevice>,
-    /// Requests of its that the engine has.
+    /// Requests of this device that the engine has.
     pub(super) in_flight: usize,
     /// Whether its requests are held, while a removal of its volume is tried.
     pub(super) is_hidden: bool,
-    /// Its size for the kernel, in sectors of 512 bytes, and the block size that requests are multiples of.
+    /// The size of the device for the kernel, in sectors of 512 bytes.
     pub(super) sectors: u64,
     block: LogicalBlock,
 }
@@ -65,7 +65,7 @@ pub(super) enum RemainingTags {
     Others,
     /// Some tags of the device remain.
     Some,
-    /// None; it was closed, so that the kernel can delete it.
+    /// No tag remains: the device was closed, so that the kernel can delete it.
     Nothing,
 }
 
@@ -91,7 +91,7 @@ impl UblkDevice {
     ) -> Result<UblkDevice, String> {
         let (info, begun) = match find(control, place.id, &volume.identity)? {
             Some(info) => {
-                // Other commands on a stuck device would not return.
+                // Commands on a device with an ending server would not return.
                 wait_for_end(control, info.device_id)?;
                 check_same(control, &info, volume)?;
                 take_over(control, info.device_id)?;
@@ -160,7 +160,7 @@ impl UblkDevice {
         }
     }
 
-    /// Sectors that a volume of `size` bytes gives it: whole logical blocks.
+    /// The sectors of this device for a volume of `size` bytes: whole logical blocks.
     pub(super) fn sectors_of(&self, size: u64) -> u64 {
         self.block.sectors_of(size)
     }
@@ -287,7 +287,7 @@ fn check_same(control: &mut ControlDevice, info: &DeviceInfo, volume: &KnownVolu
     Ok(())
 }
 
-/// A device that is taken over keeps its properties, whatever the present settings are.
+/// Logs that a device which is taken over keeps its properties, if the present settings differ.
 fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &UblkPlace, volume: &KnownVolume) {
     let (id, queues, depth) = (info.device_id, info.queue_count, info.queue_depth);
     if (queues, depth) != (place.queues, place.depth) {
@@ -332,7 +332,7 @@ fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     }
 }
 
-/// Becomes the server of a device that has none.
+/// Becomes the server of a device without a server.
 fn take_over(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }

@@ -14,7 +14,7 @@ pub enum DeviceUser {
     Device(String),
     /// A file system of a kind that no mount table shows any more: it was unmounted lazily.
     FileSystem(String),
-    /// A process that has it open.
+    /// A process that has the device open.
     Process(u32, String),
     /// Something in the kernel.
     Kernel,

@@ -33,7 +33,7 @@ pub(crate) struct FakeDevice {
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
-    /// The numbers of the commands that changed something, in their order.
+    /// The numbers of the commands that changed the state, in their order.
     pub(crate) done: Vec<u32>,
     /// How many commands are answered with EBUSY first.
     pub(crate) busy: usize,
@@ -47,7 +47,7 @@ pub(crate) struct DriverState {
     pub(crate) kept_out: usize,
     /// The commands among `done` that add, take over or delete a device, and arrived without the lock.
     pub(crate) unlocked: Vec<u32>,
-    /// Queues that it gives at most.
+    /// The most queues of a device.
     pub(crate) processors: u16,
 }
 

@@ -19,7 +19,7 @@ impl Ublk {
         self.fetch(core, index);
     }
 
-    /// A place for a device; gives its index.
+    /// Adds a device; returns its index.
     pub(super) fn insert(&mut self, device: UblkDevice) -> usize {
         if self.devices.is_empty() {
             process::take_part_in_io();
@@ -53,7 +53,7 @@ impl Ublk {
     }
 
     /// Removes the block device of the volume of an index: further requests of the kernel end with an error,
-    /// and the kernel closes it.
+    /// and the kernel deletes the device.
     pub(in crate::serve::frontend) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         let controls = self.controls.clone();
         for device in self.devices_of(volume) {

@@ -79,7 +79,7 @@ pub(crate) struct Ublk {
 }
 
 impl Ublk {
-    /// Makes the devices, or takes them over; they are started once the loop fetches requests.
+    /// Makes the devices or takes them over; the kernel starts them once the loop fetches requests.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
         Ublk::open_with(ControlThreads::default(), places, core)
     }
@@ -182,8 +182,8 @@ impl Ublk {
         }
     }
 
-    /// A tag has no more requests: another process is deleting the device. The daemon continues without it,
-    /// as its volumes may have other front ends, and acknowledged writes must reach their origins.
+    /// Handles the end of a tag: another process is deleting the device. The daemon continues without it, as
+    /// its volumes may have other front ends, and acknowledged writes must reach their origins.
     fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let (path, name) = (device.path(), core.volumes.name(device.volume));
@@ -341,8 +341,8 @@ impl Ublk {
 }
 
 impl Drop for Ublk {
-    /// The ring is closed, and with it the server of the devices: unused devices are deleted, the others wait
-    /// for the next daemon.
+    /// The devices have no server after the close of the ring: unused devices are deleted, used ones wait for
+    /// the next daemon.
     fn drop(&mut self) {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path, is_leaving) = (device.id, device.path(), device.volume == NOBODY);
@@ -371,7 +371,7 @@ impl Drop for Ublk {
 /// The state of a device when its daemon ends.
 enum End {
     Removed,
-    /// The next daemon has it.
+    /// The next daemon has taken the device over.
     TakenOver(DeviceUser),
     Used(DeviceUser),
 }

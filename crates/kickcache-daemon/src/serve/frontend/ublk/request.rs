@@ -17,6 +17,6 @@ pub(crate) struct UblkRequest {
 pub(crate) enum UblkMemory {
     /// In the memory of the tag.
     Tag,
-    /// In memory of its own, aligned as devices need it; the data is copied.
+    /// The data is copied to memory of the request, which is aligned as devices need it.
     Own,
 }

@@ -9,7 +9,8 @@ use rustix::param::page_size;
 
 use super::abi::IoDescription;
 
-/// The kernel's largest depth: each queue's descriptions are at a multiple of the size of this many.
+/// The kernel's largest depth: in the mapped area, the descriptions of each queue begin at a multiple of this
+/// many descriptions.
 const DEPTH_MAX: usize = 4096;
 
 /// The descriptions of a queue.

@@ -17,7 +17,7 @@ const FAILS_IO: u16 = 3;
 pub(crate) enum DeviceState {
     /// The device was never started, or is being deleted.
     Dead,
-    /// A process serves it: that of this number.
+    /// The process with this number serves the device.
     Live(i32),
     /// The server of the device has ended; requests wait for the next server.
     Waiting,
@@ -28,7 +28,7 @@ pub(crate) enum DeviceState {
 impl DeviceState {
     pub(crate) fn of(info: &DeviceInfo) -> DeviceState {
         match info.state {
-            // A process that ends has no descriptors any more.
+            // An ending process has already closed its descriptors.
             LIVE if has_descriptors(info.server_pid) => DeviceState::Live(info.server_pid),
             LIVE => DeviceState::Ending,
             QUIESCED | FAILS_IO => DeviceState::Waiting,

@@ -33,14 +33,14 @@ pub(crate) struct Port {
     pub(crate) volume: usize,
     pub(crate) listener: Option<Listener>,
     pub(crate) socket: Option<Socket>,
-    /// Counts connections and kick descriptors, so that a late event is known as such.
+    /// Counts connections and kick descriptors, so that late events of earlier ones are recognised.
     pub(crate) generation: u32,
     pub(crate) generation_of_socket: u32,
     /// The generation of each queue's kick descriptor.
     pub(crate) kicks: Vec<u32>,
     /// A message that waits for requests in flight.
     pub(crate) waiting: Option<Packet>,
-    /// A request that waits for memory, or for others of this guest to end.
+    /// A request that waits for memory, or for the end of other requests of this guest.
     pub(crate) held: Option<GuestRequest>,
     /// Whether the held request waits for memory.
     pub(super) waits_for_memory: bool,
@@ -74,12 +74,12 @@ impl Port {
         }
     }
 
-    /// Takes the request that waited for others of this guest to end; an end of one wakes the loop.
+    /// Takes the request that waited for the end of other requests of this guest.
     pub(super) fn take_due(&mut self) -> Option<GuestRequest> {
         if self.waits_for_memory { None } else { self.held.take() }
     }
 
-    /// Takes the request of a grant, unless its guest has disconnected.
+    /// Takes the request that a grant is for, unless the guest has disconnected.
     pub(super) fn take_waiting(&mut self, key: PortKey) -> Option<GuestRequest> {
         if key.generation != self.generation_of_socket || !std::mem::take(&mut self.waits_for_memory) {
             return None;

@@ -1,4 +1,4 @@
-//! From rings to requests of the engine, and from its replies to the rings.
+//! Converts entries of rings into requests to the engine, and the engine's replies into ring entries.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Errno, Operation, Reply, RequestId, Unmap};
@@ -67,7 +67,7 @@ impl VhostUser {
         self.ports[index].held = self.admit(core, index, request, granted);
     }
 
-    /// Begins a request, or gives it back if it has to wait.
+    /// Begins a request, or returns it if it has to wait.
     fn admit<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

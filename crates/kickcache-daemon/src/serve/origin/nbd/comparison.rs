@@ -27,7 +27,7 @@ pub(super) struct Comparison {
     compared: usize,
     /// Byte addresses of blocks that differ.
     different: Vec<u64>,
-    /// How long it may take, and when it must have ended.
+    /// The longest time of the comparison, and its end.
     patience: Duration,
     end: Instant,
 }

@@ -54,7 +54,7 @@ pub(super) enum Order {
     Dialled(Result<Links, ClientError>),
 }
 
-/// Whether the device is still there.
+/// Whether the driver still has the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Device {
     InUse,
@@ -72,20 +72,20 @@ impl Exchange {
         })
     }
 
-    /// The server is away from now on; requests fail after this time.
+    /// Notes that the server is away from now on, and that requests fail after `limit`.
     pub(super) fn note_away(&self, why: String, limit: Duration) {
         let now = Instant::now();
         *lock(&self.away) = Some(KnownOutage { since: now, why, fails_at: now + limit });
     }
 
-    /// Requests fail after this time, counted from now.
+    /// Sets the time until requests fail, counted from now.
     pub(super) fn note_limit(&self, limit: Duration) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.fails_at = Instant::now() + limit;
         }
     }
 
-    /// Why it is away still.
+    /// Notes why the server is still away.
     pub(super) fn note_why(&self, why: &str) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.why = why.into();
@@ -97,7 +97,7 @@ impl Exchange {
         *lock(&self.away) = None;
     }
 
-    /// Since when the server has been away, and why, if it is.
+    /// If the server is away: since when, and why.
     pub(super) fn away(&self) -> Option<ServerOutage> {
         lock(&self.away).as_ref().map(|KnownOutage { since, why, fails_at }| ServerOutage {
             span: since.elapsed(),
@@ -111,7 +111,7 @@ impl Exchange {
         self.to_thread.ring();
     }
 
-    /// The device was dropped, and its jobs are abandoned.
+    /// Notes that the device was dropped, so that its jobs are abandoned.
     pub(super) fn end(&self) {
         lock(&self.orders).has_ended = true;
         self.to_thread.ring();

@@ -104,7 +104,8 @@ impl OriginJob {
         self.data.clear();
     }
 
-    /// The ranges of its requests, from its beginning; `payload_max` bounds requests that carry bytes.
+    /// The ranges of the job's requests, relative to its start; `payload_max` bounds requests that carry
+    /// bytes.
     pub(super) fn ranges(&self, payload_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let (length, most) = match &self.work {
             Work::Read(extent) => (extent.length, payload_max),

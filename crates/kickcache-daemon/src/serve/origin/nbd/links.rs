@@ -24,7 +24,7 @@ use crate::serve::own_export::Probe;
 
 /// Connections to a server that allows several.
 const LINKS_MAX: usize = 4;
-/// How long one answer may take before a further connection is done without.
+/// The longest wait for an answer on a further connection; after that, the connection is not used.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
@@ -47,7 +47,7 @@ pub(super) struct Links {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) job: u64,
-    /// Where its bytes begin within the job.
+    /// The offset of the request's bytes within the job.
     pub(super) start: u64,
 }
 
@@ -74,7 +74,7 @@ impl Links {
         Ok(Links { links, export, next: 0 })
     }
 
-    /// Bytes that one request may carry.
+    /// The most bytes that one request may carry.
     pub(super) fn payload_max(&self) -> u64 {
         let told = self.export.block_sizes.map_or(PAYLOAD_MAX, |sizes| u64::from(sizes[2]));
         let unit = self.minimum_block().bytes().max(BLOCK_SIZE);
@@ -160,7 +160,7 @@ impl Links {
     /// Says good-bye, without waiting for anything.
     pub(super) fn leave(self) {
         for Link { mut sender, .. } in self.links {
-            // A server that does not receive it detects that the connection closes.
+            // A server that does not receive the request notices the end of the connection.
             let _ = sender.try_disconnect();
         }
     }
@@ -174,7 +174,8 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
     dial_export(uri, uri.export(), patience)
 }
 
-/// Whether the server is this process: its process listens at the unix socket, or a probe arrives, through relays as well.
+/// Whether the server is this process: this process listens at the unix socket, or it receives a probe, even through
+/// relays.
 ///
 /// # Errors
 /// If the system gives no random bytes. Errors of the server are left to the connection that follows.

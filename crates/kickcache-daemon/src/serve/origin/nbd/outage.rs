@@ -1,4 +1,4 @@
-//! The time in which a remote origin does not answer, and when it is looked for.
+//! The time in which a remote origin does not answer, and the times of attempts to connect.
 
 use std::time::{Duration, Instant};
 
@@ -49,7 +49,7 @@ impl Outage {
         outage
     }
 
-    /// The outage ended: the pace of the next one, unless the server completes requests before.
+    /// The pace of the next outage after the end of this one, unless the server completes requests before.
     pub(super) fn pace_after(&self, now: Instant) -> Pace {
         Pace::Cautious { pause: self.pause, since: now }
     }
@@ -73,12 +73,12 @@ impl Outage {
         now.saturating_duration_since(self.since)
     }
 
-    /// How long until its requests fail, if they do not yet.
+    /// The time until requests fail; `None` if they fail already.
     pub(super) fn until_limit(&self, now: Instant, limit: Duration) -> Option<Duration> {
         (!self.is_over_limit).then(|| (self.since + limit).saturating_duration_since(now))
     }
 
-    /// How long until there is something to do.
+    /// The time until the next attempt or the failure of requests.
     pub(super) fn wait(&self, now: Instant, limit: Duration) -> Duration {
         let next = self.next_try.saturating_duration_since(now);
         let end = (self.since + limit).saturating_duration_since(now);

@@ -1,5 +1,5 @@
 //! The wait of a start for a server: the log names the server, the wait has a limit, and a stop request ends
-//! it at once.
+//! the wait at once.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -10,7 +10,7 @@ use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// How long one answer of a handshake may take.
+/// The longest time of one answer in a handshake.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 /// The time after which the log names an awaited server.
 const TELL_AFTER: Duration = Duration::from_secs(3);
@@ -26,7 +26,7 @@ pub(super) struct ServerWait<'a> {
 }
 
 impl ServerWait<'_> {
-    /// Sends it a request on a thread of its own, which is abandoned if the answer does not arrive.
+    /// Sends a server a request on a thread of its own, which is abandoned if no answer arrives.
     ///
     /// # Errors
     /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.

@@ -44,7 +44,7 @@ pub(super) struct Settings {
     pub(super) facts: Facts,
     /// How long jobs wait for a server.
     pub(super) timeout: Duration,
-    /// How long one answer of a handshake may take.
+    /// The longest time of one answer in a handshake.
     pub(super) patience: Duration,
 }
 
@@ -61,11 +61,11 @@ pub(super) struct Session {
     comparison: Option<Comparison>,
     /// The time in which the process did not run.
     missed: Duration,
-    /// Samples of its expected contents.
+    /// Samples of the expected contents of the next server.
     samples: Vec<Sample>,
     /// The number of losses with outstanding samples.
     samples_owed: u32,
-    /// In the order of their arrival, which is also the order of their requests to a new server.
+    /// The jobs in the order of arrival, in which they are also repeated on a new server.
     jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
     parts: HashMap<u64, Part>,
@@ -194,7 +194,7 @@ impl Session {
         Ok(())
     }
 
-    /// All requests of a job have been answered.
+    /// Ends a job, as all of its requests have been answered.
     fn finish(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it has just been answered");
@@ -212,7 +212,7 @@ impl Session {
         Ok(())
     }
 
-    /// If a connection is lost, all connections are closed.
+    /// Closes all connections after the loss of one.
     fn lose(&mut self, error: &ClientError) {
         self.links = None;
         self.parts.clear();
@@ -252,7 +252,7 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// The server is abandoned: all jobs fail, and so do later ones until it answers again.
+    /// Abandons the server: all jobs fail, and new jobs fail until it answers again.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
             self.lose(&ClientError::Io(io::Error::other(
@@ -294,7 +294,7 @@ impl Session {
         }
     }
 
-    /// The server was connected to, or could not be; it is compared before it is used.
+    /// Handles the result of an attempt to connect; a connected server is compared before its use.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
         self.dialling = ConnectThread::No;
         let links = dialled.map_err(|error| ServerFault::from(&error));
@@ -313,7 +313,7 @@ impl Session {
         }
     }
 
-    /// Goes on with the comparison of a server, if there is one.
+    /// Continues a comparison in progress.
     fn advance_comparison(&mut self) {
         let Some(comparison) = &mut self.comparison else { return };
         let progress = comparison.advance();
@@ -331,7 +331,7 @@ impl Session {
         }
     }
 
-    /// A server cannot be used; it is tried again.
+    /// Rejects a server that cannot be used; the next attempt follows later.
     fn turn_down(&mut self, why: ServerFault) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);
@@ -353,7 +353,7 @@ impl Session {
         }
     }
 
-    /// A server answers, or no job waits for one.
+    /// Ends the outage: a server answers, or no job waits for one.
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
             self.exchange.note_back();
@@ -386,7 +386,7 @@ impl Session {
         let span = [self.until_outage_needs_something(), self.log.until_due()].into_iter().flatten().min();
         let span = span.map(|span| (span + Duration::from_millis(1)).min(WatchedTime::LOOK_MAX));
         let timeout = span.and_then(|span| Timespec::try_from(span).ok());
-        // An interrupted wait counts as ended: all conditions are checked again.
+        // An interrupted wait is no error, as all conditions are checked again.
         let _ = poll(&mut fds, timeout.as_ref());
         span
     }
