@@ -53,7 +53,7 @@ impl<T> Jobs<T> {
         std::mem::take(&mut self.lock().jobs)
     }
 
-    /// No more jobs will be queued: the threads end when the queue is empty.
+    /// Ends the threads once the queue is empty, as no more jobs will be queued.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.more.notify_all();

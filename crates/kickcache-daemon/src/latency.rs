@@ -12,7 +12,7 @@ const BUCKET_COUNT: usize = BOUNDS_MICROS.len() + 1;
 /// The times of requests of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyHistogram {
-    /// Requests of each bucket.
+    /// The number of requests in each bucket.
     pub counts: [u64; BUCKET_COUNT],
     /// The sum of all times.
     pub total_nanos: u64,

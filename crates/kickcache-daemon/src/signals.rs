@@ -25,7 +25,7 @@ enum Meaning {
 /// The request of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// A clean stop, perhaps once more.
+    /// A clean stop; the signal may arrive again during the stop.
     Stop,
     /// Apply the present configuration file.
     Reload,
@@ -37,7 +37,7 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
     (SIGQUIT, "SIGQUIT", Meaning::Stop),
-    // A terminal that was closed is no reason to take disks away.
+    // The end of a terminal does not stop the daemon, since volumes are in use.
     (SIGHUP, "SIGHUP", Meaning::Reload),
     (SIGUSR1, "SIGUSR1", Meaning::Nothing),
     (SIGUSR2, "SIGUSR2", Meaning::Nothing),

@@ -56,7 +56,7 @@ pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
         match connect_within(path, CONNECT_MAX) {
             Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
             Ok(taken) => return Ok(SocketFile::Served(Opener::of_peer(&taken))),
-            // More clients wait than the kernel keeps.
+            // The queue of the server is full, so a process serves the socket.
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(SocketFile::Served(None)),
             Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => {
                 return Ok(SocketFile::Unserved);

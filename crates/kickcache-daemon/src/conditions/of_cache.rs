@@ -12,7 +12,7 @@ use crate::control::report::{CacheReport, HealthWord, RecordWord};
 use crate::control::wear_report::GivenUpWord;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
-/// The share of the log that dirty blocks may have before that is a condition.
+/// A condition exists if dirty blocks fill a larger share of the log than this.
 const DIRTY_SHARE_MAX: f64 = 0.6;
 
 pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut Vec<Condition>) {

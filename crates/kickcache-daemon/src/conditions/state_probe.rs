@@ -14,7 +14,7 @@ const PROBE_MAX: Duration = Duration::from_secs(30);
 /// Bytes of a probe: as many as a typical record has.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
-/// The attempts.
+/// Attempts to write a file to the state directory, at intervals.
 #[derive(Debug)]
 pub struct StateProbe {
     directory: PathBuf,
@@ -30,7 +30,7 @@ struct Probed {
 }
 
 impl StateProbe {
-    /// For a directory; nothing is tried yet.
+    /// A probe of a directory, before the first attempt.
     pub fn new(directory: PathBuf) -> StateProbe {
         StateProbe { directory, state: Arc::default() }
     }

@@ -13,7 +13,7 @@ const MARK_COUNT: usize = 24;
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     value: u64,
-    /// The first report is no change.
+    /// The last time of a change; the first report does not count as one.
     changed: Option<Instant>,
 }
 
@@ -28,7 +28,7 @@ pub(super) struct VolumeHistory {
     held: Counter,
     healed: Counter,
     marks: VecDeque<(Instant, u64)>,
-    /// Whether recent reads were as fast without the cache.
+    /// Whether recent reads were faster with the cache.
     pub(super) gain: Gain,
 }
 
@@ -42,7 +42,7 @@ pub(super) enum Gain {
     None { cache_ms: f64, origin_ms: f64 },
 }
 
-/// Reads of each kind that are needed for a comparison.
+/// The least number of reads, from the cache and from the origin, for a comparison.
 const COMPARED_MIN: u64 = 200;
 
 impl Counter {

@@ -13,7 +13,7 @@ use crate::control::report::Report;
 /// The identity of a condition.
 type Key = (ConditionKind, Option<String>, Option<String>);
 
-/// The memory between reports.
+/// The state that is kept from report to report.
 #[derive(Debug, Default)]
 pub struct ConditionWatch {
     present: BTreeMap<Key, Present>,

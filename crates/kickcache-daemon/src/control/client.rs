@@ -61,7 +61,7 @@ pub enum ClientError {
          that one, too", .0.display()
     )]
     AnotherDaemon(PathBuf),
-    /// The operation is still running.
+    /// The operation is still running at the end of the daemon's time limit.
     #[error("{0}")]
     Running(String),
     /// The daemon refused the request.
@@ -185,7 +185,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
-        // A device that is put into use may have to be created.
+        // No time limit: a device that is put into use may have to be created first.
         let reply = self.ask_within(None, &Request::Replace(order))?;
         let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
         Ok(replacing)

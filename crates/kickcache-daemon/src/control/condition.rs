@@ -12,11 +12,11 @@ pub use crate::control::condition_kind::{ConditionKind, Severity};
 pub struct Condition {
     /// Its kind.
     pub kind: ConditionKind,
-    /// How urgent it is.
+    /// How urgent the condition is.
     pub severity: Severity,
-    /// When it began, in seconds since 1970.
+    /// When the condition began, in seconds since 1970.
     pub since: u64,
-    /// How long it has lasted.
+    /// How long the condition has lasted.
     pub lasted_seconds: f64,
     /// The volume, if it concerns one.
     pub volume: Option<String>,
@@ -24,7 +24,7 @@ pub struct Condition {
     pub device: Option<String>,
     /// The condition in a few words, with its figures.
     pub summary: String,
-    /// Why, as far as that is known.
+    /// The cause of the condition, if it is known.
     pub cause: Option<String>,
     /// Its figures, for programs.
     pub figures: Vec<Figure>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Intended, or under way: no problem.
+    /// The condition is intended or an operation in progress, and no problem.
     Notice,
     /// Nothing fails yet.
     Warning,
@@ -44,7 +44,7 @@ pub enum Reach {
 pub struct KindEntry {
     /// Its name in JSON, metrics and the log.
     pub name: &'static str,
-    /// How urgent it is.
+    /// How urgent conditions of this kind are.
     pub severity: Severity,
     /// The word in the column HEALTH.
     pub word: &'static str,
@@ -82,7 +82,7 @@ macro_rules! kinds {
 kinds! {
     /// Dirty blocks on the cache device are damaged.
     DamagedBlocks: "damaged-blocks", Error, "DAMAGED", Subject, Some("dirty_lost");
-    /// A cache device is out of service, and no record of that can be written.
+    /// A cache device is out of service, and this cannot be recorded.
     OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded");
     /// Dirty blocks of a volume are on a cache device out of service alone.
     DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service");
@@ -92,9 +92,9 @@ kinds! {
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service");
     /// The server of a remote origin is lost, or unusable.
     OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost");
-    /// An origin completes nothing.
+    /// An origin completes none of its outstanding operations.
     OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent");
-    /// A cache device completes nothing.
+    /// A cache device completes none of its outstanding operations.
     CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent");
     /// The event loop of a cache device does not answer, or has ended.
     LoopSilent: "loop-silent", Error, "SILENT", Volumes, None;

@@ -35,7 +35,7 @@ pub(super) struct Connection {
     stage: ExchangePhase,
     active: Instant,
     input: Vec<u8>,
-    /// The client sends no more.
+    /// Whether the client has closed its side of the connection.
     ended: bool,
     /// The rest of a reply, and the step after it.
     output: Vec<u8>,
@@ -112,13 +112,13 @@ impl Connections {
         }
     }
 
-    /// What to wait for, with the number of each connection.
+    /// The watched descriptors, with the number of each connection.
     pub(super) fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.open.iter().filter_map(|connection| {
             let flags = match connection.stage {
                 ExchangePhase::Reading => PollFlags::IN,
                 ExchangePhase::Writing => PollFlags::OUT,
-                // A disconnect is reported nevertheless.
+                // No event is requested, since a disconnect is always reported.
                 ExchangePhase::AwaitingEnd => PollFlags::empty(),
                 ExchangePhase::Waiting | ExchangePhase::Closed => return None,
             };
@@ -183,7 +183,7 @@ impl Connections {
         timed.map(|connection| connection.active + IDLE_MAX).min()
     }
 
-    /// Whether a request is worked on, or a reply is not sent.
+    /// Whether a request is being executed, or a reply is not sent completely.
     pub(super) fn owes(&self) -> bool {
         self.open
             .iter()

@@ -26,7 +26,7 @@ pub struct LastError {
 }
 
 impl LastError {
-    /// As in `12 errors, the last EIO (read) 3.0 s ago`.
+    /// The errors as text, such as `12 errors, the last EIO (read) 3.0 s ago`.
     pub fn show(&self) -> String {
         let errors = if self.count == 1 { "error" } else { "errors" };
         let count = show_count(self.count);

@@ -20,16 +20,16 @@ pub struct LimitsReport {
     pub dirty_limit: f64,
     /// Seconds without requests after which all dirty blocks are written back.
     pub idle_after_seconds: f64,
-    /// Bytes a second of writeback, if that is capped.
+    /// The cap of writeback in bytes a second; `None` without a cap.
     #[serde(default)]
     pub writeback_bytes_per_second: Option<u64>,
-    /// Requests a second of writeback, if that is capped.
+    /// The cap of writeback in requests a second; `None` without a cap.
     #[serde(default)]
     pub writeback_requests_per_second: Option<u64>,
-    /// Bytes a second of clients, if that is capped.
+    /// The cap of clients in bytes a second; `None` without a cap.
     #[serde(default)]
     pub client_bytes_per_second: Option<u64>,
-    /// Requests a second of clients, if that is capped.
+    /// The cap of clients in requests a second; `None` without a cap.
     #[serde(default)]
     pub client_requests_per_second: Option<u64>,
     /// How long unused quota accumulates, in seconds, if clients have a cap.
@@ -44,7 +44,7 @@ pub struct LimitsReport {
 }
 
 impl LimitsReport {
-    /// Of a volume on a cache device with room for `capacity` blocks.
+    /// The limits of a volume on a cache device with room for `capacity` blocks.
     pub(super) fn new(settings: &VolumeSettings, clients: ClientCap, capacity: u64) -> LimitsReport {
         let room = |room: Option<Room>| room.map(|room| room.blocks(capacity).min(capacity) * BLOCK_SIZE);
         let burst = || clients.burst.as_nanos() as f64 / 1e9;

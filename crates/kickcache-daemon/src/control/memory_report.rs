@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 pub struct MemoryReport {
     /// The limit in bytes; 0 from a daemon that has no limit to report.
     pub limit_bytes: u64,
-    /// Bytes that requests have.
+    /// Bytes of memory that requests use.
     pub used_bytes: u64,
     /// Requests that wait for memory.
     pub waiting_requests: u64,

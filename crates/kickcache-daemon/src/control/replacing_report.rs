@@ -16,7 +16,7 @@ pub struct ReplacingReport {
     pub bytes: u64,
 }
 
-/// The step of a device that takes over.
+/// The step of the replacement by a new device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacingStep {

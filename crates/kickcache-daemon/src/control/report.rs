@@ -26,7 +26,7 @@ use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::words::ModeWord;
 
-/// A daemon.
+/// The state of a daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Version of kickcache.
@@ -69,7 +69,7 @@ pub struct Report {
 pub struct UnservedReport {
     /// Its name.
     pub name: String,
-    /// Why, and what to do.
+    /// Why the volume is not served, and the remedy.
     pub why: String,
     /// The commands that serve the volume again, in their order; empty if there are none.
     #[serde(default)]
@@ -129,7 +129,7 @@ pub struct CacheReport {
     pub capacity_bytes: u64,
     /// Segments in all.
     pub segments: u64,
-    /// Segments free for use.
+    /// Segments that are free for new blocks.
     pub free_segments: u64,
     /// Segments that are not used any more, because the device failed in them.
     #[serde(default)]
@@ -182,7 +182,7 @@ pub enum RecordWord {
     Failed,
 }
 
-/// A volume.
+/// The state of a volume.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VolumeReport {
     /// Its name.
@@ -296,7 +296,7 @@ pub struct CacheFacts {
     pub now: Instant,
     /// Its path.
     pub device: PathBuf,
-    /// Bytes in use.
+    /// Bytes of the cache device that are used.
     pub size: u64,
     /// Bytes that will be in use after the growth in progress.
     pub growing_to: Option<u64>,
@@ -333,7 +333,7 @@ pub struct Trouble {
     pub away_why: Option<String>,
     /// Seconds until requests fail because the server is unreachable.
     pub fails_in_seconds: Option<f64>,
-    /// Where the data are of a file that was removed.
+    /// The path below /proc of a device's file that was removed.
     pub unlinked_at: Option<String>,
 }
 

@@ -31,7 +31,7 @@ const BACKLOG: i32 = 1024;
 const ACCEPTS_MAX: usize = 64;
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long the end waits for requests that are worked on.
+/// The longest wait of the end for requests that are being executed.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// Why the control socket cannot be opened.
@@ -251,7 +251,7 @@ fn bind(path: &Path, users: SocketUsers) -> io::Result<UnixListener> {
     rustix::fs::fchmod(&socket, users.socket_mode())?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     if users == SocketUsers::Group {
-        // The umask took the group's rights.
+        // Restores the rights of the group, which the umask has removed.
         rustix::fs::chmod(path, users.socket_mode())?;
     }
     rustix::net::listen(&socket, BACKLOG)?;

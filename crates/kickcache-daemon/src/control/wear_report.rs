@@ -49,7 +49,7 @@ pub enum GivenUpWord {
 }
 
 impl GivenUpWord {
-    /// How much that is, from 0 to 4.
+    /// A number from 0 to 4, which is larger if more fills are skipped.
     pub const fn rank(self) -> u64 {
         self as u64
     }

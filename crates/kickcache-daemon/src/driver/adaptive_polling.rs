@@ -20,7 +20,8 @@ const FEW: usize = 2;
 /// The lowest score at which the thread polls.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
-/// The score that a wait longer than a poll costs: more than two of three waits must be short.
+/// A wait that is longer than a poll lowers the score by this: the thread polls only if more than two of
+/// three waits are short.
 const DISAPPOINTMENT: u8 = 2;
 
 /// Remembers how long the last waits took.

@@ -15,7 +15,7 @@ pub(crate) const GAP_MIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct Clock {
     zero: std::time::Instant,
-    /// Nanoseconds that do not count.
+    /// Nanoseconds in which the process did not run, which do not count.
     gaps: Arc<AtomicU64>,
 }
 
@@ -32,7 +32,7 @@ impl Clock {
         Clock { zero: zero.expect("the machine runs for longer"), gaps: Arc::default() }
     }
 
-    /// The present.
+    /// The present time.
     pub fn now(&self) -> Instant {
         let elapsed = u64::try_from(self.zero.elapsed().as_nanos());
         let elapsed = elapsed.expect("584 years fit into 64 bits of nanoseconds");

@@ -18,14 +18,14 @@ pub(crate) struct DeviceClock {
     account: Account,
 }
 
-/// Waits against waits for a processor.
+/// The delays of a thread, and the part that is still to be subtracted from waits.
 #[derive(Debug, Default)]
 struct Account {
-    /// Nanoseconds that the thread waited for a processor, ever.
+    /// Nanoseconds for which the thread has waited for a processor since its start.
     late: u64,
     /// Nanoseconds of waits since `late` was read.
     unchecked: u64,
-    /// Nanoseconds to take off the next waits.
+    /// Nanoseconds that are to be subtracted from the next waits.
     owed: u64,
 }
 

@@ -16,7 +16,7 @@ const STRETCHES_MAX: usize = 1024;
 const CHUNK: u64 = 1 << 30;
 /// Stretches of one call that writes zeroes.
 const ZERO_STRETCHES_MAX: u64 = 16;
-/// Times that an interrupted call is repeated.
+/// The most repetitions of an interrupted call.
 const REPEATS_MAX: u32 = 1000;
 
 /// A submission in flight. Slots are reused, so that their lists need no new memory.
@@ -31,7 +31,7 @@ pub(crate) struct Operation {
     pub(crate) bounce: Option<Chunk>,
     /// Extents of a [`Work::Zero`] that are zeroed by writes.
     pub(crate) unwritten: Vec<ByteExtent>,
-    /// The only stretch is written again and again up to the length.
+    /// Whether the only stretch is written repeatedly until the length is reached.
     is_repeated: bool,
     done: u64,
     repeats: u32,
@@ -217,7 +217,7 @@ impl Operation {
         (self.length - self.done).min(CHUNK)
     }
 
-    /// Takes the end of a system call in.
+    /// Handles the end of a system call.
     pub(crate) fn advance(&mut self, result: i32) -> SubmissionStep {
         match u64::try_from(result) {
             Ok(moved) => self.advance_by(moved),
@@ -231,7 +231,7 @@ impl Operation {
                 self.done += moved;
                 match self.done.cmp(&self.length) {
                     std::cmp::Ordering::Less if moved > 0 => SubmissionStep::Continue,
-                    // The end of a device that was cut short behind our back, or a kernel that counts wrong.
+                    // The device has become shorter, or the kernel reported a wrong count.
                     std::cmp::Ordering::Less | std::cmp::Ordering::Greater => {
                         SubmissionStep::Failed(Cause::Short)
                     }

@@ -17,7 +17,7 @@ pub enum QueuedRequest<'a> {
     Read(ByteExtent),
     /// A write. The bytes are borrowed for the call alone.
     Write {
-        /// Where.
+        /// The offset of the first byte.
         offset: u64,
         /// The bytes, one piece after the other.
         pieces: &'a [IoSlice<'a>],
@@ -30,7 +30,7 @@ pub enum QueuedRequest<'a> {
     Discard(ByteExtent),
     /// Stores zeroes. May end with `EOPNOTSUPP`: zeroes are written then.
     WriteZeroes {
-        /// Where.
+        /// The extent to fill with zeroes.
         extent: ByteExtent,
         /// Whether space may be given back.
         unmap: Unmap,
@@ -130,7 +130,7 @@ pub trait QueuedDevice: Send {
     /// later [`QueuedDevice::poll`].
     fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
 
-    /// The next answer.
+    /// The next answer to a query of extents; `None` if there is none yet.
     fn take_extents(&mut self) -> Option<ExtentsTold> {
         None
     }
@@ -139,7 +139,7 @@ pub trait QueuedDevice: Send {
     /// extent's length.
     fn take_read(&mut self, token: u64, extent: ByteExtent, into: &mut [IoSliceMut<'_>]);
 
-    /// When the next request ends, as far as the device knows beforehand.
+    /// The time of the next end of a request, if the device knows it in advance.
     fn next_wakeup(&self) -> Option<Instant>;
 
     /// A descriptor that is readable when there is something to poll, for devices that do not know it beforehand. The

@@ -14,7 +14,7 @@ use crate::wakeup::Wakeup;
 /// written.
 pub type RecordSink = Box<dyn FnMut(VolumeSet) -> bool + Send>;
 
-/// The result of an order to the thread.
+/// The result of writing a record.
 pub(crate) struct RecordEnd {
     pub(crate) token: u32,
     pub(crate) is_kept: bool,
@@ -47,7 +47,7 @@ impl RecordThread {
         self.sender.send((token, incomplete)).is_ok()
     }
 
-    /// Readable when something was kept, or could not be.
+    /// A descriptor that is readable when the writing of a record has ended.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
         self.wakeup.as_fd()
     }

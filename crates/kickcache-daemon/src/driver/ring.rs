@@ -278,7 +278,7 @@ fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
         Interest::Writable => (libc::POLLOUT, TAG_WRITABLE),
     };
     let mask = u32::from(mask.unsigned_abs());
-    // A poll that stays reports each wake-up, also of an eventfd that was never read.
+    // A poll that stays in force reports each signal of an eventfd, even if the eventfd is never read.
     let stays = interest == Interest::Signalled;
     opcode::PollAdd::new(Fd(fd), mask).multi(stays).build().user_data((tag << TAG_SHIFT) | key)
 }

@@ -99,7 +99,7 @@ impl Backend for Threads {
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         assert!(key < WATCH_KEY_MAX);
         let flag = match interest {
-            // Reported as readable: the watch is over after each signal.
+            // A signalled eventfd is reported as readable, and the watch ends after each signal.
             Interest::Readable | Interest::Signalled => EventFlags::IN,
             Interest::Writable => EventFlags::OUT,
         };

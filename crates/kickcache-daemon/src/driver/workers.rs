@@ -11,7 +11,7 @@ use crate::driver::backend::{Event, Io, IoKind};
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
 
-/// Threads of a device: as many as a disk takes requests at once with profit.
+/// The most threads of a device: a disk gains nothing from more requests at once.
 const THREADS_MAX: usize = 32;
 
 /// The threads of all devices; ended operations are collected after the wakeup rang.

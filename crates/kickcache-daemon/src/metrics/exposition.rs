@@ -15,7 +15,7 @@ use crate::metrics::{caches, daemon, volumes};
 /// The formats that there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Format {
-    /// Prometheus' own, version 0.0.4.
+    /// The text format of Prometheus, version 0.0.4.
     #[default]
     Prometheus,
     /// OpenMetrics 1.0.

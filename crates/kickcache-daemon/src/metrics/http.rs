@@ -43,7 +43,7 @@ pub(super) enum DocumentRequest {
 /// The host name in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
-    /// By an address, or `localhost`.
+    /// The host is an address or `localhost`.
     Own,
     /// Another name. Any name can be made to point to this machine, so that a browser would let a foreign
     /// page read the data here (DNS rebinding).
@@ -75,7 +75,7 @@ pub(super) enum Parsed {
     Bad(Status),
 }
 
-/// How a response begins.
+/// The status of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Good,
@@ -207,7 +207,7 @@ fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Itera
     named.map(|header| header.value)
 }
 
-/// The format of the highest weight; without a word Prometheus' own.
+/// The format with the highest weight; Prometheus' own if the request names none.
 fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut open_metrics, mut prometheus) = (0.0, 0.0_f64);
     for range in accepts.flat_map(|value| value.split(|byte| *byte == b',')) {

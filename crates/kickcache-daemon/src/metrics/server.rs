@@ -211,7 +211,7 @@ impl Answers {
         Ok(scrape)
     }
 
-    /// Puts the curves of earlier scrapes in.
+    /// Adds the curves of earlier scrapes to a scrape.
     fn complete(&mut self, scrape: &mut Scrape) {
         let volumes = scrape.report.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
         for volume in volumes {

@@ -52,7 +52,7 @@ pub enum Unbound {
         "other users than root and this user can exchange that file, and the record has neither its inode number nor its birth time"
     )]
     Exposed,
-    /// The path cannot be followed.
+    /// The path of the origin cannot be followed, or leads through a folder that is not trusted.
     #[error("its path cannot be followed safely: {0}")]
     Path(Untrusted),
 }
@@ -64,7 +64,7 @@ impl From<Untrusted> for Unbound {
 }
 
 impl BoundOrigin {
-    /// An origin of the command line.
+    /// An origin that the command line names, which needs no confirmation.
     pub(super) fn named() -> BoundOrigin {
         BoundOrigin { number: None, _held: None }
     }

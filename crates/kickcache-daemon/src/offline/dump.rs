@@ -23,10 +23,10 @@ const JOURNAL_READ_BYTES: u64 = 1 << 20;
 /// Why a dump ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// The device.
+    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] OfflineError),
-    /// The reader of the dump.
+    /// The dump cannot be written.
     #[error("cannot write the dump")]
     Write(#[from] io::Error),
 }

@@ -33,7 +33,7 @@ pub enum OfflineError {
         /// Why.
         source: io::Error,
     },
-    /// Neither file nor block device.
+    /// The path is neither a file nor a block device.
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
     /// The device holds other data.
@@ -140,7 +140,7 @@ pub enum OfflineError {
         name: String,
         /// The origin that the cache device names.
         origin: String,
-        /// Why that does not count.
+        /// Why the name on the device is not accepted.
         why: Box<Unbound>,
         /// The drain command that names this origin.
         drain: ShellCommand,

@@ -16,7 +16,7 @@ use crate::path_text::check_real_path;
 use crate::serve::cache_device::copies_by;
 use crate::serve::error::ServeError;
 
-/// How long a lock may take to go away.
+/// The longest wait for a lock of another process to end.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);
 
 /// Bytes that are looked at together for signs of data.

@@ -16,7 +16,7 @@ use crate::serve::frontend::ublk::state::{DeviceState, stuck};
 use crate::serve::volume_identity::VolumeIdentity;
 use crate::state::uuid_text;
 
-/// How a device is.
+/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkState {
     /// The device was never started, or is being deleted.
@@ -32,7 +32,7 @@ pub enum UblkState {
 /// The creator of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkMaker {
-    /// A kickcache.
+    /// A daemon of kickcache.
     Kickcache,
     /// Another program.
     Other,
@@ -45,7 +45,7 @@ pub struct UblkDevice {
     pub id: u32,
     /// The block device.
     pub path: PathBuf,
-    /// How it is.
+    /// The state of the device.
     pub state: UblkState,
     /// Bytes.
     pub size: u64,
@@ -212,7 +212,7 @@ fn describe(control: &mut ControlDevice, info: &DeviceInfo) -> UblkDevice {
         DeviceState::Ending => (UblkState::Ending, None),
         DeviceState::Dead => (UblkState::Dead, None),
     };
-    // A query of a stuck device, or an open, would not return.
+    // If the kernel has not released the device from its server, a query or an open would not return.
     let user = if state == UblkState::Ending { known_user_of(&path) } else { user_of(&path) };
     let size = size_of_disk(id)
         .unwrap_or_else(|| control.parameters(id).map_or(0, |known| known.basic.device_sectors * 512));

@@ -79,7 +79,7 @@ impl CacheSpec {
 pub struct SkippedVolume {
     /// Its name.
     pub name: String,
-    /// Why, and what to do.
+    /// Why the volume is not served, and the remedy.
     pub why: String,
 }
 

@@ -36,7 +36,7 @@ pub enum PlanError {
         "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"], vhost-user = \"/run/kickcache/{0}.vhost\" or ublk = true"
     )]
     NoAddress(String),
-    /// More than the superblock can hold.
+    /// More volumes than the superblock can hold.
     #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}; give the others another cache device", .device.display())]
     TooManyVolumes {
         /// The cache device.
@@ -100,7 +100,7 @@ pub enum PlanError {
     /// Another socket on the path of the status socket.
     #[error("the status socket {} is also the path of another socket; choose another path for either", .0.display())]
     StatusSocket(PathBuf),
-    /// NBD on the control socket's path.
+    /// An NBD address with the path of the control socket.
     #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
     /// NBD on a public address without an explicit flag.

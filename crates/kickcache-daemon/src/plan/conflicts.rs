@@ -21,7 +21,7 @@ pub enum Conflict {
         volume: String,
         /// Its origin.
         origin: String,
-        /// The owner of the address or origin.
+        /// The served volume that has the origin.
         by: String,
     },
     /// The origin is a cache device of the daemon.

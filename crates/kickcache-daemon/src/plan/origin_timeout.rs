@@ -18,7 +18,7 @@ impl OriginTimeout {
 }
 
 impl Default for OriginTimeout {
-    /// A storage cluster may take half a minute to detect a failed member.
+    /// Two minutes, since a storage cluster may take half a minute to detect a failed member.
     fn default() -> OriginTimeout {
         OriginTimeout(Duration::from_secs(120))
     }

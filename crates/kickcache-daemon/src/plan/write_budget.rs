@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer};
 /// Bytes in a time, such as `50G/day`, or drive writes a day, such as `0.5dwpd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteBudget {
-    /// Bytes.
+    /// Bytes in a period.
     Bytes(NonZeroU64, Period),
-    /// Thousandths of the cache device in a day.
+    /// Bytes a day, in thousandths of the cache device's size.
     DriveWrites(u64),
 }
 

@@ -36,9 +36,9 @@ pub struct RecordedAccess {
     pub at: u64,
     /// The type of the access.
     pub kind: AccessKind,
-    /// FUA, of writes and zeroes.
+    /// Whether a write, or a write of zeroes, has FUA.
     pub durability: Durability,
-    /// Where; empty for flushes.
+    /// The accessed bytes; empty for flushes.
     pub extent: ByteExtent,
 }
 

@@ -8,7 +8,7 @@ use crate::recording::ring::Recording;
 
 /// Bytes of a head.
 const HEAD_BYTES: usize = 16;
-/// Accesses of a parcel at most.
+/// The most accesses of a parcel.
 pub(crate) const COUNT_MAX: u64 = 4_096;
 
 /// Whether more parcels follow.

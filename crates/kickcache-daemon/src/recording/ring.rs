@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::recording::access::{RecordedAccess, RecordingEntry, WORDS};
 
-/// Accesses that fit: a third of a second at 400,000 a second, in 3 MiB.
+/// The number of slots: a third of a second at 400,000 accesses a second, in 3 MiB.
 pub(crate) const SLOT_COUNT: u64 = 1 << 17;
 
 /// A counter with 64 bytes of its own, so that the two ends do not slow each other down.

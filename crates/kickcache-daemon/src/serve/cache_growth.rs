@@ -46,7 +46,7 @@ pub(crate) enum GrowthOutcome {
 }
 
 impl CacheGrowth {
-    /// No growth is in progress.
+    /// The state without a growth in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
         CacheGrowth { background: Background::new(wakeup), step: None, reply_wait: ReplyWait::nobody() }
     }
@@ -86,7 +86,7 @@ impl CacheGrowth {
         Ok(())
     }
 
-    /// The engine prepares.
+    /// Notes that the engine prepares for the new size.
     pub(crate) fn prepare(&mut self, extended: Extended) {
         self.step = Some(GrowthStep::Preparing(extended));
     }
@@ -114,7 +114,7 @@ impl CacheGrowth {
         self.background.poll()
     }
 
-    /// The growth has ended.
+    /// Ends the growth.
     pub(crate) fn end(&mut self) {
         self.step = None;
     }

@@ -1,4 +1,5 @@
-//! A device that takes over from the cache device: made ready, copied to, flushed and recorded by threads, as each step may wait for a disk.
+//! A device that takes over from the cache device: threads prepare it, copy to it, flush it and record it, as each step
+//! may wait for a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -77,13 +78,13 @@ pub(crate) struct CacheTakeover {
     is_at_new: Arc<AtomicBool>,
     /// Steps that threads have ended.
     ends: u64,
-    /// Patience with the I/O on the new device that clients wait for.
+    /// How long clients wait for I/O on the new device, before the takeover is given up.
     twins: Patience,
-    /// Patience with the part being copied, while clients wait.
+    /// How long clients wait for the part being copied, before the takeover is given up.
     part: Patience,
     /// Longer patience with the part being copied, whether clients wait or not.
     copy: Patience,
-    /// Patience with the steps that a stop waits for.
+    /// How long a stop waits for a step of the takeover.
     stop: Patience,
     /// The caller that waits until the copy begins, without a limit.
     pub(crate) reply: Option<TakeoverAnswer>,
@@ -141,7 +142,7 @@ pub(crate) enum TakeoverOutcome {
 }
 
 impl CacheTakeover {
-    /// No takeover is in progress.
+    /// The state without a takeover in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>, device: PathBuf) -> CacheTakeover {
         CacheTakeover {
             background: Background::new(wakeup),
@@ -355,7 +356,7 @@ impl CacheTakeover {
         self.mirror_with_new().is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed)
     }
 
-    /// Whether clients wait for the new device alone: the silence is not that of the cache device.
+    /// Whether clients wait for the new device alone: the cache device is then not the silent one.
     pub(crate) fn waits_for_new(&self) -> bool {
         self.waits_for_part() || self.mirror_with_new().and_then(Mirror::waits_for_new).is_some()
     }
@@ -406,7 +407,7 @@ impl CacheTakeover {
         }
     }
 
-    /// The takeover has ended.
+    /// Ends the takeover.
     pub(crate) fn end(&mut self) {
         (self.step, self.with, self.pair) = (None, None, None);
     }

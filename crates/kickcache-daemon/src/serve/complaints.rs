@@ -57,7 +57,8 @@ impl Complaints {
         self.0.poll_timeout()
     }
 
-    /// Says how many lines were held back in the spans that are over; `name` knows the volumes by their index.
+    /// Logs how many lines were suppressed in the spans that are over; `name` returns a volume's name by its
+    /// index.
     pub(crate) fn tell_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
         while let Some(SuppressedKind { kind: complaint, held }) = self.0.poll_held(now) {
             tell(complaint, held, &name);

@@ -1,4 +1,4 @@
-//! What to serve, where, and within which limits.
+//! The parameters of a server: volumes, addresses and limits.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ use crate::state::StateStore;
 pub struct ServerConfig {
     /// The cache device with its volumes, at least one.
     pub cache: CacheSpec,
-    /// Which way to the devices.
+    /// How devices are read and written.
     pub io_engine: IoEngine,
     /// Memory and timing of the engine.
     pub engine: EngineSettings,

@@ -121,7 +121,7 @@ pub enum TakeoverStage {
     TakingOver,
 }
 
-/// How far the copy to a device is that is going to take over.
+/// The progress of the copy to a device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverProgress {
     /// The path of the new device.
@@ -241,7 +241,7 @@ impl ServerSample {
     }
 }
 
-/// How a server is, in short.
+/// The most important numbers of a server's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerHealth {
     /// The number of served volumes.
@@ -255,9 +255,9 @@ pub struct ServerHealth {
 /// How long the requests of a volume took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activities {
-    /// Since the start.
+    /// The activity since the start.
     pub since_start: Activity,
-    /// Of the last 30 to 60 seconds.
+    /// The activity of the last 30 to 60 seconds.
     pub recent: Activity,
 }
 

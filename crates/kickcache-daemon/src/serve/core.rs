@@ -54,9 +54,9 @@ pub(crate) struct Core<E> {
 /// Whether the loop serves, or how far its stop is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopPhase {
-    /// Serving.
+    /// Requests are accepted and executed.
     Serving,
-    /// Requests in flight complete.
+    /// Only the requests in flight complete.
     Finishing,
     /// The engine stops.
     Stopping,
@@ -234,7 +234,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// No connection is accepted for a moment.
+    /// Stops accepting connections for [`ACCEPT_PAUSE`].
     pub(crate) fn pause_accepting(&mut self) {
         self.accept_again = Some(self.now.plus(ACCEPT_PAUSE));
     }

@@ -5,7 +5,7 @@ use kickcache_curve::sampler::LruSampler;
 use kickcache_engine::request::Operation;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Blocks of a sample: half a MiB a volume, and curves that are .01 off at most on average.
+/// Blocks of a sample: half a MiB of memory a volume, and an average error of the curve of at most 0.01.
 const SAMPLES: u32 = 8_192;
 
 /// The samplers, by volume.

@@ -49,7 +49,7 @@ pub(crate) struct CurrentEngine {
     pub(crate) superblock: Superblock,
     pub(crate) cache: CacheUse,
     pub(crate) clock: Clock,
-    /// How devices are driven.
+    /// How devices are read and written.
     pub(crate) io_engine: IoEngine,
     pub(crate) volumes: Vec<VolumeInfo>,
     /// Blocks on the cache device that the origins lack, or have not flushed, for served and unserved

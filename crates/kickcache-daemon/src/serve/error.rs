@@ -109,7 +109,7 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A stop was cut short.
+    /// A stop ended before all requests of devices had ended.
     #[error("{what}")]
     GivenUp {
         /// The device for which the stop did not wait, and the consequence.

@@ -55,7 +55,7 @@ pub(crate) struct Members {
     /// Addresses that volumes may share.
     pub(crate) addresses: Vec<NbdAddress>,
     pub(crate) volumes: Vec<Member>,
-    /// How devices are driven.
+    /// How devices are read and written.
     pub(crate) io_engine: IoEngine,
 }
 
@@ -77,7 +77,7 @@ pub(crate) struct Member {
 pub(crate) struct VolumeBlockCount {
     pub(crate) cached: u64,
     pub(crate) not_clean: u64,
-    /// By which an origin is recognised.
+    /// Samples of the volume's clean blocks, for the recognition of its origin.
     pub(crate) samples: Vec<Sample>,
 }
 

@@ -15,7 +15,7 @@ use crate::whole_path::{real_path, whole_path};
 pub struct OlderCopy {
     /// The path of the copy.
     pub path: PathBuf,
-    /// The place of the record, for commands.
+    /// The state directory of the record, for commands in messages.
     pub state: StatePlace,
     /// The names of the copy's volumes.
     pub volumes: Vec<String>,

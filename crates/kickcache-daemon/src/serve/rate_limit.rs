@@ -81,7 +81,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         Some(SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// When [`RateLimit::poll_held`] has something next.
+    /// The time at which [`RateLimit::poll_held`] returns the next kind.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }

@@ -55,7 +55,7 @@ pub(crate) fn recognise(
             let doubt = doubt(&identified.older_peers, Some(own));
             Recognised { identity: recorded.into(), doubt }
         }
-        // Another identity, which is refused unless the user confirms the disk.
+        // The origin has another identity, and is refused unless the user confirms the disk.
         Some((_, None)) if identified.strength == Strength::Weak => {
             Recognised { identity: own, doubt: doubt(&[], None) }
         }

@@ -30,7 +30,7 @@ pub(crate) enum QueuedRecord {
     Completeness(VolumeId, Completeness),
     /// Which blocks are newest on a cache device out of service.
     Newest {
-        /// Of the volumes that were served.
+        /// The blocks of the served volumes.
         newest: Vec<NewestBlocks>,
         /// All volumes of the device.
         known: Vec<String>,

@@ -15,18 +15,19 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// Of an engine that has just recovered.
+    /// The result for an engine that has just recovered.
     pub(crate) fn new(began: Instant, ended: Instant, status: &Status) -> Recovery {
         let dirty = status.volumes.iter().map(|volume| (volume.volume, volume.dirty_blocks * BLOCK_SIZE));
         Recovery { took: ended.since(began), ended, dirty: dirty.collect() }
     }
 
-    /// The dirty bytes of a volume at that time.
+    /// The bytes of a volume that the origin lacked at the end of the recovery.
     pub fn dirty_bytes(&self, volume: VolumeId) -> u64 {
         self.dirty.iter().find(|(known, _)| *known == volume).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The dirty bytes of a volume at that time, or 0 if it has had no dirty block at some time since.
+    /// The dirty bytes of a volume at the end of the recovery, or 0 if it has had no dirty block at some time
+    /// since.
     pub fn left_bytes(&self, volume: VolumeId, status: &Status) -> u64 {
         let found = status.volumes.iter().find(|found| found.volume == volume);
         let since = found.and_then(|found| found.dirty_since);

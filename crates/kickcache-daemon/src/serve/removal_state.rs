@@ -76,7 +76,7 @@ impl RemovalState {
         match self.step {
             RemovalStep::Quieting => Some(self.until.min(now.plus(LOOK_EVERY))),
             RemovalStep::Forgetting(_) => Some(now),
-            // The end of the engine's own work wakes the loop.
+            // No check is due: the end of the engine's or the caller's work wakes the loop.
             RemovalStep::Sealing | RemovalStep::Recording => None,
         }
     }

@@ -23,7 +23,7 @@ impl<T> ReplyWait<T> {
         ReplyWait(None)
     }
 
-    /// A caller waits from now on.
+    /// Lets a caller wait from now on.
     pub(crate) fn wait(&mut self, now: Instant, answer: Sender<Result<T, ServeError>>) {
         self.0 = Some(PendingReply { answer, until: now.plus(ANSWER_MAX) });
     }
@@ -41,7 +41,7 @@ impl<T> ReplyWait<T> {
         }
     }
 
-    /// When [`ReplyWait::is_overdue`] is due.
+    /// The time at which the caller has waited for the limit.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.0.as_ref().map(|waiting| waiting.until)
     }

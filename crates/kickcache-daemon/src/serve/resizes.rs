@@ -36,7 +36,7 @@ pub(crate) struct Grown {
     pub(crate) size: u64,
 }
 
-/// A size between an origin and the superblock.
+/// A resize in progress of a volume.
 struct Resize {
     volume: VolumeId,
     step: Step,
@@ -169,7 +169,7 @@ impl Resizes {
         }
     }
 
-    /// When [`Resizes::poll_overdue`] has something.
+    /// The time at which [`Resizes::poll_overdue`] returns the next caller.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.under_way.iter().filter(|resize| resize.answer.is_some()).map(|resize| resize.until).min()
     }

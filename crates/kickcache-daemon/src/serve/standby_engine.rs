@@ -21,7 +21,7 @@ pub(crate) struct StandbyParts<'a> {
     pub(crate) settings: EngineSettings,
     pub(crate) superblock: &'a Superblock,
     pub(crate) volumes: &'a [VolumeSettings],
-    /// Where the cache device is, for messages.
+    /// The path of the cache device, for messages.
     pub(crate) path: &'a std::path::Path,
 }
 

@@ -133,7 +133,7 @@ fn open_driver(
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A read-only origin cannot receive the dirty blocks of the cache.
+    /// Refuses a read-only origin if the cache has dirty blocks, which it cannot receive.
     fn check_read_only(&self) -> Result<(), ServeError> {
         let status = self.core.engine.status();
         for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {

@@ -26,12 +26,12 @@ enum WaitState {
 }
 
 impl StopWait {
-    /// The stop begins.
+    /// Begins the wait of a stop.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.tell = Some(now.plus(TELL_EVERY));
     }
 
-    /// When [`StopWait::poll`] has something.
+    /// The time at which [`StopWait::poll`] returns `true`.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.tell
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub struct StopWish(Arc<AtomicBool>);
 
 impl StopWish {
-    /// A stop is requested.
+    /// Requests a stop.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }

@@ -45,7 +45,7 @@ pub(crate) struct Throttles<T> {
 struct Throttle<T> {
     cap: ClientCap,
     used: RateUse,
-    /// Requests do not wait while the volume is being removed.
+    /// Whether requests do not wait, because the volume is being removed.
     is_open: bool,
     waiting: VecDeque<DelayedRequest<T>>,
 }
@@ -93,7 +93,7 @@ impl<T> Throttles<T> {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = false);
     }
 
-    /// The volume was removed.
+    /// Forgets a volume that was removed.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
         self.by_volume.get_mut(usize::from(volume.get())).into_iter().for_each(|throttle| *throttle = None);
         self.held_total[usize::from(volume.get())] = 0;
@@ -160,7 +160,7 @@ impl<T> Throttles<T> {
         unwanted
     }
 
-    /// When [`Throttles::take_due`] has something.
+    /// The time at which [`Throttles::take_due`] returns the next request.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.by_volume.iter().flatten().filter(|throttle| !throttle.waiting.is_empty());
         waiting.map(Throttle::ready_at).fold(None, |first, due| earlier(first, Some(due)))

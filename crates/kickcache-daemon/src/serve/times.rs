@@ -92,7 +92,7 @@ pub struct LatencySum {
     pub bytes: u64,
     /// The average time of the requests.
     pub mean: Duration,
-    /// The time within which 99 of 100 ended.
+    /// The time within which 99 of 100 requests ended.
     pub p99: Duration,
 }
 
@@ -107,7 +107,7 @@ impl VolumeTimes {
         }
     }
 
-    /// Takes a request in that ended well.
+    /// Counts a request that ended without an error.
     pub(crate) fn note(&mut self, now: Instant, class: Class, bytes: u64, took: Duration) {
         if now >= self.turn_at {
             self.turn(now);

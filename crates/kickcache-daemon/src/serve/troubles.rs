@@ -23,7 +23,7 @@ pub(crate) struct Troubles {
     counts: BTreeMap<FaultKind, u64>,
     silent: Vec<(Device, Instant)>,
     look_at: Instant,
-    /// Whether devices completed something since the last look.
+    /// Whether a device completed an operation since the last check.
     has_work: bool,
 }
 

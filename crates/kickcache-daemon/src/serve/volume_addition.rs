@@ -149,7 +149,7 @@ pub(crate) fn join(
     let recorded = recorded.and_then(|()| {
         let noted =
             notes.map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
-        // A name without cached blocks is harmless, but is removed nevertheless.
+        // Removes the stored name again, although a name without cached blocks is harmless.
         noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
     });
     if let Err(error) = recorded {

@@ -1,4 +1,4 @@
-//! Records belong to the owner of the state directory.
+//! Gives records to the owner of the state directory.
 
 use std::fs::File;
 use std::io;

@@ -17,7 +17,7 @@ const DAY_SECONDS: u64 = 86_400;
 pub struct WearRecord {
     /// Version of the file.
     pub version: u32,
-    /// Drawn when the device was formatted.
+    /// The uuid of the cache device.
     pub uuid: String,
     /// The time of the record, in seconds since 1970.
     pub at: u64,

@@ -20,7 +20,8 @@ use crate::driver::common_memory::Member;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::wakeup::Wakeup;
 
-/// Connections that a volume's memory for connections is divided between; an address takes as many.
+/// The number of connections between which a volume's memory for connections is divided; an address accepts
+/// as many.
 const CONNECTION_COUNT: usize = 128;
 
 /// The memory for payload that an event loop may use.
@@ -51,7 +52,7 @@ struct Account {
     by_connections: usize,
     own: usize,
     common: usize,
-    /// Number of the last grant of common memory.
+    /// The number of the last grant of common memory to the volume.
     last: u64,
     line: VecDeque<WaitingRequest>,
 }
@@ -298,7 +299,7 @@ impl Budget {
         }
     }
 
-    /// The part of a volume.
+    /// The bytes of the loop's part for each volume.
     fn share(&self) -> usize {
         self.part / self.volume_count.max(1)
     }

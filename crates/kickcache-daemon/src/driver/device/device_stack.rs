@@ -32,7 +32,7 @@ impl DeviceStack {
         self.number_of(path).map_or_else(BTreeSet::new, |number| self.disks_under(number))
     }
 
-    /// The whole devices without another device below that a device is, or is on top of.
+    /// The lowest whole devices that a device is on top of, or the device itself.
     pub fn disks_under(&self, number: String) -> BTreeSet<PathBuf> {
         let is_disk = |device: &PathBuf| self.below(device).is_empty();
         self.devices_under(number).into_iter().filter(is_disk).collect()

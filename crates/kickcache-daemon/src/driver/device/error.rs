@@ -7,7 +7,7 @@ use crate::opener::{Opener, in_front};
 use crate::own_user::own_user;
 use crate::path_text::NotUtf8;
 
-/// Why a device cannot be used. The sentences name the path.
+/// Why a device cannot be used. Each sentence names the path of the device.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The system refused.
@@ -33,7 +33,7 @@ pub enum OpenError {
     /// The device's path without links is not UTF-8.
     #[error(transparent)]
     Text(#[from] NotUtf8),
-    /// Neither file nor block device.
+    /// The path is neither a file nor a block device.
     #[error("{path} is a {found}; give a regular file or a block device")]
     Type {
         /// Which device.
@@ -89,7 +89,7 @@ pub enum OpenError {
         path: PathBuf,
         /// The process, if it could be found.
         by: Option<Opener>,
-        /// How that was found.
+        /// How the other use was detected, in words.
         detail: &'static str,
     },
     /// The device does not answer.

@@ -28,7 +28,7 @@ pub enum Flush {
     Assumed,
 }
 
-/// Whether the page cache is passed by.
+/// Whether I/O bypasses the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direct {
     /// The device is opened with O_DIRECT, past the page cache.
@@ -51,6 +51,6 @@ pub enum ZeroSpeed {
 pub enum Emptiness {
     /// A new cache file has no bytes yet.
     Allowed,
-    /// The device must have a sector at least.
+    /// The device must have at least one sector.
     Refused,
 }

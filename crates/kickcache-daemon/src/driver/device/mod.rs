@@ -129,7 +129,7 @@ impl BlockFile {
         &self.path
     }
 
-    /// File or block device.
+    /// Whether this is a file or a block device.
     pub fn kind(&self) -> Kind {
         self.kind
     }
@@ -139,12 +139,12 @@ impl BlockFile {
         self.access
     }
 
-    /// Whether the page cache is passed by.
+    /// Whether I/O bypasses the page cache.
     pub fn direct(&self) -> Direct {
         self.direct
     }
 
-    /// Whether zeroes are cheap.
+    /// Whether a request without data stores zeroes.
     pub fn zeroes(&self) -> ZeroSpeed {
         self.zeroes
     }
@@ -190,7 +190,7 @@ impl BlockFile {
         is_unlinked.then(|| format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// The identity as an origin.
+    /// The identities of the file or device as an origin.
     pub fn identified(&self) -> Identified {
         let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
         identified(&self.named, &self.path, self.kind, number)

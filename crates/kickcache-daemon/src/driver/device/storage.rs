@@ -11,7 +11,7 @@ use crate::driver::device::kind::AccessMode;
 use crate::driver::device::sysfs;
 use crate::driver::rights::access;
 
-/// Loop devices upon loop devices that are looked through.
+/// The most loop devices on top of each other that are followed.
 const DEPTH_MAX: usize = 8;
 const SECTOR: u64 = 512;
 

@@ -59,9 +59,9 @@ pub struct NamedMedium {
     pub medium: Medium,
 }
 
-/// How a driver is set up.
+/// The parameters of a driver.
 pub struct DriverSettings {
-    /// Which way to the devices.
+    /// How devices are read and written.
     pub io_engine: IoEngine,
     /// Memory for payload.
     pub budget: Budget,
@@ -93,7 +93,7 @@ pub struct Driver {
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
-    /// Errors that were not taken yet.
+    /// Errors that [`Driver::take_faults`] has not returned yet.
     faults: Faults,
     /// The operation of the completion that was returned last: it is released by the next call.
     held: Option<u32>,
@@ -167,7 +167,7 @@ impl Driver {
         })
     }
 
-    /// The way to the devices that is used: never [`IoEngine::Auto`].
+    /// How devices are read and written: never [`IoEngine::Auto`].
     pub fn io_engine(&self) -> IoEngine {
         self.io_engine
     }
@@ -354,7 +354,7 @@ impl Driver {
     }
 
     /// Passes submissions to the system and waits until an operation ends or a socket becomes ready, at most
-    /// until `until`. Returns the time without an available event: not the time after that, until the thread
+    /// until `until`. Returns the time without an available event, without the later delay until the thread
     /// got a processor.
     ///
     /// # Errors
@@ -566,7 +566,7 @@ impl Driver {
         }
     }
 
-    /// A request of an operation to a queued device succeeded.
+    /// Continues an operation after a successful request to a queued device.
     fn end_queued(&mut self, now: Instant, slot: usize, token: u32) {
         let index = usize::try_from(token).expect("usize has at least 32 bits");
         if let Some(moved) = self.operations[index].repeated_length() {

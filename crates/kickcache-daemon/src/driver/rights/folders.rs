@@ -18,7 +18,7 @@ use crate::driver::rights::trusted_path::{Untrusted, walk};
 /// The purpose of a folder, which decides its allowed contents.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// Records, which become the user's, too.
+    /// Records, which the user becomes the owner of as well.
     State {
         /// Whether a record has this name. A file with another name may belong to another program.
         is_record: fn(&OsStr) -> bool,

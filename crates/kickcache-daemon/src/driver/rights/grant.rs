@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::device::path_below;
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, walk};
 
-/// Loop devices upon loop devices that are looked through.
+/// The most loop devices on top of each other that are followed.
 const LAYERS_MAX: usize = 8;
 
 /// The permitted operations on a file.

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 
-/// Links on the way that are followed.
+/// The most links on the way that are followed.
 const LINKS_MAX: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -52,7 +52,7 @@ pub enum Reach {
 /// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    /// Root; a path through another directory is refused.
+    /// Only directories of root are trusted; a path through another directory is refused.
     RootAlone,
     /// Directories of root and of the caller are trusted; links in other directories are refused.
     CallerToo,

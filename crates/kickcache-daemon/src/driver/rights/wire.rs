@@ -52,7 +52,7 @@ pub(super) enum Answer {
     Refused(String),
 }
 
-/// Two ends that keep messages apart.
+/// The two ends of a socket pair that keeps message boundaries.
 pub(super) struct Ends {
     pub(super) here: OwnedFd,
     pub(super) there: OwnedFd,

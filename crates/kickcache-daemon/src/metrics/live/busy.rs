@@ -12,7 +12,7 @@ use crate::driver::rights::access;
 /// The field of a device's busy time in its file `stat`, in milliseconds.
 const BUSY_FIELD: usize = 9;
 
-/// The clocks of devices, found once each.
+/// The files with the busy times of devices; each is looked up once.
 #[derive(Default)]
 pub(super) struct BusyClock {
     stats: BTreeMap<PathBuf, Option<PathBuf>>,

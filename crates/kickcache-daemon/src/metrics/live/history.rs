@@ -9,7 +9,7 @@ pub(super) const FINE_COUNT: usize = 3_600;
 /// Time between coarse rows, and how many are kept.
 pub(super) const COARSE_SPAN: Duration = Duration::from_secs(300);
 pub(super) const COARSE_COUNT: usize = 2_016;
-/// Numbers of a row.
+/// How many numbers a row has.
 pub(super) const COLUMN_COUNT: usize = 12;
 
 /// The rates of a volume or a cache device in an interval; an unknown value is NaN.

@@ -64,7 +64,7 @@ impl Totals {
         Totals { at, of }
     }
 
-    /// The rows since an earlier moment.
+    /// The rates between an earlier moment and this one, as rows.
     pub(super) fn rows_since(&self, before: &Totals) -> Rows {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let row = |(subject, counters): (&Subject, &Counters)| {

@@ -28,13 +28,13 @@ use crate::whole_path::whole_path;
 pub struct SuccessorSpec {
     /// The path of the device, or of the file to be made.
     pub path: std::path::PathBuf,
-    /// Bytes of a file that must be made.
+    /// The size in bytes of a file that must be made.
     pub size: Option<u64>,
     /// Whether the present data of the device may be lost.
     pub overwrite: Overwrite,
 }
 
-/// A device that was made ready to be copied to.
+/// A device that was prepared for the copy.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
     /// The uuid and path of the device for other records: the path is that of the user, as a name in

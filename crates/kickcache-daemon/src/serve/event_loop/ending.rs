@@ -102,7 +102,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The device that a stop waits for, every ten seconds.
+    /// Returns the device that a stop waits for, once every ten seconds.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
         self.stop_wait.poll(now).then(|| self.awaited(now))
     }

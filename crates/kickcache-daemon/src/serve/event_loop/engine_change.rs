@@ -99,7 +99,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.engine_lease = EngineLease::Changing(EngineChange::begin(now, other, answer));
     }
 
-    /// Goes on with a change of the engine.
+    /// Continues a change of the engine.
     pub(super) fn advance_engine_change(&mut self, now: Instant) {
         let EngineLease::Changing(change) = &self.engine_lease else { return };
         if self.core.stage != LoopPhase::Serving {
@@ -253,7 +253,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 }
 
-/// How long new requests waited.
+/// Logs how long new requests waited.
 fn tell_turn(what: &str, span: Duration) {
     let micros = span.as_nanos() / 1_000;
     tracing::debug!(event = "engine_turn", "new requests waited {micros} us {what}");

@@ -161,7 +161,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Goes on with a volume that leaves.
+    /// Continues the removal of a volume.
     pub(super) fn advance_leaving(&mut self, now: Instant) {
         let Some(RemovalState { id, index, dirty, step, .. }) = self.leaving else { return };
         match step {

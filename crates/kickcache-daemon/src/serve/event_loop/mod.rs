@@ -99,7 +99,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) leaving: Option<RemovalState>,
     /// Whether the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
-    /// A caller has the lease of the superblock.
+    /// Whether a caller has the lease of the superblock.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
@@ -246,7 +246,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.on_reply(&mut self.core, entry, &reply);
     }
 
-    /// The part of a sleep in which the process ran is device time.
+    /// Counts a sleep as time of the devices, except the part in which the process did not run.
     fn note_sleep(&mut self, slept: Duration) {
         let missed = self.core.take_missed();
         if missed >= MISSED_TOLD {

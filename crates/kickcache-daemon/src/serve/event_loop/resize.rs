@@ -133,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The new size is recorded.
+    /// Ends a resize after the new size was written to the superblock.
     fn end_resize(&mut self, id: VolumeId, superblock: Superblock) {
         self.superblock = superblock;
         let name = self.volume_name(id).to_owned();

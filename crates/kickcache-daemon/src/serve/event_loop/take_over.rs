@@ -90,7 +90,8 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn advance_takeover(&mut self, now: Instant) {
         while let Some(outcome) = self.takeover.poll() {
             if self.takeover.is_unnoted() {
-                // The result is too late: the next start decides by the superblocks.
+                // A late result is ignored: a stop has left the takeover to the next start, which decides by
+                // the superblocks.
                 continue;
             }
             let went_well = match outcome {
@@ -236,7 +237,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::Parting);
     }
 
-    /// A stop does not wait for a device that cannot be written to.
+    /// The step after a failed write of the superblocks: another attempt later, but none during a stop.
     fn note_later(&self, now: Instant) -> TakeoverStep {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));

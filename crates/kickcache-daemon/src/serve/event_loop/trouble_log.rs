@@ -40,7 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Tells of errors that were only counted, and of devices that do not answer or answer again.
+    /// Logs errors that were only counted, and devices that do not answer or answer again.
     pub(crate) fn tell_troubles(&mut self, now: Instant) {
         if !self.troubles.begin_look(now) {
             return;
@@ -116,7 +116,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Since when a device has completed no operation.
+    /// The time since which a device has completed none of its operations; `None` if it is not silent.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new() {
             return None;

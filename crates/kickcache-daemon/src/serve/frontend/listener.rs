@@ -19,7 +19,7 @@ use crate::socket_path::{self, SocketFile};
 
 /// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
 const UNIX_PATH_MAX: usize = 107;
-/// Connections that may wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// Where a front end listens.
@@ -117,7 +117,7 @@ impl Listener {
         }
     }
 
-    /// Gives a connection room for replies, which is memory of the kernel. A failure costs speed only.
+    /// Enlarges the kernel's buffer for replies of a connection. A failure only costs speed.
     pub(crate) fn enlarge(&self, socket: &OwnedFd) {
         if self.kind == SocketKind::Unix {
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);

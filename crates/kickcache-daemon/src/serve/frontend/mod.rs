@@ -163,7 +163,7 @@ impl Frontends {
         }
     }
 
-    /// The users of the volume of an index.
+    /// The numbers of clients of the volume with an index.
     pub(crate) fn sessions(&self, volume: usize) -> Sessions {
         Sessions {
             nbd: self.nbd.session_count(volume),
@@ -189,7 +189,7 @@ impl Frontends {
         self.ublk.watch(core);
     }
 
-    /// A descriptor that was watched is ready.
+    /// Handles a watched descriptor that is ready.
     pub(crate) fn on_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, interest: Interest) {
         match key {
             WatchKey::Nbd(key) => self.nbd.on_ready(core, key, interest),
@@ -198,7 +198,7 @@ impl Frontends {
         }
     }
 
-    /// A command to a device of a front end's has ended.
+    /// Handles the end of a command to a front end's device.
     pub(crate) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, result: i32) {
         match key {
             WatchKey::Ublk(key) => self.ublk.on_command(core, key, result),
@@ -220,7 +220,7 @@ impl Frontends {
         self.ublk.take_requests(core);
     }
 
-    /// The engine has answered.
+    /// Passes a reply of the engine to the front end of the request.
     pub(crate) fn on_reply<E: CacheEngine>(&mut self, core: &mut Core<E>, entry: InFlight, reply: &Reply) {
         match entry.pending {
             Pending::Nbd(request) => self.nbd.on_reply(core, entry.volume, request, reply),

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::device::sysfs::loop_file;
 use crate::driver::rights::access;
 
-/// Loop devices upon loop devices that are looked through.
+/// The most loop devices on top of each other that are followed.
 const DEPTH_MAX: usize = 8;
 /// Bytes of the header of a page of vital product data (SPC-5, 7.7).
 const VPD_HEADER: usize = 4;
@@ -25,7 +25,7 @@ const PART: &str = "part";
 pub(super) struct Roots {
     /// /sys.
     pub(super) sys: PathBuf,
-    /// /dev.
+    /// The folder /dev.
     pub(super) dev: PathBuf,
 }
 

@@ -11,10 +11,10 @@ use kickcache_tls::rustls::ServerConfig;
 use kickcache_tls::rustls::server::UnbufferedServerConnection;
 use kickcache_tls::server::{Refreshed, ServerCertificates};
 
-/// How often the files are looked at.
+/// Time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The certificates in use, and the reason why the present files are not.
+/// The certificates in use, and the reason why the present files are not in use.
 struct Current {
     config: Arc<ServerConfig>,
     failure: Option<String>,

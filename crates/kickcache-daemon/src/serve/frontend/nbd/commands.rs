@@ -63,7 +63,7 @@ impl Nbd {
         }
     }
 
-    /// Goes on with a client that was stalled.
+    /// Continues with a client that was stalled.
     pub(super) fn resume<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         self.clients.set_stall(index, None);
         self.process(core, index);

@@ -30,8 +30,7 @@ const OUTBOX_MAX: usize = 1024;
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// The largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
-/// From this many bytes on, a write is long: receiving its data takes longer than several wakings of the
-/// loop.
+/// From this many bytes on, a write is long: receiving it takes longer than several wakeups.
 const LONG: u64 = 128 << 10;
 
 /// A connection. The event loop moves its commands to the engine and the replies back.
@@ -64,8 +63,7 @@ pub(crate) struct Connection {
     /// Block status commands that are answered later.
     questions: usize,
     pace: Pace,
-    /// Whether the client's volume is being removed: commands are refused, and the connection ends after its
-    /// replies.
+    /// Whether the volume is being removed: commands are refused, and the connection ends after its replies.
     pub(crate) is_leaving: bool,
 }
 

@@ -60,7 +60,7 @@ use crate::serve::served_volumes::ServedVolumes;
 const RECEIVES_MAX: usize = 4;
 /// Connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
 const ENLARGED_MAX: usize = 4;
-/// Connections accepted at once.
+/// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 16;
 /// Time between two checks whether stalled clients, which are not read from, have disconnected.
 const LOOK_FOR_GONE: Duration = Duration::from_millis(1_000);
@@ -253,7 +253,7 @@ impl Nbd {
         }
     }
 
-    /// Sends replies. If that lets clients continue, the loop must not sleep yet.
+    /// Sends replies. If sent replies let clients continue, the loop must not sleep yet.
     pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> LoopStep {
         let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {

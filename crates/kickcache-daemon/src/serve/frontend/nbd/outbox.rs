@@ -20,7 +20,7 @@ const STRETCHES_MAX: usize = 128;
 #[derive(Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Message>,
-    /// Bytes of the first message that are sent.
+    /// The bytes of the first message that are already sent.
     sent: usize,
     /// Bytes of all messages that were ever sent.
     sent_total: u64,

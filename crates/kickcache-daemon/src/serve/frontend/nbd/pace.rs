@@ -29,10 +29,10 @@ pub(super) struct Pace {
     since: Instant,
 }
 
-/// How a client is looked at.
+/// Whether the time of a client without enough progress begins or continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
-    /// The time starts.
+    /// The time for the client's progress starts.
     Begin,
     /// The client counts as slow after this time, if it makes no progress.
     GoOn(Duration),

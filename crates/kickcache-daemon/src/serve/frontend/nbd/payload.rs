@@ -1,4 +1,4 @@
-//! Which commands carry data, and how much memory that needs.
+//! Which commands carry data, and how much memory their data needs.
 
 use kickcache_nbd::{Command, CommandKind};
 

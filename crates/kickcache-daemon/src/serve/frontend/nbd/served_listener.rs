@@ -42,7 +42,7 @@ impl ServedListener {
         Ok(ServedListener::of(listener, address, members, volumes))
     }
 
-    /// A socket that is open.
+    /// A served listener from an open socket.
     pub(super) fn of(
         listener: Listener,
         address: Option<NbdAddress>,

@@ -46,7 +46,7 @@ pub(super) struct StatusAnswer {
 }
 
 impl StatusQuestions {
-    /// Asks the origin of a volume.
+    /// Sends a query of holes to the origin of a volume.
     pub(super) fn ask<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

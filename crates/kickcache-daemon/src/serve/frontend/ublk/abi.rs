@@ -64,7 +64,7 @@ pub(crate) struct IoDescription {
 pub(crate) struct IoCommand {
     pub(crate) queue_id: u16,
     pub(crate) tag: u16,
-    /// Bytes, or an errno below zero.
+    /// The bytes done, or a negative errno.
     pub(crate) result: i32,
     /// Where the kernel puts the data of a write, and takes that of a read.
     pub(crate) address: u64,

@@ -16,10 +16,10 @@ use crate::own_user::own_user;
 /// A command that takes longer, in seconds, is reported, as it may wait for ever.
 const LONG: u64 = 10;
 
-/// Takes a line for the user.
+/// A function that shows the user a line.
 pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
-/// The receiver of commands.
+/// A channel for control commands: the kernel's, or that of a fake kernel.
 pub(crate) trait Channel {
     /// Sends a command, and waits for its end; the caller keeps the memory that the command points to in
     /// place until then.
@@ -39,7 +39,7 @@ pub(crate) trait Channel {
     fn unlock(&mut self);
 }
 
-/// The kernel.
+/// The channel to the kernel's driver.
 pub(super) struct RingChannel {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     device: File,

@@ -58,7 +58,7 @@ struct ServedDevice {
     ended: usize,
 }
 
-/// The state of a device after the kernel ended a tag.
+/// Which tags of a device remain after the kernel ended one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemainingTags {
     /// All other tags of the device remain: this tag was the first that ended.
@@ -113,7 +113,7 @@ impl UblkDevice {
         format!("/dev/ublkb{}", self.id).into()
     }
 
-    /// The character device, which commands go to.
+    /// The character device, which receives the commands.
     ///
     /// # Panics
     /// If the kernel has taken the device away.
@@ -193,7 +193,7 @@ fn open_queues(
     Ok(UblkDevice { volume, id, begun, served, in_flight: 0, is_hidden: false, sectors, block })
 }
 
-/// A device that was started, and which the volume would be served as.
+/// The started device that a start would take over for the volume.
 fn find_own(
     control: &mut ControlDevice,
     wanted: UblkId,
@@ -205,7 +205,7 @@ fn find_own(
     };
     let mut devices = control.devices()?.into_iter().filter(|info| is_meant(info) && is_of(info, volume));
     let found = devices.find(|info| DeviceState::of(info) != DeviceState::Dead);
-    // A stuck device is skipped.
+    // If the volume may have any device, an unused device with a server that does not end is skipped.
     Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 

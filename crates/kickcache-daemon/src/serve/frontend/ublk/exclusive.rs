@@ -1,4 +1,4 @@
-//! Whether a block device can be had for oneself alone.
+//! Whether a block device can be opened for exclusive use.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;

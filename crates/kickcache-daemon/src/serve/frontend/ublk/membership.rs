@@ -36,7 +36,7 @@ impl Ublk {
         }
     }
 
-    /// Begins no more requests of the device of the volume of an index.
+    /// Holds new requests of the device of the volume with an index.
     pub(crate) fn hide(&mut self, volume: usize) {
         self.devices_of(volume).for_each(|device| device.is_hidden = true);
     }

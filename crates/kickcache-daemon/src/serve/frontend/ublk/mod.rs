@@ -84,7 +84,7 @@ impl Ublk {
         Ublk::open_with(ControlThreads::default(), places, core)
     }
 
-    /// With another way to the kernel's driver.
+    /// As [`Ublk::open`], with another channel to the kernel's driver.
     pub(crate) fn open_with<E>(
         controls: ControlThreads,
         places: &[UblkPlace],
@@ -102,7 +102,7 @@ impl Ublk {
         Ok(ublk)
     }
 
-    /// The block device that the volume of an index is.
+    /// The block device of the volume with an index.
     pub(super) fn path_of(&self, volume: usize) -> Option<String> {
         self.path_where(volume, UblkDevice::is_served)
     }
@@ -329,7 +329,7 @@ impl Ublk {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// A volume has another size.
+    /// Takes over a new size of a volume.
     pub(super) fn resize(&self, volume: usize, size: u64) {
         let is_meant = |device: &&UblkDevice| device.volume == volume && device.is_served();
         for device in self.devices.iter().filter(is_meant) {

@@ -12,7 +12,7 @@ const LIVE: u16 = 1;
 const QUIESCED: u16 = 2;
 const FAILS_IO: u16 = 3;
 
-/// How a device is.
+/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
     /// The device was never started, or is being deleted.
@@ -61,7 +61,7 @@ fn is_unused(id: u32) -> bool {
     is_unwritten && known_user_of(Path::new(&format!("/dev/ublkb{id}"))).is_none()
 }
 
-/// Of the kernel's counts of a disk: no write, discard or flush has ended.
+/// Whether, by the kernel's counts of a disk, no write, discard or flush has ended.
 fn has_no_writes(counts: &str) -> bool {
     const ENDED: [usize; 3] = [4, 11, 15];
     let counts: Vec<&str> = counts.split_whitespace().collect();

@@ -18,7 +18,7 @@ pub(crate) struct Starting<'a> {
     pub(crate) device: Option<UblkId>,
 }
 
-/// A device that the volume is.
+/// A block device of the volume.
 struct OwnDevice {
     info: DeviceInfo,
     /// The name of the volume for which the device was created.

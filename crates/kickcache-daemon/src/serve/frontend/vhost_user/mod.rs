@@ -73,7 +73,7 @@ impl VhostUser {
         connected.count() as u64
     }
 
-    /// Whether requests are in flight, or wait to be.
+    /// Whether requests are in flight, or wait for memory or for other requests.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.is_idle()
     }
@@ -88,7 +88,7 @@ impl VhostUser {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }
 
-    /// Whether a ring has something to take, found by looking.
+    /// Whether a ring contains a request: looks at the rings in shared memory.
     pub(super) fn has_work(&self) -> bool {
         !self.closed && self.ports.iter().any(Port::has_more)
     }

@@ -44,7 +44,7 @@ pub(crate) struct Port {
     pub(crate) held: Option<GuestRequest>,
     /// Whether the held request waits for memory.
     pub(super) waits_for_memory: bool,
-    /// No machine may connect at present.
+    /// Whether no virtual machine may connect at present.
     pub(crate) is_hidden: bool,
     /// Whether the listener is watched.
     pub(crate) listening: bool,

@@ -71,7 +71,7 @@ impl Comparison {
             if reply.result == Err(NbdErrno::Shutdown) {
                 return Err(ClientError::Request(NbdErrno::Shutdown));
             }
-            // The receiver refuses cookies that are not in flight.
+            // The cookie is known, since the receiver refuses cookies that are not in flight.
             let Some(sample) = self.waiting.remove(&reply.cookie) else { continue };
             if reply.result.is_ok() {
                 self.compared += 1;

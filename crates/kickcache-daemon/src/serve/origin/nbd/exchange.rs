@@ -50,7 +50,7 @@ pub(super) enum Order {
     Expect(Vec<Sample>),
     /// Earlier jobs are abandoned.
     GiveUp,
-    /// The connections that were looked for.
+    /// The result of an attempt to connect.
     Dialled(Result<Links, ClientError>),
 }
 

@@ -22,7 +22,7 @@ use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::own_export::Probe;
 
-/// Connections to a server that allows several.
+/// The most connections to a server that allows several.
 const LINKS_MAX: usize = 4;
 /// The longest wait for an answer on a further connection; after that, the connection is not used.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
@@ -157,7 +157,7 @@ impl Links {
         if durability == Durability::Durable && self.export.has_fua() { Fua::Yes } else { Fua::No }
     }
 
-    /// Says good-bye, without waiting for anything.
+    /// Sends each server connection a disconnect request, without waiting.
     pub(super) fn leave(self) {
         for Link { mut sender, .. } in self.links {
             // A server that does not receive the request notices the end of the connection.
@@ -219,7 +219,7 @@ fn dial_export(uri: &NbdUri, export: &str, patience: Duration) -> Result<Client,
     }
 }
 
-/// Connects without waiting: a server that takes no connections would hold the caller for ever.
+/// Connects without waiting: a server that accepts no connections would otherwise block the caller for ever.
 fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

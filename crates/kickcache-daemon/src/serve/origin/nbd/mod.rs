@@ -151,7 +151,7 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
     Err(ServeError::Volume { name: spec.name.clone(), what })
 }
 
-/// A server that was connected to and looked at.
+/// A server after a connection and a check of the export.
 struct ProbedServer {
     other_names: Vec<String>,
     links: Links,

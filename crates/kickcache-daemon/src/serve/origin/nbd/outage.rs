@@ -2,16 +2,16 @@
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two attempts, and the longest.
+/// The first pause between two attempts, and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
 /// If a server was back for this long, the next outage looks for it at once.
 const WELL_AFTER: Duration = Duration::from_secs(60);
 
-/// How fast the next outage begins to look for the server.
+/// How soon the first attempt to connect is made in the next outage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Pace {
-    /// At once.
+    /// The first attempt is made at once.
     #[default]
     Fast,
     /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago:
@@ -58,7 +58,7 @@ impl Outage {
         now >= self.next_try
     }
 
-    /// An attempt failed, or the connection was lost again before anything was answered.
+    /// Postpones the next attempt, after a failed one or a connection that was lost without an answer.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.next_try = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSES.1);

@@ -108,7 +108,7 @@ impl OutageLog {
         self.complaints.say(self.clock.now(), complaint.about(0), format_args!("{line}"));
     }
 
-    /// Says how many lines were held back.
+    /// Logs how many lines were suppressed.
     pub(super) fn tell_held_back(&mut self) {
         self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
     }
