@@ -50,7 +50,7 @@ pub struct KindEntry {
     pub word: &'static str,
     /// Whether a condition of a device concerns the device's volumes too.
     pub reach: Reach,
-    /// The event in the log that marks its begin; without one, `condition_begun` does.
+    /// The log event of the begin of such a condition; `None` if the event is `condition_begun`.
     pub event: Option<&'static str>,
 }
 

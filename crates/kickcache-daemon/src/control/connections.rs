@@ -76,7 +76,7 @@ pub(super) struct Watch<'a> {
 }
 
 impl Connections {
-    /// No connection yet, to the daemon with this name.
+    /// An empty set of connections, for the daemon with this name.
     pub(super) fn of(instance: &str) -> Connections {
         Connections { open: Vec::new(), number: 0, instance: instance.into() }
     }

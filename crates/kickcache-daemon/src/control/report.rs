@@ -233,7 +233,7 @@ pub struct VolumeReport {
     /// Seconds since the volume last had no dirty bytes, if it has some now.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
-    /// Bytes that were dirty at the start, unless all have been written back since.
+    /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     #[serde(default)]
     pub recovered_bytes: u64,
     /// Dirty bytes that are lost: reads fail until these bytes are written again.
@@ -366,7 +366,7 @@ pub struct VolumeFacts {
     pub held_requests: u64,
     /// Running recordings of client requests.
     pub recordings: u64,
-    /// Bytes that were dirty at the start, unless all have been written back since.
+    /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     pub recovered: u64,
 }
 

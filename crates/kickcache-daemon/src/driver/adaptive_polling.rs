@@ -36,7 +36,7 @@ impl AdaptivePolling {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Records a wait without a bound, and the work since the previous wait.
+    /// Learns from a wait that had no time limit, and from the work since the previous wait.
     pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
         self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)

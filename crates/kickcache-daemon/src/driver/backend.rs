@@ -46,7 +46,7 @@ unsafe impl Send for Io {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceCommand {
     pub(crate) fd: RawFd,
-    /// Which command of the device.
+    /// The number of the command, as the device defines it.
     pub(crate) number: u32,
     pub(crate) bytes: [u8; 16],
 }

@@ -210,7 +210,7 @@ impl Free {
     }
 }
 
-/// The logarithm of the pages that a length needs, in powers of two.
+/// The binary logarithm of the number of pages that a length needs, rounded up.
 fn class_of(length: usize) -> u8 {
     let class = length.div_ceil(PAGE).next_power_of_two().trailing_zeros();
     u8::try_from(class).expect("a logarithm is small")

@@ -101,7 +101,7 @@ pub trait QueuedDevice: Send {
         None
     }
 
-    /// The caller stops waiting: requests fail soon, although a server may return.
+    /// Makes requests fail soon, although a server may return, as the caller stops waiting.
     fn give_up(&mut self) {}
 
     /// Begins to compare the device with samples of its expected contents, once, at the start. Earlier

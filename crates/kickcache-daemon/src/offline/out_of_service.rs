@@ -62,7 +62,7 @@ pub fn out_of_service(
     match looked {
         Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)?),
         Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
-        // A device in use, or no cache device at all, is refused when it is opened.
+        // A device that is in use or is no cache device is refused later, when it is opened.
         Err(_) => Ok(None),
     }
 }
@@ -105,7 +105,7 @@ fn mark(source: &OfflineDevice, superblock: &Superblock) -> io::Result<ServiceMa
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<OutOfServiceDevice>, StateError> {
     let Some(store) = state.store() else { return Ok(None) };
     for identity in origins {
-        // An unreadable record concerns its origin alone, and is reported when that is served.
+        // An unreadable record concerns its origin alone, and is reported when the origin is served.
         let Some(origin) = store.origin(identity).ok().flatten() else { continue };
         let Some(cache) = store.cache(&origin.cache_uuid)? else { continue };
         if let Some(out) = &cache.out_of_service {

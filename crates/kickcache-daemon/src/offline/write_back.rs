@@ -125,7 +125,7 @@ fn watch(
     }
 }
 
-/// The reason why the origin of the one volume cannot be written.
+/// The reason why the origin of the server's only volume cannot be written.
 fn origin_error(handle: &ServerHandle) -> String {
     let errors = handle.status().ok().and_then(|status| status.origin_troubles.first()?.errors);
     let Some(last) = errors.map(|errors| errors.last) else { return "the origin cannot be written".into() };

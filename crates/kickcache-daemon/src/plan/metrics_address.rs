@@ -11,7 +11,7 @@ use crate::plan::address::{AddressError, NbdAddress};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetricsAddress(NbdAddress);
 
-/// Why a text is not such an address.
+/// Why a text is not an address for metrics.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MetricsAddressError {
     /// The text begins with neither `unix:` nor `tcp:`.

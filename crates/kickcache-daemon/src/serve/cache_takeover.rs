@@ -68,13 +68,13 @@ pub(crate) struct CacheTakeover {
     pub(crate) given: OrderTime,
     /// The two devices, once the new one was made ready.
     pub(crate) pair: Option<Pair>,
-    /// The reason for abandoning the last takeover, if it failed.
+    /// Why the last takeover was abandoned; `None` if it has not failed.
     pub(crate) failure: Option<String>,
     /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
     /// Whether a thread works for the takeover.
     is_busy: bool,
-    /// Whether that thread writes a part to the new device.
+    /// Whether the thread of the takeover writes a part to the new device.
     is_at_new: Arc<AtomicBool>,
     /// Steps that threads have ended.
     ends: u64,
@@ -218,7 +218,7 @@ impl CacheTakeover {
     /// Answers the caller, unless it has been answered already.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = reply.send(result);
         }
     }

@@ -174,7 +174,7 @@ pub struct ServerStatus {
     pub io_engine: IoEngine,
     /// The engine's state and counters.
     pub engine: Status,
-    /// Bytes written to the cache device, and its budget.
+    /// Bytes written to the cache device, and the write budget.
     pub wear: Wear,
     /// Bytes of the cache device that are used.
     pub cache_size: u64,

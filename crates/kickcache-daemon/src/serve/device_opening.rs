@@ -157,7 +157,7 @@ pub fn rehearse_volumes(config: &ServerConfig) -> Result<(), ServeError> {
     check(config)?;
     let look = || open_left(config).map(drop);
     let has_server = config.cache.volumes.iter().any(|volume| volume.origin.has_server());
-    // A wait for a server must be logged, so the check is not quiet.
+    // The check logs its messages, since a wait for a server must be logged.
     if has_server { look() } else { quietly(look) }
 }
 
@@ -176,7 +176,7 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
 /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
 pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
     let open = || open_volume(spec, wish).map(drop);
-    // A wait for a server must be logged, so the check is not quiet.
+    // The check logs its messages, since a wait for a server must be logged.
     if spec.origin.has_server() { open() } else { quietly(open) }
 }
 

@@ -35,7 +35,7 @@ pub(crate) enum MembershipOrder {
     Lease(Sender<Result<Lease, ServeError>>),
     /// End the lease; a superblock, if given, was written.
     EndLease(Option<Box<Superblock>>, Sender<()>),
-    /// Serve a volume; its superblock was written, and the lease ends.
+    /// Serve a volume after the superblock with it was written; the lease ends.
     Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
     /// Drop all blocks of a volume; the answer has a lease of the superblock.
     Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),

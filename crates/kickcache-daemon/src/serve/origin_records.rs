@@ -55,7 +55,7 @@ struct VolumeEntry {
     /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Set at a clean stop.
+    /// Size and times of the origin's file at a clean stop.
     stopped: Option<FileStamp>,
     /// The previous record.
     before: Option<OriginRecord>,
@@ -80,7 +80,7 @@ pub(crate) enum Holdings {
 }
 
 impl Candidate<'_> {
-    /// Whether the origin may lack acknowledged writes in future.
+    /// Whether the origin may lack acknowledged writes in the future, as in write-back.
     fn writes_back(&self) -> bool {
         self.mode == Mode::WriteBack && self.access == AccessMode::ReadWrite
     }
@@ -389,7 +389,7 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// The start failed, and no volume was served: the previous records are restored.
+    /// Restores the previous records after a failed start, in which no volume was served.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
@@ -478,10 +478,10 @@ impl OriginRecords {
         }
     }
 
-    /// An origin is recognised by another identity from now on.
+    /// Records the new identity of an origin, by which it is recognised from now on.
     ///
     /// # Errors
-    /// If that cannot be recorded.
+    /// If the identity cannot be recorded.
     pub(crate) fn rename(&self, id: VolumeId, identity: &str) -> Result<(), StateError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return Ok(()) };

@@ -25,7 +25,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Draws a name.
+    /// Makes a probe with a random name.
     ///
     /// # Errors
     /// If the system gives no random bytes.
@@ -52,7 +52,7 @@ impl Drop for Probe {
     }
 }
 
-/// Takes the name of an unknown export that a client requested.
+/// Handles the name of an unknown export that a client requested: marks the probe with this name as arrived.
 pub(crate) fn take_unknown(name: &str) {
     if let Some(arrival) = probes().get_mut(name) {
         *arrival = Arrival::Seen;

@@ -36,7 +36,7 @@ impl<T> ReplyWait<T> {
     /// Answers the caller, unless it has been answered already.
     pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
         if let Some(waiting) = self.0.take() {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = waiting.answer.send(result);
         }
     }

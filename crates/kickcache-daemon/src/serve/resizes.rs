@@ -164,7 +164,7 @@ impl Resizes {
     pub(crate) fn end(&mut self, volume: VolumeId, result: Result<Resized, ServeError>) {
         let Some(index) = self.under_way.iter().position(|resize| resize.volume == volume) else { return };
         if let Some(answer) = self.under_way.remove(index).answer {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = answer.send(result);
         }
     }

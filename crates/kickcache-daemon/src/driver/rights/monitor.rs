@@ -60,7 +60,8 @@ impl Monitor {
                     let Ok(answers) = hand_answers(socket) else { return };
                     answer_aside(&monitor, &busy, request, answers);
                 }
-                // A healthy daemon sends no invalid requests.
+                // The daemon has ended; after an invalid request, which no healthy daemon sends, the monitor
+                // ends too.
                 Ok(None) | Err(_) => return,
             }
         }

@@ -30,7 +30,7 @@ pub(super) struct DocumentParts<'a> {
     pub(super) happenings: &'a LiveEvents,
 }
 
-/// All data since a second.
+/// The page's data after a second, as JSON.
 pub(super) fn document(shown: &DocumentParts<'_>, since: u64, curves: Curves) -> String {
     let mut text = String::from("{");
     let _ = write!(text, "\"state\":{}", state(shown, curves));

@@ -30,7 +30,7 @@ use crate::serve::origin_records::OriginRecords;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A caller that has left needs no answer.
+    /// If the caller does not wait any more, the failed send is harmless.
     pub(super) fn take_engine_order(&mut self, now: Instant, order: EngineOrder) {
         match order {
             EngineOrder::Look(answer) => drop(answer.send(self.behind())),

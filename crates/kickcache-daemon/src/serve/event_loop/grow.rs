@@ -42,7 +42,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.growth.reply_wait.wait(now, answer),
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             Err(error) => drop(answer.send(Err(error))),
         }
     }

@@ -55,7 +55,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// A caller that has left needs no answer.
+    /// If the caller does not wait any more, the failed send is harmless.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
             Control::Stop => self.begin_stop(now, "a stop was requested"),

@@ -25,7 +25,7 @@ use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::removal_state::{Answer, RemovalState, RemovalStep};
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A caller that has left needs no answer.
+    /// If the caller does not wait any more, the failed send is harmless.
     pub(super) fn take_membership_order(&mut self, now: Instant, order: MembershipOrder) {
         match order {
             MembershipOrder::Members(answer) => drop(answer.send(self.members())),

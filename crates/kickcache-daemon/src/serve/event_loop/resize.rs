@@ -37,7 +37,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         if let Err(error) = begun {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = answer.send(Err(error));
         }
     }
@@ -163,7 +163,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 "{} {what} for 8 s; the new size is used when the device responds: check the device, or repeat the command",
                 self.show_device(device)
             );
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let device = format!("volume {}", self.volume_name(volume));
             let _ = answer.send(Err(ServeError::StillRunning { device, what }));
         }

@@ -44,7 +44,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.takeover.reply = Some(answer),
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             Err(error) => drop(answer.send(Err(error))),
         }
     }

@@ -324,7 +324,7 @@ fn inherit(socket: OwnedFd) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name.into(), made: None, kind })
 }
 
-/// Which file a path names.
+/// The device and inode of the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Inode {
     device: u64,

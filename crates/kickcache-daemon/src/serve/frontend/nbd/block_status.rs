@@ -71,7 +71,7 @@ fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
             Run { end: if hole > offset { hole.min(end) } else { end }, is_hole: false }
         }
         Err(rustix::io::Errno::NXIO) => Run { end, is_hole: true },
-        // A file system without this information: all is data.
+        // If the file system does not report holes, the rest counts as data.
         Err(_) => Run { end, is_hole: false },
     }
 }

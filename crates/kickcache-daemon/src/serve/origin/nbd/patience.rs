@@ -14,7 +14,7 @@ use crate::serve::stop_wish::StopWish;
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 /// The time after which the log names an awaited server.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// The total time that a server may take.
+/// The longest total time of the wait for a server.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 /// The interval of checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

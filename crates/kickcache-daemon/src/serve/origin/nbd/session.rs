@@ -180,7 +180,7 @@ impl Session {
             if reply.result == Err(NbdErrno::Shutdown) {
                 return Err(ClientError::Request(NbdErrno::Shutdown));
             }
-            // The receiver refuses cookies that are not in flight.
+            // The cookie is known, since the receiver refuses cookies that are not in flight.
             let Some(part) = self.parts.remove(&reply.cookie) else { continue };
             let Some(job) = self.jobs.get_mut(&part.job) else { continue };
             take_part(job, part, &reply);
@@ -363,7 +363,7 @@ impl Session {
         }
     }
 
-    /// The present, less the time in which the process did not run.
+    /// The present time, without the time in which the process did not run.
     fn now(&self) -> Instant {
         Instant::now().checked_sub(self.missed).unwrap_or_else(Instant::now)
     }
@@ -404,7 +404,7 @@ impl Session {
     }
 }
 
-/// Takes the answer to a part of a job in.
+/// Adds the answer to a part of a job.
 fn take_part(job: &mut OriginJob, part: Part, reply: &Reply<'_>) {
     job.parts -= 1;
     if let Err(errno) = reply.result {
