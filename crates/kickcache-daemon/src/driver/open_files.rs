@@ -18,7 +18,7 @@ const LIMIT_MAX: u64 = 1 << 20;
 /// The soft limit of open files.
 static SOFT_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard limit, at most to [`LIMIT_MAX`], if the system permits it; returns
+/// Raises the soft limit of open files to the hard limit, at most to `LIMIT_MAX`, if the system permits it; returns
 /// the soft limit.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
