@@ -3,7 +3,7 @@
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 use serde::{Deserialize, Serialize};
 
-/// Extents of a volume that the daemon's log names.
+/// The most extents of a volume in one line of the daemon's log.
 pub const EXTENTS_LOGGED: usize = 64;
 
 /// An extent of a volume, in bytes.
@@ -27,7 +27,7 @@ impl From<&Extent> for ByteExtent {
     }
 }
 
-/// Joins neighbouring blocks; they ascend.
+/// Joins neighbouring blocks; `blocks` must be in ascending order.
 pub(crate) fn extents(blocks: &[BlockIndex]) -> Vec<ByteExtent> {
     let mut extents: Vec<ByteExtent> = Vec::new();
     for block in blocks {

@@ -24,7 +24,7 @@ impl<T> Default for Jobs<T> {
 }
 
 impl<T> Jobs<T> {
-    /// Adds a job; gives whether no thread is free for it.
+    /// Adds a job; `true` if more jobs are queued than threads wait.
     pub(crate) fn push(&self, job: T) -> bool {
         let mut queue = self.lock();
         queue.jobs.push_back(job);
@@ -48,12 +48,12 @@ impl<T> Jobs<T> {
         }
     }
 
-    /// Takes all jobs back: there is no thread for them.
+    /// Takes all jobs out of the queue, so that no thread gets them.
     pub(crate) fn take_all(&self) -> VecDeque<T> {
         std::mem::take(&mut self.lock().jobs)
     }
 
-    /// No more jobs will be queued: the threads end when the queue is empty.
+    /// Ends the threads once the queue is empty, as no more jobs will be queued.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.more.notify_all();

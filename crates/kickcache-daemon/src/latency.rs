@@ -12,7 +12,7 @@ const BUCKET_COUNT: usize = BOUNDS_MICROS.len() + 1;
 /// The times of requests of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyHistogram {
-    /// Requests of each bucket.
+    /// The number of requests in each bucket.
     pub counts: [u64; BUCKET_COUNT],
     /// The sum of all times.
     pub total_nanos: u64,
@@ -32,7 +32,7 @@ pub struct Latencies {
 }
 
 impl LatencyHistogram {
-    /// Takes a request in that took this long.
+    /// Counts a request that took this long.
     #[inline]
     pub fn add(&mut self, nanos: u64) {
         let bucket = BOUNDS_MICROS.partition_point(|bound| bound * 1_000 < nanos);

@@ -8,11 +8,11 @@
 //! * [`devices`]: which cache device belongs to which origin: identities, superblocks, records in the state directory,
 //!   and tools for a cache device that no daemon serves.
 //! * [`serve`]: the data plane: the event loop with the engine, the front ends and the origins.
-//! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this
-//!   crate.
+//! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this crate
+//!   except that of the ublk front end.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
 //! * [`conditions`]: problems and running operations, found in that report.
-//! * [`metrics`]: the same as text for Prometheus, over HTTP; `log`: the lines of the log.
+//! * [`metrics`]: the report as text for Prometheus, over HTTP; `log`: the lines of the log.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as sentences.
 //! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several folders.

@@ -10,7 +10,7 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 /// A process of this host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Opener {
-    /// Its number.
+    /// The number of the process.
     pub id: u32,
     /// The name of its program, as the kernel keeps it: at most 15 bytes.
     pub program: String,
@@ -24,7 +24,8 @@ enum OpenFileId {
 }
 
 impl OpenFileId {
-    /// Of the file at a path; from the kernel's memory, since a file system that does not answer must not stop the caller.
+    /// Identifies the file at a path from the kernel's cached metadata, since a file system that does not answer must
+    /// not stop the caller.
     fn of(path: &Path) -> Option<OpenFileId> {
         let found = statx(CWD, path, AtFlags::STATX_DONT_SYNC, StatxFlags::TYPE | StatxFlags::INO).ok()?;
         Some(match FileType::from_raw_mode(found.stx_mode.into()) {
@@ -37,13 +38,13 @@ impl OpenFileId {
 }
 
 impl Opener {
-    /// Another process that has one of these files open; one with a lock on it comes first.
+    /// Another process that has one of these files open; a process with a lock on such a file is preferred.
     pub fn of_any(paths: &[&Path]) -> Option<Opener> {
         let wanted: Vec<OpenFileId> = paths.iter().filter_map(|path| OpenFileId::of(path)).collect();
         let rank = |id: u32| {
             let open = descriptors(id)
                 .filter(|entry| OpenFileId::of(&entry.path()).is_some_and(|found| wanted.contains(&found)));
-            // 0 for a lock: the least is taken.
+            // 0 if the process has a lock on the file, otherwise 1: the process with the least rank is named.
             open.map(|entry| u8::from(!has_lock(id, &entry))).min()
         };
         let ranked = others().filter_map(|id| Some((rank(id)?, id)));
@@ -82,12 +83,12 @@ impl Display for Opener {
     }
 }
 
-/// As the beginning of a sentence in brackets: `process 77, fio: `; nothing if there is none.
+/// The beginning of a sentence in brackets, such as `process 77, fio: `; empty if no process is known.
 pub(crate) fn in_front(opener: Option<&Opener>) -> String {
     opener.map(|opener| format!("{opener}: ")).unwrap_or_default()
 }
 
-/// With a space before it: ` (process 77, fio)`; nothing if there is none.
+/// The process in brackets after a space, such as ` (process 77, fio)`; empty if no process is known.
 pub fn in_brackets(opener: Option<&Opener>) -> String {
     opener.map(|opener| format!(" ({opener})")).unwrap_or_default()
 }

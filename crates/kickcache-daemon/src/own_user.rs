@@ -2,7 +2,7 @@
 
 use nix::unistd::User;
 
-/// By name and number, as in `user www-data (33)`.
+/// The user of this process by name and number, such as `user www-data (33)`.
 pub fn own_user() -> String {
     let uid = nix::unistd::geteuid();
     match User::from_uid(uid) {

@@ -8,9 +8,9 @@ use crate::whole_path::whole_path;
 /// Folders that the kernel fills. A regular file in them is a mistyped name, and would be in RAM if it could
 /// be created at all.
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
-/// The only place in them for files.
+/// The only folder below [`KERNELS`] where files may be made.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// Devices that a message names.
+/// At most this many similar devices are named in a message.
 const NAMES_SHOWN: usize = 4;
 
 /// The reason why no file may be created at a path; `None` if it may.
@@ -27,7 +27,7 @@ pub(crate) fn fault(path: &Path) -> Option<String> {
     Some(format!("it does not exist, and no file can be created below {kernels}; {hint}"))
 }
 
-/// The path without links, as far as it exists.
+/// The path with its longest existing part free of links.
 fn resolve(path: &Path) -> PathBuf {
     let whole = whole_path(path);
     for above in whole.ancestors() {

@@ -27,7 +27,7 @@ impl ShellCommand {
         ShellCommand::new("drain").word(volume).word("--cache").path(cache)
     }
 
-    /// The same, although the origin may have newer data.
+    /// Writes dirty blocks back as [`ShellCommand::drain_offline`], even if the origin may have newer data.
     pub fn drain_older(volume: &str, cache: &Path, state: &StatePlace) -> ShellCommand {
         ShellCommand::drain_offline(volume, cache).word("--accept-older").state(state)
     }
@@ -59,7 +59,7 @@ impl ShellCommand {
         }
     }
 
-    /// Adds ` --control PATH`, unless the command looks at this control socket by itself.
+    /// Adds ` --control PATH`, unless it is the command's default control socket.
     #[must_use]
     pub fn control(self, path: &Path) -> ShellCommand {
         if path == default_control() { self } else { self.word("--control").path(path) }
@@ -97,14 +97,14 @@ impl fmt::Display for Flag {
 /// The commands for one daemon and its state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DaemonCommands {
-    /// Its state directory.
+    /// The state directory of the daemon.
     pub state: StatePlace,
-    /// Its control socket; `None` where commands find it by themselves.
+    /// The control socket of the daemon; `None` if commands use this socket by default.
     pub control: Option<PathBuf>,
 }
 
 impl DaemonCommands {
-    /// Writes a volume back and waits for that.
+    /// Writes back the dirty blocks of a volume, and waits for the end.
     pub fn drain(&self, volume: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("drain").word(volume).word("--wait"))
     }

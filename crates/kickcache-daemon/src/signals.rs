@@ -1,5 +1,5 @@
-//! Signals of a process that serves: which stop it cleanly, which have it read its configuration again, and which it
-//! logs and ignores.
+//! Signals of a process that serves: which signals stop the process cleanly, make it read its configuration again, or
+//! are logged and ignored.
 //!
 //! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
 
@@ -10,7 +10,7 @@ use signal_hook::consts::{
 };
 use signal_hook::iterator::{Handle, Signals};
 
-/// Signals are caught while it lives, and ignored from then on.
+/// While this value lives, signals are caught; after its drop, they are ignored.
 #[must_use = "signals are ignored when this is dropped"]
 pub struct CaughtSignals(Handle);
 
@@ -25,19 +25,19 @@ enum Meaning {
 /// The request of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
-    /// A clean stop, perhaps once more.
+    /// A clean stop; the signal may arrive again during the stop.
     Stop,
     /// Apply the present configuration file.
     Reload,
 }
 
-/// Signals without a meaning that would end the process at once are listed too. The signals of faults are
-/// not.
+/// The caught signals. `Nothing` marks a signal that would end the process if it were not caught; signals of
+/// faults are not caught.
 const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
     (SIGQUIT, "SIGQUIT", Meaning::Stop),
-    // A terminal that was closed is no reason to take disks away.
+    // The end of a terminal does not stop the daemon, since volumes are in use.
     (SIGHUP, "SIGHUP", Meaning::Reload),
     (SIGUSR1, "SIGUSR1", Meaning::Nothing),
     (SIGUSR2, "SIGUSR2", Meaning::Nothing),
@@ -49,7 +49,7 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
     (libc::SIGPWR, "SIGPWR", Meaning::Nothing),
     // The write that is too long for `ulimit -f` fails with EFBIG.
     (SIGXFSZ, "SIGXFSZ", Meaning::Nothing),
-    // The end of the time that `ulimit -t` gives, and SIGKILL later.
+    // Sent when the CPU time of `ulimit -t` is used up; at the hard limit, SIGKILL follows.
     (SIGXCPU, "SIGXCPU", Meaning::Stop),
 ];
 
@@ -73,7 +73,7 @@ fn look_up(number: i32) -> SignalEntry {
 /// Catches signals on a thread of its own; `obey` gets their requests, and must return soon.
 ///
 /// # Errors
-/// The error of the system if they cannot be caught.
+/// The error of the system if signals cannot be caught.
 pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> {
     let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
     let mut signals = Signals::new(SIGNALS.map(|(number, ..)| number).into_iter().chain(real_time))?;

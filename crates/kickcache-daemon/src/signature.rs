@@ -1,10 +1,10 @@
 //! The known contents of a device that is not a cache device, by its first bytes, so that a message can name
 //! them.
 
-/// Bytes that a look needs.
+/// The first bytes of a device that [`name`] needs.
 pub const LOOK_BYTES: usize = 68 << 10;
 
-/// Offset, bytes and name; more certain signatures come first.
+/// The offset, the bytes and the name of each signature; more certain signatures are first.
 const SIGNATURES: [(usize, &[u8], &str); 22] = [
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),

@@ -29,7 +29,7 @@ pub(crate) enum SocketFile {
     NotASocket,
     /// A socket without a process that listens.
     Unserved,
-    /// A socket that a process serves: another one, if it could be found.
+    /// A socket that a process serves; with the process, if it is not this one and could be found.
     Served(Option<Opener>),
     /// A socket that cannot be tried.
     Untried {
@@ -56,7 +56,7 @@ pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
         match connect_within(path, CONNECT_MAX) {
             Ok(taken) if has_ended(&taken) && begin.elapsed() < ENDING_MAX => thread::sleep(ENDING_LOOK),
             Ok(taken) => return Ok(SocketFile::Served(Opener::of_peer(&taken))),
-            // More clients wait than the kernel keeps.
+            // The queue of the server is full, so a process serves the socket.
             Err(source) if source.kind() == io::ErrorKind::WouldBlock => return Ok(SocketFile::Served(None)),
             Err(source) if source.kind() == io::ErrorKind::ConnectionRefused => {
                 return Ok(SocketFile::Unserved);
@@ -66,7 +66,7 @@ pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
     }
 }
 
-/// Whether the process that listens at the other end is no more.
+/// Whether the process that listens at the other end has ended.
 fn has_ended(connection: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(connection)
         .is_ok_and(|peer| test_kill_process(peer.pid) == Err(rustix::io::Errno::SRCH))

@@ -8,13 +8,13 @@ use std::time::Duration;
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 
-/// Connects within a time. The limit stays as that of the connection's writes.
+/// Connects within a time limit, which stays in force for writes to the connection.
 ///
 /// # Errors
 /// [`io::ErrorKind::WouldBlock`] if the queue of the server stays full for that time.
 pub(crate) fn connect_within(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // unix(7): it holds for connect as well.
+    // By unix(7), the timeout for sending limits connect as well.
     set_socket_timeout(&socket, Timeout::Send, Some(limit))?;
     connect(&socket, &SocketAddrUnix::new(path)?)?;
     Ok(UnixStream::from(socket))

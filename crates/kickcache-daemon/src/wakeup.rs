@@ -1,4 +1,4 @@
-//! Wakes a thread that waits for descriptors from another one.
+//! A wakeup, by any thread, of a thread that waits for descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -10,7 +10,7 @@ use rustix::event::{EventfdFlags, eventfd};
 pub struct Wakeup(OwnedFd);
 
 impl Wakeup {
-    /// A silent one.
+    /// A wakeup that was not rung.
     ///
     /// # Errors
     /// If the process has no descriptors left.
@@ -18,15 +18,15 @@ impl Wakeup {
         Ok(Wakeup(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }
 
-    /// Makes it readable.
+    /// Makes the eventfd readable.
     pub fn ring(&self) {
         #[expect(clippy::host_endian_bytes, reason = "an eventfd takes the host's byte order")]
         let one = 1_u64.to_ne_bytes();
-        // The only failure is a full counter, and then it is readable already.
+        // The write can only fail if the counter is full, and then the eventfd is readable already.
         let _ = rustix::io::write(&self.0, &one);
     }
 
-    /// Makes it silent again.
+    /// Makes the eventfd unreadable until the next ring.
     pub fn clear(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0, &mut count);

@@ -9,12 +9,13 @@ pub fn whole_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
-/// The same as text, by which a status and an order name a cache device.
+/// The path from the root as text, by which the status and the commands of the control socket name a cache
+/// device.
 pub fn shown_path(path: &Path) -> String {
     whole_path(path).display().to_string()
 }
 
-/// A path from the root without links and `..`; of a file that is not there, as far as there are folders.
+/// A path from the root without links and `..`; if the file does not exist, only its folder is resolved.
 pub fn real_path(path: &Path) -> PathBuf {
     let whole = whole_path(path);
     let in_folder = || Some(std::fs::canonicalize(whole.parent()?).ok()?.join(whole.file_name()?));

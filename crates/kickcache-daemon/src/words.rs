@@ -3,7 +3,7 @@
 use kickcache_engine::config::{Admission, Mode};
 use serde::{Deserialize, Serialize};
 
-/// A mode, spelled out; the usual short forms are understood too.
+/// A mode in full words; the usual short forms are accepted too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ModeWord {

@@ -4,7 +4,8 @@
 //! * `of_daemon`, `of_cache`, `of_volume`: the conditions of each subject; `volume_history`: the compared figures of a volume.
 //! * [`state_probe`]: whether the state directory can be written.
 //!
-//! Invariant: a condition is found from a report and that memory alone, so that all outputs show the same ones.
+//! Invariant: a condition is found from a report, the [`Surroundings`] and that memory alone, so that all
+//! outputs show the same conditions.
 //!
 //! To add a condition: a row in `control/condition_kind.rs`, its finder here. Shown: docs/reference/status.md.
 

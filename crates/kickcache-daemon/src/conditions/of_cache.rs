@@ -12,7 +12,7 @@ use crate::control::report::{CacheReport, HealthWord, RecordWord};
 use crate::control::wear_report::GivenUpWord;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
-/// The share of the log that dirty blocks may have before that is a condition.
+/// A condition exists if dirty blocks fill a larger share of the log than this.
 const DIRTY_SHARE_MAX: f64 = 0.6;
 
 pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut Vec<Condition>) {
@@ -103,7 +103,7 @@ fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> 
     Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))
 }
 
-/// Of several volumes, that with most dirty blocks is to be drained.
+/// The condition of a nearly full log; its remedy drains the volume with most dirty blocks.
 fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     let dirty = cache.not_clean_bytes();
     let limit = DIRTY_SHARE_MAX * cache.capacity_bytes as f64;

@@ -15,18 +15,18 @@ use crate::extents::show_extents;
 use crate::shell_command::DaemonCommands;
 use crate::words::ModeWord;
 
-/// For how long an error of a device counts.
+/// How long an error of a device counts for a condition, in seconds.
 pub(super) const RECENT_SECONDS: f64 = 600.0;
-/// The age of dirty blocks that is a condition.
+/// A condition exists if dirty blocks are older than this, in seconds.
 const DIRTY_SECONDS_MAX: f64 = 6.0 * 3_600.0;
-/// How long writeback may make no progress.
+/// A condition exists if writeback makes no progress for longer than this.
 const STUCK_MIN: Duration = Duration::from_secs(60);
-/// For how long requests that were held back count.
+/// How long requests that were held back count for a condition.
 const HELD_SPAN: Duration = Duration::from_secs(60);
-/// For how long healed blocks count.
+/// How long healed blocks count for a condition.
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
-/// A volume with its cache device and its earlier figures.
+/// A volume in a report, with the cache device's report and the volume's earlier figures.
 pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,

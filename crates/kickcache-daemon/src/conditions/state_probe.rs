@@ -1,4 +1,5 @@
-//! Whether the state directory can be written: tried at intervals, on a thread of its own, because its disk may hang.
+//! Whether the state directory can be written: tried at intervals, on a thread of its own, because the directory's disk
+//! may hang.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -10,10 +11,10 @@ use std::time::{Duration, Instant};
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// An attempt that takes longer counts as a failure.
 const PROBE_MAX: Duration = Duration::from_secs(30);
-/// As much as a record has.
+/// Bytes of a probe: as many as a typical record has.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
-/// The attempts.
+/// Attempts to write a file to the state directory, at intervals.
 #[derive(Debug)]
 pub struct StateProbe {
     directory: PathBuf,
@@ -29,12 +30,12 @@ struct Probed {
 }
 
 impl StateProbe {
-    /// For a directory; nothing is tried yet.
+    /// A probe of a directory, before the first attempt.
     pub fn new(directory: PathBuf) -> StateProbe {
         StateProbe { directory, state: Arc::default() }
     }
 
-    /// Begins an attempt if one is due, and returns why the last one failed, if it did.
+    /// Begins an attempt if one is due, and returns why the last attempt failed; `None` if it succeeded.
     pub fn poll(&self, now: Instant) -> Option<String> {
         let mut probed = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = probed.begun {

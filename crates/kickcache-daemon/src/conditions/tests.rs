@@ -283,7 +283,7 @@ fn writeback_without_progress_is_stuck_when_it_is_due() {
         dirty.caches[0].volumes[0].counters.writes = second;
         assert!(!stuck(&mut scene, second, &dirty), "{second}");
     }
-    // The same during a drain.
+    // During a drain, writeback is due.
     dirty.caches[0].volumes[0].draining = true;
     assert!(stuck(&mut scene, 201, &dirty));
 }

@@ -13,7 +13,7 @@ const MARK_COUNT: usize = 24;
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     value: u64,
-    /// The first report is no change.
+    /// The last time of a change; the first report does not count as one.
     changed: Option<Instant>,
 }
 
@@ -22,27 +22,27 @@ struct Counter {
 pub(super) struct VolumeHistory {
     first_seen: Instant,
     writeback: Counter,
-    /// When there was last no dirty block, or some were written back.
+    /// The last time at which there was no dirty block, or dirty blocks were written back.
     progress: Instant,
     requests: Counter,
     held: Counter,
     healed: Counter,
     marks: VecDeque<(Instant, u64)>,
-    /// Whether recent reads were as fast without the cache.
+    /// Whether recent reads were faster with the cache.
     pub(super) gain: Gain,
 }
 
 /// Whether the cache makes reads faster.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) enum Gain {
-    /// It does, or the reads were too few for a comparison.
+    /// The cache makes reads faster, or the reads were too few for a comparison.
     #[default]
     SomeOrUnknown,
     /// Reads are as slow: mean milliseconds of reads from the cache, and from the origin.
     None { cache_ms: f64, origin_ms: f64 },
 }
 
-/// Reads of each kind that are needed for a comparison.
+/// The least number of reads, from the cache and from the origin, for a comparison.
 const COMPARED_MIN: u64 = 200;
 
 impl Counter {
@@ -101,12 +101,12 @@ impl VolumeHistory {
         }
     }
 
-    /// For how long dirty blocks have waited without any being written back.
+    /// For how long the volume has had dirty blocks of which none was written back.
     pub(super) fn without_progress(&self, now: Instant) -> Duration {
         now.duration_since(self.progress)
     }
 
-    /// For how long there have been no requests, as far as that is known.
+    /// For how long the volume has had no requests, as far as the reports show.
     pub(super) fn idle(&self, now: Instant) -> Duration {
         now.duration_since(self.requests.changed.unwrap_or(self.first_seen))
     }

@@ -1,4 +1,5 @@
-//! The conditions of a daemon from report to report: since when each has been, and their entries in the log.
+//! The conditions of a daemon from report to report: the begin of each condition, and the log entries of
+//! begins and ends.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -12,7 +13,7 @@ use crate::control::report::Report;
 /// The identity of a condition.
 type Key = (ConditionKind, Option<String>, Option<String>);
 
-/// The memory between reports.
+/// The state that is kept from report to report.
 #[derive(Debug, Default)]
 pub struct ConditionWatch {
     present: BTreeMap<Key, Present>,
@@ -82,7 +83,7 @@ impl ConditionWatch {
         found
     }
 
-    /// Adds since when each has been.
+    /// Adds to each condition since when it has been present.
     fn follow(&mut self, now: Instant, unix: u64, conditions: &mut [Condition]) {
         let mut before = std::mem::take(&mut self.present);
         for condition in conditions {
@@ -112,7 +113,7 @@ fn whole(seconds: f64) -> u64 {
     seconds as u64
 }
 
-/// A condition with an event of its own was logged where it was found.
+/// Logs the begin of a condition, unless the kind has an event of its own: other code logs that.
 fn log_begin(condition: &Condition) {
     let entry = condition.kind.entry();
     if entry.event.is_some() {

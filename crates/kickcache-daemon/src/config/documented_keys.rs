@@ -7,7 +7,7 @@ use super::parse;
 
 const PAGE: &str = include_str!("../../../../docs/reference/configuration.md");
 
-/// The keys that the parser names when it refuses an unknown one below these lines.
+/// The keys that the parser names when it refuses an unknown key below these lines.
 fn accepted(lines: &str) -> BTreeSet<String> {
     let text = format!("{lines}no-such-key = 1\n");
     let refusal = parse(Path::new("k.toml"), &text).unwrap_err().to_string();

@@ -22,7 +22,7 @@ use crate::plan::tls_plan::{TlsPlan, TlsWord, VerifyPeerWord};
 use crate::plan::user_spec::UserSpec;
 use crate::plan::{Exposure, PlanError, ServePlan};
 
-/// Bytes of the longest file.
+/// The most bytes of a configuration file.
 const LENGTH_MAX: u64 = 1 << 20;
 
 /// Why a configuration file cannot be used.
@@ -41,12 +41,12 @@ pub enum ConfigError {
     Content {
         /// Its path.
         path: PathBuf,
-        /// Where, counted from 1.
+        /// The number of the line, counted from 1.
         line: usize,
         /// The defect.
         what: String,
     },
-    /// The plan is impossible.
+    /// The file was read, but the plan in it is impossible.
     #[error("{}: {source}", .path.display())]
     Plan {
         /// Its path.

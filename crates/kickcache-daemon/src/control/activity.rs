@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The requests of some time.
+/// The requests of a span of time.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
-    /// How long that was.
+    /// The length of the time in seconds.
     pub seconds: f64,
     /// Reads a second.
     pub reads_per_second: f64,
@@ -30,16 +30,16 @@ pub struct Activity {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestLatency {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
-    /// Their time on average, in milliseconds.
+    /// The average time of these requests, in milliseconds.
     pub mean_ms: f64,
     /// The time within which 99 of 100 ended, in milliseconds.
     pub p99_ms: f64,
 }
 
 impl Activity {
-    /// Reads from either device.
+    /// All reads, no matter which device served them.
     pub fn reads(&self) -> u64 {
         self.hits.count + self.misses.count
     }

@@ -26,13 +26,13 @@ pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens there.
+    /// No process listens at the control socket.
     #[error(
         "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
     )]
     NoDaemon(PathBuf),
-    /// Not allowed.
+    /// The system does not allow this user to connect.
     #[error(
         "the control socket {} belongs to another user than {}; run this as that user", .0.display(), own_user()
     )]
@@ -40,7 +40,7 @@ pub enum ClientError {
     /// The path is too long.
     #[error(transparent)]
     Path(#[from] AddressError),
-    /// It began to answer.
+    /// The daemon ended, or closed the connection, before it answered.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
     Io {
         /// Path of the socket.
@@ -48,7 +48,7 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// It has not answered, and may still carry the request out.
+    /// The daemon has not answered, and may still carry the request out.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
          repeat the command",
@@ -61,10 +61,10 @@ pub enum ClientError {
          that one, too", .0.display()
     )]
     AnotherDaemon(PathBuf),
-    /// The operation is still running.
+    /// The operation is still running at the end of the daemon's time limit.
     #[error("{0}")]
     Running(String),
-    /// It refused.
+    /// The daemon refused the request.
     #[error("{0}")]
     Refused(String),
     /// The request, or the configuration file, is wrong in itself.
@@ -80,7 +80,7 @@ pub enum ClientError {
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection, if there is one.
+    /// Time limit for the daemon to accept a connection; `None` if there is no limit.
     accept_max: Option<Duration>,
     /// Time limit for answers; without one, the client waits as long as the daemon process exists.
     answer_max: Option<Duration>,
@@ -95,19 +95,20 @@ impl Client {
         Client { path: path.into(), accept_max, answer_max, instance: Arc::default() }
     }
 
-    /// The same, with another limit for answers.
+    /// This client, with another limit for answers.
     #[cfg(test)]
     pub(super) fn answered_within(&self, answer_max: Duration) -> Client {
         Client { answer_max: Some(answer_max), ..self.clone() }
     }
 
-    /// The same, with another limit for accepted connections.
+    /// This client, with another limit for accepted connections.
     #[cfg(test)]
     pub(super) fn accepted_within(&self, accept_max: Duration) -> Client {
         Client { accept_max: Some(accept_max), ..self.clone() }
     }
 
-    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when it ends.
+    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when the
+    /// process ends.
     #[must_use]
     pub fn patient(&self) -> Client {
         Client { answer_max: None, ..self.clone() }
@@ -163,7 +164,7 @@ impl Client {
         Ok(resized)
     }
 
-    /// Makes the daemon use more of a cache device, or check whether it could.
+    /// Makes the daemon use more of a cache device, or check whether this is possible.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -179,12 +180,12 @@ impl Client {
         Ok(growing)
     }
 
-    /// Has the daemon replace a cache device by another one.
+    /// Has the daemon replace a cache device by a new one.
     ///
     /// # Errors
     /// See [`ClientError`].
     pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
-        // A device that is put into use may have to be created.
+        // No time limit: a device that is put into use may have to be created first.
         let reply = self.ask_within(None, &Request::Replace(order))?;
         let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
         Ok(replacing)
@@ -215,8 +216,8 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
-    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start does not
-    /// serve it.
+    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start
+    /// will not serve the volume.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -307,7 +308,7 @@ impl Client {
         reply.map_err(|error| self.exchange_error(error))
     }
 
-    /// A connection that the same daemon has accepted as those before.
+    /// A connection to the daemon that accepted the earlier ones.
     fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
         let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
@@ -316,7 +317,8 @@ impl Client {
             Reply::Present { instance } => (instance, stream),
             // An older daemon has no name.
             Reply::Done => (String::new(), stream),
-            // A daemon older than this request refuses it, and closes the connection.
+            // A daemon that is too old for this request refuses it and closes the connection, so a new one is
+            // needed.
             _ => (String::new(), self.connect()?),
         };
         match *self.instance.get_or_init(|| instance.clone()) == instance {
@@ -354,23 +356,23 @@ impl Client {
     }
 }
 
-/// The end of a daemon, for a client that waits for it.
+/// A connection on which a client waits for the report of the daemon's end.
 #[derive(Debug)]
 pub struct AwaitedEnd(BufReader<UnixStream>);
 
 /// The reported end of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnownEnd {
-    /// It ended cleanly, with these dirty blocks.
+    /// The daemon ended cleanly, with these dirty blocks on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// It did not, and this is why.
+    /// The daemon did not end cleanly, for this reason.
     Unclean(String),
-    /// An older kickcache, which does not report its end.
+    /// An older daemon, which does not report its end.
     Untold,
 }
 
 impl AwaitedEnd {
-    /// The reported end, if it arrives within a time above zero.
+    /// The reported end; `None` if no report arrives within `span`, which must be above zero.
     pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));

@@ -12,11 +12,11 @@ pub use crate::control::condition_kind::{ConditionKind, Severity};
 pub struct Condition {
     /// Its kind.
     pub kind: ConditionKind,
-    /// How urgent it is.
+    /// How urgent the condition is.
     pub severity: Severity,
-    /// When it began, in seconds since 1970.
+    /// When the condition began, in seconds since 1970.
     pub since: u64,
-    /// How long it has lasted.
+    /// How long the condition has lasted.
     pub lasted_seconds: f64,
     /// The volume, if it concerns one.
     pub volume: Option<String>,
@@ -24,7 +24,7 @@ pub struct Condition {
     pub device: Option<String>,
     /// The condition in a few words, with its figures.
     pub summary: String,
-    /// Why, as far as that is known.
+    /// The cause of the condition, if it is known.
     pub cause: Option<String>,
     /// Its figures, for programs.
     pub figures: Vec<Figure>,
@@ -63,12 +63,12 @@ pub enum HealthColour {
 pub struct Health {
     /// How urgent the most urgent problem is.
     pub colour: HealthColour,
-    /// That all is well, or the most urgent problem.
+    /// A sentence that there is no problem, or the most urgent problem.
     pub sentence: String,
 }
 
 impl Condition {
-    /// A condition that begins now.
+    /// A condition of a kind, without its time, which is added when it is reported.
     pub fn new(kind: ConditionKind, summary: impl Into<String>, remedy: impl Into<String>) -> Condition {
         Condition {
             kind,
@@ -103,7 +103,7 @@ impl Condition {
         Condition { cause: Some(cause.into()), ..self }
     }
 
-    /// Adds how long it has lasted, where that is known.
+    /// Adds how long the condition has lasted, if the report shows that.
     #[must_use]
     pub fn lasting(self, seconds: f64) -> Condition {
         Condition { lasted_seconds: seconds, ..self }
@@ -122,7 +122,7 @@ impl Condition {
         Condition { commands: commands.into_iter().collect(), ..self }
     }
 
-    /// Whether it concerns a volume, itself or through its cache device.
+    /// Whether the condition concerns a volume directly, or its cache device.
     pub fn concerns(&self, volume: &str, device: &str) -> bool {
         let is_of_device = self.volume.is_none() && self.device.as_deref() == Some(device);
         self.volume.as_deref() == Some(volume) || is_of_device && self.kind.entry().reach == Reach::Volumes

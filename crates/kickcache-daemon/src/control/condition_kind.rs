@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// Intended, or under way: no problem.
+    /// The condition is intended or an operation in progress, and no problem.
     Notice,
     /// Nothing fails yet.
     Warning,
@@ -24,18 +24,18 @@ impl Severity {
         }
     }
 
-    /// Whether `status --check` reports it.
+    /// Whether `status --check` reports a condition of this severity as a problem.
     pub fn is_problem(self) -> bool {
         self > Severity::Notice
     }
 }
 
-/// Whether a condition of a cache device is one of its volumes.
+/// Whether a condition of a cache device is also a condition of its volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Its volumes are served as before.
+    /// No: the volumes of the device are served as before.
     Subject,
-    /// It changes how its volumes are served.
+    /// Yes: it changes how the volumes of the device are served.
     Volumes,
 }
 
@@ -44,13 +44,13 @@ pub enum Reach {
 pub struct KindEntry {
     /// Its name in JSON, metrics and the log.
     pub name: &'static str,
-    /// How urgent it is.
+    /// How urgent conditions of this kind are.
     pub severity: Severity,
     /// The word in the column HEALTH.
     pub word: &'static str,
-    /// Whether it concerns the volumes of its device.
+    /// Whether a condition of a device concerns the device's volumes too.
     pub reach: Reach,
-    /// The event in the log that marks its begin; without one, `condition_begun` does.
+    /// The log event of the begin of such a condition; `None` if the event is `condition_begun`.
     pub event: Option<&'static str>,
 }
 
@@ -82,7 +82,7 @@ macro_rules! kinds {
 kinds! {
     /// Dirty blocks on the cache device are damaged.
     DamagedBlocks: "damaged-blocks", Error, "DAMAGED", Subject, Some("dirty_lost");
-    /// A cache device is out of service, and no record of that can be written.
+    /// A cache device is out of service, and this cannot be recorded.
     OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded");
     /// Dirty blocks of a volume are on a cache device out of service alone.
     DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service");
@@ -92,9 +92,9 @@ kinds! {
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service");
     /// The server of a remote origin is lost, or unusable.
     OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost");
-    /// An origin completes nothing.
+    /// An origin completes none of its outstanding operations.
     OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent");
-    /// A cache device completes nothing.
+    /// A cache device completes none of its outstanding operations.
     CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent");
     /// The event loop of a cache device does not answer, or has ended.
     LoopSilent: "loop-silent", Error, "SILENT", Volumes, None;

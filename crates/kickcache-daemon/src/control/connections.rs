@@ -14,7 +14,7 @@ use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_li
 
 /// The most connections at a time; for one more, the connection that was silent for longest is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
-/// A connection without bytes for this long is closed.
+/// A connection without bytes for this long is closed, unless its client waits for an answer.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.
@@ -30,12 +30,12 @@ pub(super) struct Connection {
     number: u64,
     instance: Arc<str>,
     stream: UnixStream,
-    /// The process that connected, if the kernel reports it.
+    /// The process that connected; `None` if the kernel does not report the process.
     peer: Option<UCred>,
     stage: ExchangePhase,
     active: Instant,
     input: Vec<u8>,
-    /// The client sends no more.
+    /// Whether the client has closed its side of the connection.
     ended: bool,
     /// The rest of a reply, and the step after it.
     output: Vec<u8>,
@@ -48,7 +48,7 @@ enum ExchangePhase {
     Reading,
     /// Its request is being executed.
     Waiting,
-    /// It will get the daemon's end.
+    /// The client waits for the report of the daemon's end.
     AwaitingEnd,
     /// A reply is being sent.
     Writing,
@@ -76,12 +76,12 @@ pub(super) struct Watch<'a> {
 }
 
 impl Connections {
-    /// No connection yet, to the daemon with this name.
+    /// An empty set of connections, for the daemon with this name.
     pub(super) fn of(instance: &str) -> Connections {
         Connections { open: Vec::new(), number: 0, instance: instance.into() }
     }
 
-    /// Takes a new connection in; gives its first request if that is there already.
+    /// Adds a new connection; returns its first request if that has arrived completely.
     pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
         stream.set_nonblocking(true).ok()?;
         if self.open.len() >= CONNECTION_COUNT_MAX {
@@ -103,7 +103,7 @@ impl Connections {
         self.open.last_mut().and_then(|connection| connection.receive(now))
     }
 
-    /// Closes the connection that was silent for longest; connections waiting for an answer are not silent.
+    /// Closes the connection that was silent for longest, except connections with a running request.
     pub(super) fn close_longest_idle(&mut self) {
         let idle =
             self.open.iter().enumerate().filter(|(_, connection)| connection.stage != ExchangePhase::Waiting);
@@ -112,13 +112,13 @@ impl Connections {
         }
     }
 
-    /// What to wait for, with the number of each connection.
+    /// The watched descriptors, with the number of each connection.
     pub(super) fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.open.iter().filter_map(|connection| {
             let flags = match connection.stage {
                 ExchangePhase::Reading => PollFlags::IN,
                 ExchangePhase::Writing => PollFlags::OUT,
-                // A disconnect is reported nevertheless.
+                // No event is requested, since a disconnect is always reported.
                 ExchangePhase::AwaitingEnd => PollFlags::empty(),
                 ExchangePhase::Waiting | ExchangePhase::Closed => return None,
             };
@@ -159,7 +159,7 @@ impl Connections {
         self.find(number)?.reply(reply, Continuation::GoOn, now)
     }
 
-    /// Gives a connection away: its next bytes are not of this protocol.
+    /// Removes a connection and returns its socket: the next bytes are not of this protocol.
     pub(super) fn take(&mut self, number: u64) -> Option<UnixStream> {
         let index = self.open.iter().position(|connection| connection.number == number)?;
         Some(self.open.swap_remove(index).stream)
@@ -176,14 +176,14 @@ impl Connections {
         });
     }
 
-    /// When the next one was silent for too long.
+    /// The time at which the next connection will have been silent for too long.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let is_timed = |stage| !matches!(stage, ExchangePhase::Waiting | ExchangePhase::AwaitingEnd);
         let timed = self.open.iter().filter(|connection| is_timed(connection.stage));
         timed.map(|connection| connection.active + IDLE_MAX).min()
     }
 
-    /// Whether a request is worked on, or a reply is not sent.
+    /// Whether a request is being executed, or a reply is not sent completely.
     pub(super) fn owes(&self) -> bool {
         self.open
             .iter()

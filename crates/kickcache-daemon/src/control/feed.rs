@@ -14,7 +14,7 @@ use crate::recording::ring::{Recording, SLOT_COUNT};
 /// How long the thread sleeps at a low rate, and at a high one.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// A client without a parcel for longer treats the daemon as hung.
+/// If no access is recorded, an empty parcel is sent this often.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Sends a recording until the client ends it or disconnects, or the volume is removed.
@@ -23,7 +23,8 @@ pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recordi
     write_line(&mut stream, reply)?;
     let (mut bytes, mut pause, mut beat) = (Vec::new(), PAUSE_MIN, Instant::now());
     loop {
-        // All accesses recorded before the end are in the ring then.
+        // Read before the ring is emptied: if the recording has ended by now, the ring holds all of its
+        // remaining accesses.
         let is_ended = recording.is_ended();
         let count = pack(&mut recording, More::Yes, &mut bytes);
         if count > 0 || beat.elapsed() >= BEAT {
@@ -41,7 +42,7 @@ pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recordi
     }
 }
 
-/// Sends the rest of the ring, and the end.
+/// Sends the rest of the ring, and the mark of the end.
 fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8>) -> io::Result<()> {
     for _ in 0..SLOT_COUNT / COUNT_MAX {
         if pack(recording, More::Yes, bytes) == 0 {

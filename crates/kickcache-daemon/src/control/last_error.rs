@@ -8,25 +8,25 @@ use serde::{Deserialize, Serialize};
 /// The errors of a device since the daemon started.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LastError {
-    /// How many there were.
+    /// The number of errors of the device.
     pub count: u64,
-    /// The number of the last one, unless the device moved fewer bytes than it should.
+    /// The errno of the last error; `None` if the device moved fewer bytes than it should.
     pub errno: Option<i32>,
-    /// Its name, such as `EIO`, or `short`.
+    /// The name of the last error, such as `EIO`; `short` if fewer bytes were moved.
     pub name: String,
-    /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`: its
-    /// replacement met an error.
+    /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace` if the
+    /// replacement of the device met an error.
     pub operation: String,
-    /// Where, in bytes.
+    /// The offset of the failed operation, in bytes.
     pub offset: u64,
-    /// How many bytes; 0 for a flush.
+    /// The length of the failed operation, in bytes; 0 for a flush.
     pub length: u64,
-    /// Seconds since then.
+    /// Seconds since this error.
     pub seconds_ago: f64,
 }
 
 impl LastError {
-    /// As in `12 errors, the last EIO (read) 3.0 s ago`.
+    /// The errors as text, such as `12 errors, the last EIO (read) 3.0 s ago`.
     pub fn show(&self) -> String {
         let errors = if self.count == 1 { "error" } else { "errors" };
         let count = show_count(self.count);

@@ -20,31 +20,31 @@ pub struct LimitsReport {
     pub dirty_limit: f64,
     /// Seconds without requests after which all dirty blocks are written back.
     pub idle_after_seconds: f64,
-    /// Bytes a second of writeback, if that is capped.
+    /// The cap of writeback in bytes a second; `None` without a cap.
     #[serde(default)]
     pub writeback_bytes_per_second: Option<u64>,
-    /// Requests a second of writeback, if that is capped.
+    /// The cap of writeback in requests a second; `None` without a cap.
     #[serde(default)]
     pub writeback_requests_per_second: Option<u64>,
-    /// Bytes a second of clients, if that is capped.
+    /// The cap of clients in bytes a second; `None` without a cap.
     #[serde(default)]
     pub client_bytes_per_second: Option<u64>,
-    /// Requests a second of clients, if that is capped.
+    /// The cap of clients in requests a second; `None` without a cap.
     #[serde(default)]
     pub client_requests_per_second: Option<u64>,
-    /// How long unused quota accumulates, in seconds, if one of the two is capped.
+    /// How long unused quota accumulates, in seconds, if clients have a cap.
     #[serde(default)]
     pub client_burst_seconds: Option<f64>,
     /// Bytes of the cache device reserved for the volume, if it has a reservation.
     #[serde(default)]
     pub room_min_bytes: Option<u64>,
-    /// Bytes of the cache device that it does not exceed, if there is such a bound.
+    /// The most bytes of the cache device that the volume may have, if it has such a limit.
     #[serde(default)]
     pub room_max_bytes: Option<u64>,
 }
 
 impl LimitsReport {
-    /// Of a volume on a cache device with room for `capacity` blocks.
+    /// The limits of a volume on a cache device with room for `capacity` blocks.
     pub(super) fn new(settings: &VolumeSettings, clients: ClientCap, capacity: u64) -> LimitsReport {
         let room = |room: Option<Room>| room.map(|room| room.blocks(capacity).min(capacity) * BLOCK_SIZE);
         let burst = || clients.burst.as_nanos() as f64 / 1e9;

@@ -23,11 +23,11 @@ pub struct LruCurve {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LruPoint {
-    /// Bytes of the cache.
+    /// The size of this cache in bytes.
     pub cache_bytes: u64,
-    /// The part of the blocks read that it would have hit.
+    /// The part of the blocks read that this cache would have hit, from 0 to 1.
     pub hit_ratio: f64,
-    /// How far off that may be; 95 of 100 are closer.
+    /// The error bound of the hit ratio: 95 of 100 estimates are closer.
     pub error: f64,
 }
 

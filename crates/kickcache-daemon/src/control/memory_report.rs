@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// The memory for the payload of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct MemoryReport {
-    /// Bytes that there may be; 0 from a daemon that has no limit to report.
+    /// The limit in bytes; 0 from a daemon that has no limit to report.
     pub limit_bytes: u64,
-    /// Bytes that requests have.
+    /// Bytes of memory that requests use.
     pub used_bytes: u64,
-    /// Requests that wait for some.
+    /// Requests that wait for memory.
     pub waiting_requests: u64,
 }

@@ -76,12 +76,12 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
 
-    /// Begins to use more of a cache device, the only one or that of a path: this many bytes of a cache file,
-    /// which is extended, or the whole device. Or checks for obstacles, without a change.
+    /// Begins to extend the use of a cache device (`None`: the only one): to this many bytes of a cache file,
+    /// or to the whole device. A check only looks for obstacles.
     ///
     /// # Errors
-    /// There is no such device, it cannot grow like this, or does not respond in time, or the daemon is
-    /// stopping.
+    /// There is no such device, the device cannot grow in this way or does not respond in time, or the daemon
+    /// is stopping.
     fn grow(
         &self,
         device: Option<&str>,
@@ -89,37 +89,36 @@ pub trait ControlTarget: Send + Sync + 'static {
         extent: ChangeExtent,
     ) -> Result<Growing, ControlError>;
 
-    /// Begins to replace a cache device by another one.
+    /// Begins to replace a cache device by another one. The call waits until the new device is ready.
     ///
     /// # Errors
-    /// There is no such device, the other one cannot take over, or is not ready in time, or the daemon is
-    /// stopping.
+    /// There is no such device, the new device cannot take over, or the daemon is stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
     /// Serves the volumes of a cache device without it. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
-    /// It stays in use: there is no such device, its blocks cannot be written back, or the daemon is
-    /// stopping.
+    /// The cache device stays in use: its path is unknown, its blocks cannot be written back, or the daemon
+    /// is stopping.
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
-    /// Begins to record the requests of a volume; the recording ends when it is dropped.
+    /// Begins to record the requests of a volume, until the returned recording is dropped.
     ///
     /// # Errors
     /// No such volume, too many recordings, or the daemon is stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
-    /// Serves one more volume, or only checks that it could. May take as long as its origin takes to answer. Returns a hint if the next
-    /// start does not serve it.
+    /// Serves one more volume, or only checks whether this is possible. May take as long as the origin takes to answer.
+    /// Returns a hint if the next start will not serve the volume.
     ///
     /// # Errors
-    /// It cannot be served, and the daemon is unchanged.
+    /// The volume cannot be served, and the daemon is unchanged.
     fn add(&self, volume: &VolumeToAdd) -> Result<Option<String>, ControlError>;
 
     /// Serves a volume no longer, or only checks for obstacles. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
-    /// It stays.
+    /// The volume stays.
     fn remove(&self, order: &RemoveOrder) -> Result<Removed, ControlError>;
 
     /// Applies the present configuration file, or returns the difference. May take as long as the writeback
@@ -140,7 +139,7 @@ pub trait ControlTarget: Send + Sync + 'static {
 /// Whether a change is applied or only checked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ChangeExtent {
-    /// It is made.
+    /// The change is made.
     All,
     /// The planned change is only reported.
     CheckOnly,
@@ -163,7 +162,7 @@ pub enum ControlError {
     NoVolume {
         /// The requested name.
         name: String,
-        /// The names that there are.
+        /// The names of the served volumes.
         known: Vec<String>,
     },
     /// The daemon is ending.

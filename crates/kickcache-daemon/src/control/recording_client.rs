@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::control::wire::RecordingTitle;
 use crate::recording::parcel::Parcel;
 
-/// A recording that runs, until this is dropped.
+/// The client's side of a recording, which ends when this value is dropped.
 #[derive(Debug)]
 pub struct RecordingClient {
     stream: UnixStream,

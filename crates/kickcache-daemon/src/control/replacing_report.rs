@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// A cache device that is being copied to another one, which takes over then.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplacingReport {
-    /// The path of the other one.
+    /// The path of the new device.
     pub with: String,
     /// The present step.
     #[serde(default)]
@@ -16,13 +16,13 @@ pub struct ReplacingReport {
     pub bytes: u64,
 }
 
-/// The step of a device that takes over.
+/// The step of the replacement by a new device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum ReplacingStep {
-    /// It is made ready to be copied to.
+    /// The new device is prepared for the copy.
     Preparing,
-    /// The cache device is copied to it.
+    /// The cache device is copied to the new device.
     #[default]
     Copying,
     /// The copy is complete, and the device becomes the cache device.
@@ -34,6 +34,6 @@ pub enum ReplacingStep {
 pub struct LeavingOutReport {
     /// Bytes that are still to be written back.
     pub left_bytes: u64,
-    /// Bytes that were to be when it began.
+    /// Bytes that were to be written back when the leave-out began.
     pub bytes: u64,
 }

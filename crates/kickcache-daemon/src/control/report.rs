@@ -26,18 +26,18 @@ use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::words::ModeWord;
 
-/// A daemon.
+/// The state of a daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
     /// Version of kickcache.
     pub version: String,
     /// Its process.
     pub pid: u32,
-    /// Seconds since it started.
+    /// Seconds since the daemon started.
     pub uptime_seconds: f64,
     /// The configured I/O engine: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
-    /// The state directory, if it has one.
+    /// The state directory, if the daemon has one.
     #[serde(default)]
     pub state_directory: Option<PathBuf>,
     /// The cache devices.
@@ -45,16 +45,18 @@ pub struct Report {
     /// Volumes that were configured and are not served.
     #[serde(default)]
     pub unserved: Vec<UnservedReport>,
-    /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before it.
+    /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before the
+    /// daemon.
     #[serde(default)]
     pub monitor_ended: bool,
     /// Memory for the payload of requests.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// Why certificates for clients cannot be used as their files are now, if they cannot: those before them are in use.
+    /// Why the present files of certificates cannot be used; `None` if they can. Until then, the previous certificates
+    /// are in use.
     #[serde(default)]
     pub tls_failure: Option<String>,
-    /// Whether all is well, in a sentence.
+    /// The health of the daemon: a colour, and a sentence.
     #[serde(default)]
     pub health: Health,
     /// Problems and running operations, the most urgent first.
@@ -67,9 +69,9 @@ pub struct Report {
 pub struct UnservedReport {
     /// Its name.
     pub name: String,
-    /// Why, and what to do.
+    /// Why the volume is not served, and the remedy.
     pub why: String,
-    /// The commands that serve it again, if there are any, in their order.
+    /// The commands that serve the volume again, in their order; empty if there are none.
     #[serde(default)]
     pub commands: Vec<String>,
 }
@@ -85,27 +87,27 @@ impl From<SkippedVolume> for UnservedReport {
 pub struct CacheReport {
     /// Its path.
     pub device: String,
-    /// Whether it is in service.
+    /// Whether the cache device is in service.
     pub health: HealthWord,
-    /// How it and its origins are read and written: `io_uring` or `threads`.
+    /// How the cache device and the origins are read and written: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
-    /// Where it is on record that it is out of service, if it is.
+    /// If the cache device is out of service: where this is recorded.
     #[serde(default)]
     pub record: Option<RecordWord>,
     /// Its errors, if it had any.
     #[serde(default)]
     pub last_error: Option<LastError>,
-    /// The same by kind.
+    /// The errors of the cache device, counted by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds since it last completed an outstanding operation, if they are many.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
-    /// Where its blocks are, if its file was removed.
+    /// The path below /proc of the cache file, if the file was removed.
     #[serde(default)]
     pub unlinked_at: Option<String>,
-    /// The device that its server waits for before it ends, in words, once the daemon is stopping.
+    /// The device, in words, that delays the end of this cache device's server while the daemon is stopping.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
     /// Bytes of the device that are used.
@@ -117,19 +119,19 @@ pub struct CacheReport {
     /// The device that takes over once the copy is complete.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
-    /// The reason why the last replacement failed, unless there is a new one.
+    /// Why the last replacement failed; `None` if it did not, or if a new replacement has begun.
     #[serde(default)]
     pub replacement_failure: Option<String>,
-    /// How far it is, while it is left out.
+    /// The progress of a leave-out of the device, if one is running.
     #[serde(default)]
     pub leaving_out: Option<LeavingOutReport>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
     /// Segments in all.
     pub segments: u64,
-    /// Segments free for use.
+    /// Segments that are free for new blocks.
     pub free_segments: u64,
-    /// Segments that are used no more, as the device failed there.
+    /// Segments that are not used any more, because the device failed in them.
     #[serde(default)]
     pub retired_segments: u64,
     /// Bytes on probation.
@@ -140,7 +142,7 @@ pub struct CacheReport {
     pub main_bytes: u64,
     /// Memory of the tables in bytes.
     pub memory_bytes: u64,
-    /// Bytes written to it, and its budget.
+    /// Bytes written to the cache device, and the write budget.
     #[serde(default)]
     pub wear: WearReport,
     /// Seconds of the server's time for this report; for metrics only.
@@ -156,9 +158,9 @@ pub struct CacheReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthWord {
-    /// It is.
+    /// The cache device is in service.
     Good,
-    /// It failed too often: every request uses the origin.
+    /// The cache device failed, or was left out: every request uses the origin.
     OutOfService,
 }
 
@@ -166,21 +168,21 @@ pub enum HealthWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordWord {
-    /// Nowhere: the user took it out of use.
+    /// No record is needed: the user took the cache device out of use.
     ByOrder,
-    /// Where the start found it: the device was out of service before.
+    /// The record that the start found: the device was out of service before.
     Earlier,
-    /// On the device itself.
+    /// The record is on the device itself.
     OnDevice,
-    /// In the state directory.
+    /// The record is in the state directory.
     InStateDirectory,
-    /// It is being written.
+    /// The record is being written.
     Pending,
-    /// Nowhere, and writes fail.
+    /// No record could be written.
     Failed,
 }
 
-/// A volume.
+/// The state of a volume.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VolumeReport {
     /// Its name.
@@ -190,7 +192,7 @@ pub struct VolumeReport {
     /// The errors of the origin, if it had any.
     #[serde(default)]
     pub origin_last_error: Option<LastError>,
-    /// The same by kind.
+    /// The errors of the origin, counted by kind.
     #[serde(default)]
     pub origin_errors_by_kind: Vec<ErrorCount>,
     /// Seconds since the origin last completed an outstanding operation, if they are many.
@@ -202,13 +204,13 @@ pub struct VolumeReport {
     /// How the connection was lost, or why the returned server is refused.
     #[serde(default)]
     pub origin_away_why: Option<String>,
-    /// Seconds until requests fail because it is unreachable; 0 if they do.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
     #[serde(default)]
     pub origin_fails_in_seconds: Option<f64>,
-    /// Where the data of the origin are, if its file was removed.
+    /// The path below /proc of the origin's file, if the file was removed.
     #[serde(default)]
     pub origin_unlinked_at: Option<String>,
-    /// Where clients find it.
+    /// The addresses where clients find the volume.
     #[serde(flatten)]
     pub served_at: ServedAt,
     /// Its mode.
@@ -216,7 +218,7 @@ pub struct VolumeReport {
     /// Its limits.
     #[serde(default)]
     pub limits: LimitsReport,
-    /// Requests of clients that waited for the cap on them.
+    /// Requests of clients that waited because of the clients' cap.
     #[serde(default)]
     pub held_requests: u64,
     /// Running recordings of requests (`kickcache record`).
@@ -228,25 +230,25 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes that the origin does not have.
     pub dirty_bytes: u64,
-    /// Seconds since there were first such bytes, without interruption, if there are any.
+    /// Seconds since the volume last had no dirty bytes, if it has some now.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
-    /// Bytes that were dirty at the start, unless all have been written back since.
+    /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     #[serde(default)]
     pub recovered_bytes: u64,
-    /// Bytes of these that are lost: reads fail until they are written again.
+    /// Dirty bytes that are lost: reads fail until these bytes are written again.
     #[serde(default)]
     pub damaged_bytes: u64,
-    /// Where those lie; of very many, some.
+    /// Where the damaged bytes are; a part of a very long list.
     #[serde(default)]
     pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
     pub unflushed_bytes: u64,
-    /// It is being drained: blocks are left to write back, or their records are in flight to the cache
-    /// device.
+    /// The volume is being drained: blocks are left to write back, or their records are in flight to the
+    /// cache device.
     #[serde(default)]
     pub draining: bool,
-    /// Remaining seconds of a pause of caching, if there is one.
+    /// Remaining seconds of a pause of caching; `None` if caching is not paused.
     #[serde(default)]
     pub caching_paused_seconds: Option<f64>,
     /// Fill window in bytes.
@@ -256,13 +258,13 @@ pub struct VolumeReport {
     /// Clients.
     #[serde(default)]
     pub sessions: Sessions,
-    /// The cache device is out of service, and the origin may lack blocks that it holds.
+    /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
     #[serde(default)]
     pub incomplete: bool,
-    /// The share of the blocks of reads that hit, from 0 to 1, if there were any.
+    /// The share of the blocks read that the cache had, from 0 to 1; `None` before the first read.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
-    /// Part of the blocks that were read ahead and hit later, from 0 to 1, if there were any.
+    /// The part of the blocks read ahead that were hit later, from 0 to 1; `None` if no block was read ahead.
     #[serde(default)]
     pub read_ahead_hit_ratio: Option<f64>,
     /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
@@ -274,7 +276,7 @@ pub struct VolumeReport {
     /// The requests since the start.
     #[serde(default)]
     pub since_start: Activity,
-    /// The same of the last 30 to 60 seconds.
+    /// The requests of the last 30 to 60 seconds.
     #[serde(default)]
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes, once there were reads.
@@ -294,7 +296,7 @@ pub struct CacheFacts {
     pub now: Instant,
     /// Its path.
     pub device: PathBuf,
-    /// Bytes in use.
+    /// Bytes of the cache device that are used.
     pub size: u64,
     /// Bytes that will be in use after the growth in progress.
     pub growing_to: Option<u64>,
@@ -302,15 +304,15 @@ pub struct CacheFacts {
     pub replacing: Option<ReplacingReport>,
     /// The reason why the last replacement failed.
     pub replacement_failure: Option<String>,
-    /// Bytes written to it, and its budget.
+    /// Bytes written to the cache device, and the write budget.
     pub wear: WearReport,
     /// Its problem.
     pub trouble: Trouble,
-    /// The device that its server waits for before it ends.
+    /// The device that delays the end of this cache device's server while the daemon is stopping.
     pub stop_waits_for: Option<String>,
-    /// How it is read and written.
+    /// How the cache device is read and written.
     pub io_engine: String,
-    /// How long its server took to gather this, for metrics.
+    /// How long the server took for this report, in seconds; for metrics only.
     pub sample_seconds: Option<f64>,
     /// Its volumes.
     pub volumes: Vec<VolumeFacts>,
@@ -321,17 +323,17 @@ pub struct CacheFacts {
 pub struct Trouble {
     /// Its errors, if it had any.
     pub last_error: Option<LastError>,
-    /// The same by kind.
+    /// The errors of the device, counted by kind.
     pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds since it last completed an outstanding operation, if they are many.
     pub silent_seconds: Option<f64>,
     /// Seconds since its server was lost, if it is unreachable.
     pub away_seconds: Option<f64>,
-    /// Why it is.
+    /// Why the server is unreachable.
     pub away_why: Option<String>,
-    /// Seconds until requests fail for that.
+    /// Seconds until requests fail because the server is unreachable.
     pub fails_in_seconds: Option<f64>,
-    /// Where the data are of a file that was removed.
+    /// The path below /proc of a device's file that was removed.
     pub unlinked_at: Option<String>,
 }
 
@@ -348,23 +350,23 @@ pub struct VolumeFacts {
     pub trouble: Trouble,
     /// The requests since the start.
     pub since_start: Activity,
-    /// The same, recently.
+    /// The requests of the last 30 to 60 seconds.
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes.
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets, for metrics.
     pub latencies: Option<Latencies>,
-    /// Where clients find it.
+    /// The addresses where clients find the volume.
     pub served_at: ServedAt,
     /// Clients.
     pub sessions: Sessions,
-    /// Their caps.
+    /// The caps of the clients.
     pub client_cap: ClientCap,
-    /// Requests that waited for that.
+    /// Requests that waited because of the caps.
     pub held_requests: u64,
-    /// Recordings of their requests.
+    /// Running recordings of client requests.
     pub recordings: u64,
-    /// Bytes that were dirty at the start, unless all have been written back since.
+    /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     pub recovered: u64,
 }
 

@@ -1,4 +1,4 @@
-//! The daemon's end of the control socket: one thread that holds all connections, and a few that carry out requests.
+//! The daemon's end of the control socket: one thread holds all connections, and a few threads carry out requests.
 
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -26,18 +26,18 @@ use crate::shell_command::ShellCommand;
 use crate::socket_path::{self, SocketFile};
 use crate::wakeup::Wakeup;
 
-/// Connections that wait to be accepted, and those accepted at once before the others get their turn.
+/// The most connections that wait to be accepted, and the most that are accepted in one turn.
 const BACKLOG: i32 = 1024;
 const ACCEPTS_MAX: usize = 64;
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// How long the end waits for requests that are worked on.
+/// The longest wait of the end for requests that are being executed.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// Why the control socket cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    /// Another daemon has it.
+    /// Another daemon has the control socket.
     #[error(
         "another kickcache daemon{} answers at the control socket {}; stop it with `{}`, or give this one another path \
          with --control", in_brackets(.by.as_ref()), .path.display(), ShellCommand::new("stop").control(.path)
@@ -54,7 +54,7 @@ pub enum ServerError {
          with --control", .0.display()
     )]
     NotASocket(PathBuf),
-    /// No folder where it shall be.
+    /// The parent of the control socket's path is no folder.
     #[error(
         "the control socket {} cannot be made: {} is no folder; choose another path with --control",
         .path.display(), .parent.display()
@@ -103,9 +103,9 @@ pub struct ControlServer {
 /// How a daemon ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
-    /// As it should; dirty blocks may be left on cache devices.
+    /// The daemon ended cleanly; dirty blocks may be left on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// It did not, and this is why.
+    /// The daemon did not end cleanly, for this reason.
     Unclean(String),
 }
 
@@ -119,7 +119,7 @@ impl ControlServer {
         ControlServer::start_for(path, target, SocketUsers::Owner)
     }
 
-    /// Opens a socket that only reports the status: its group may use it, too.
+    /// Opens a socket that only reports the status: the group of the socket may connect as well.
     ///
     /// # Errors
     /// As [`ControlServer::start`].
@@ -156,11 +156,11 @@ impl ControlServer {
 
     /// Closes the socket, and reports the daemon's end to the clients that requested it.
     pub fn end(self, end: DaemonEnd) {
-        // It is set here alone.
+        // Only this line sets it, so the result is always `Ok`.
         let _ = self.ended.set(end);
     }
 
-    /// Where it listens.
+    /// The path of the control socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -190,7 +190,7 @@ fn instance() -> String {
 enum SocketUsers {
     /// The user of the daemon alone.
     Owner,
-    /// Its group as well.
+    /// The user of the daemon, and the group of the socket.
     Group,
 }
 
@@ -251,7 +251,7 @@ fn bind(path: &Path, users: SocketUsers) -> io::Result<UnixListener> {
     rustix::fs::fchmod(&socket, users.socket_mode())?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     if users == SocketUsers::Group {
-        // The umask took the group's rights.
+        // Restores the rights of the group, which the umask has removed.
         rustix::fs::chmod(path, users.socket_mode())?;
     }
     rustix::net::listen(&socket, BACKLOG)?;
@@ -267,7 +267,7 @@ struct Acceptor {
     /// Threads that send recordings.
     feeds: Arc<AtomicUsize>,
     ended: Arc<OnceLock<DaemonEnd>>,
-    /// No connection is accepted until then.
+    /// Until this time, no connection is accepted.
     pause: Option<Instant>,
 }
 
@@ -357,7 +357,8 @@ impl Acceptor {
         }
     }
 
-    /// Gives a connection to a thread of its own; without memory for one it is closed, and the recording ends.
+    /// Gives a connection to a thread of its own; if no thread can be started, the connection is closed, and
+    /// the recording ends.
     fn begin_feed(&mut self, number: u64, reply: Reply, recording: Recording) {
         let Some(stream) = self.connections.take(number) else { return };
         let (feeds, wakeup) = (Arc::clone(&self.feeds), self.workers.wakeup());
@@ -382,7 +383,8 @@ impl Acceptor {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Out of file descriptors or of memory: connections in use are closed.
+                    // Without free descriptors or memory, the connection that was silent for longest is
+                    // closed.
                     self.connections.close_longest_idle();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

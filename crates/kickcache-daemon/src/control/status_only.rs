@@ -1,4 +1,4 @@
-//! A daemon that only reports its status: for a socket that others than its owner may use.
+//! A daemon that only reports its status: for a socket that other users than the daemon's may use.
 
 use std::sync::Arc;
 use std::time::Duration;

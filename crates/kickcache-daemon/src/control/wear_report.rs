@@ -15,7 +15,7 @@ const COUNTED_SECONDS_MIN: f64 = 3_600.0;
 pub struct WearReport {
     /// Bytes that were written in the last 24 hours, or since the start.
     pub day_bytes: u64,
-    /// Seconds that this is about.
+    /// The seconds in which `day_bytes` were written.
     pub day_seconds: f64,
     /// Bytes that may be written in a day, if that is bounded.
     #[serde(default)]
@@ -26,7 +26,7 @@ pub struct WearReport {
     /// Bytes that may be written in the life of the device, if that is known.
     #[serde(default)]
     pub endurance_bytes: Option<u64>,
-    /// Years that it takes to write those, if each day is like the last one.
+    /// Years that it takes to write `endurance_bytes`, if each day is like the last one.
     #[serde(default)]
     pub life_years: Option<f64>,
 }
@@ -35,21 +35,21 @@ pub struct WearReport {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GivenUpWord {
-    /// All blocks are filled.
+    /// No fill is skipped.
     #[default]
     Nothing,
     /// Misses read less than their fill window.
     ReadAhead,
-    /// Of blocks that are requested for the first time, only a share is filled, or none.
+    /// Of the blocks that are requested for the first time, only a share, or none, is filled.
     UnknownBlocks,
-    /// Of the others, too.
+    /// Of blocks that were requested before, too, only a share is filled, or none.
     KnownBlocks,
     /// Only client writes in write-back enter the cache.
     Everything,
 }
 
 impl GivenUpWord {
-    /// How much that is, from 0 to 4.
+    /// A number from 0 to 4, which is larger if more fills are skipped.
     pub const fn rank(self) -> u64 {
         self as u64
     }
@@ -81,7 +81,7 @@ impl From<GivenUp> for GivenUpWord {
 }
 
 impl WearReport {
-    /// Of a device that may be written to so much in its life.
+    /// The report of a device with this endurance.
     pub fn new(wear: &Wear, endurance: Option<Endurance>) -> WearReport {
         let day_seconds = wear.counted.as_nanos() as f64 / 1e9;
         let a_day = wear.day_bytes as f64 * DAY_SECONDS / day_seconds;

@@ -40,7 +40,7 @@ pub enum Request {
     PauseCaching {
         /// The volume's name.
         volume: String,
-        /// For how long; 0 ends it.
+        /// The length of the pause in seconds; 0 ends a pause.
         seconds: u64,
     },
     /// Take over the size of a volume's origin.
@@ -50,17 +50,17 @@ pub enum Request {
     },
     /// Use more of a cache device.
     Grow {
-        /// Its path; `None` if there is only one.
+        /// The path of the cache device; `None` if the daemon has only one.
         #[serde(default)]
         device: Option<String>,
-        /// Bytes of a cache file, which is extended; `None`: the whole device.
+        /// The new size of a cache file in bytes; `None` for the whole device.
         #[serde(default)]
         size_bytes: Option<u64>,
         /// Only report the planned change.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Replace a cache device by another one.
+    /// Replace a cache device by a new one.
     Replace(ReplacementOrder),
     /// Serve the volumes of a cache device without it.
     LeaveOut(LeaveOutOrder),
@@ -86,7 +86,7 @@ pub enum Request {
         #[serde(default, skip_serializing_if = "Not::not")]
         lose_unlinked: bool,
     },
-    /// Say how the daemon ended, when it does.
+    /// Report how the daemon ended, at its end.
     AwaitEnd {},
     /// Name the daemon that serves the connection.
     Ping {},
@@ -124,10 +124,10 @@ pub enum Reply {
     Done,
     /// The daemon serves the connection.
     Present {
-        /// Another one for each daemon that ever has the socket.
+        /// The name of the daemon; each daemon that ever has the socket has another name.
         instance: String,
     },
-    /// It was refused.
+    /// The request was refused.
     Error {
         /// A sentence.
         message: String,
@@ -144,7 +144,7 @@ pub enum Reply {
     },
     /// A volume is served.
     Added {
-        /// A sentence if the next start does not serve it.
+        /// A sentence, if the next start will not serve the volume.
         hint: Option<String>,
     },
     /// A volume was removed.
@@ -155,13 +155,13 @@ pub enum Reply {
     Recording(RecordingTitle),
     /// The daemon has ended.
     Ended {
-        /// Why not cleanly, if it did not.
+        /// Why the daemon did not end cleanly; `None` if it did.
         error: Option<String>,
         /// Dirty blocks, which the origins lack.
         #[serde(default)]
         left: Vec<LeftOnCache>,
     },
-    /// A volume's size from here on.
+    /// The new size of a volume.
     Resized(Resized),
     /// A cache device grows.
     Growing(Growing),
@@ -178,24 +178,25 @@ pub enum Reply {
 pub struct Growing {
     /// Its path.
     pub device: String,
-    /// Bytes that it uses until then.
+    /// The bytes that the cache device uses before the growth.
     pub before_bytes: u64,
-    /// Bytes that it will use; unchanged if it uses all of its bytes already.
+    /// The bytes that the cache device will use; equal to `before_bytes` if it uses all bytes already.
     pub size_bytes: u64,
 }
 
 /// The cache device to be replaced, and its successor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplacementOrder {
-    /// The cache device; `None` if there is only one.
+    /// The cache device; `None` if the daemon has only one.
     #[serde(default)]
     pub device: Option<String>,
-    /// The other one.
+    /// The device that is to take over.
     pub with: PathBuf,
-    /// Bytes of a file that must be made for it; as many as the cache device uses if not given.
+    /// The size in bytes of a file that must be made for the copy; if missing, the bytes that the cache
+    /// device uses.
     #[serde(default)]
     pub size_bytes: Option<u64>,
-    /// Whether its present data may be lost.
+    /// Whether the present data on the new device may be lost.
     #[serde(default)]
     pub force: bool,
     /// Only report the planned change.
@@ -208,11 +209,11 @@ pub struct ReplacementOrder {
 pub struct Replacing {
     /// Its path.
     pub device: String,
-    /// The path of the other one.
+    /// The path of the device that is to take over.
     pub with: String,
     /// Bytes that are copied.
     pub bytes: u64,
-    /// Whether the order began it.
+    /// Whether this order began the replacement.
     #[serde(default)]
     pub stage: ReplacementStage,
     /// The data on the other device that would be lost, in words, for a dry run.
@@ -226,19 +227,19 @@ pub struct Replacing {
 pub enum ReplacementStage {
     /// The command was a dry run. Only the command itself sets this.
     Planned,
-    /// The order begins it, or would.
+    /// The order begins the replacement, or in a dry run would begin it.
     #[default]
     Begun,
-    /// An earlier order began it.
+    /// An earlier order began the replacement.
     Running,
-    /// An earlier order began it, and the other device is the cache device.
+    /// An earlier order began the replacement, and the new device is now the cache device.
     Done,
 }
 
 /// Which cache device is to be left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeaveOutOrder {
-    /// It; `None` if there is only one.
+    /// The path of the cache device; `None` if there is only one.
     #[serde(default)]
     pub device: Option<String>,
     /// Whether dirty blocks that cannot be written back may be lost.
@@ -256,7 +257,7 @@ pub struct LeftOut {
     pub device: String,
     /// The dirty blocks at the time of the request.
     pub dirty: Vec<DirtyVolume>,
-    /// The lost part of these.
+    /// The part of the dirty blocks that was lost.
     pub lost: Vec<DirtyVolume>,
 }
 
@@ -265,7 +266,7 @@ pub struct LeftOut {
 pub struct DirtyVolume {
     /// Its name.
     pub volume: String,
-    /// Bytes that its origin lacks, or has not flushed.
+    /// Bytes that the origin lacks, or has not flushed.
     pub bytes: u64,
 }
 
@@ -274,11 +275,11 @@ pub struct DirtyVolume {
 pub struct LeftOnCache {
     /// The name of the volume.
     pub volume: String,
-    /// Bytes on the cache device that its origin lacks.
+    /// Bytes of the volume on the cache device that the origin lacks.
     pub bytes: u64,
     /// The cache device.
     pub device: String,
-    /// The command that writes them back.
+    /// The command that writes these bytes back.
     pub drain: String,
 }
 
@@ -300,25 +301,25 @@ pub struct VolumeToAdd {
     pub cache: PathBuf,
     /// The volume as a table of a configuration file, with absolute paths.
     pub volume: serde_json::Value,
-    /// The same data under another path.
+    /// The origin has the same data under another path.
     #[serde(default)]
     pub origin_moved: bool,
-    /// It was extended while no daemon served it.
+    /// The origin was extended while no daemon served it.
     #[serde(default)]
     pub origin_grown: bool,
-    /// It may be a cache device itself.
+    /// Accept an origin even if it has the content of a cache device.
     #[serde(default)]
     pub force_origin: bool,
     /// Dirty blocks of the volume on another cache device may be lost.
     #[serde(default)]
     pub new_cache: bool,
-    /// Only check that it could be served.
+    /// Only check that the volume could be served.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub dry_run: bool,
 }
 
 impl VolumeToAdd {
-    /// The volume as the plan has it.
+    /// Converts the request to the plan of a volume.
     ///
     /// # Errors
     /// If a key or a value is wrong.
@@ -340,7 +341,7 @@ pub struct RemoveOrder {
     /// Whether clients are disconnected.
     #[serde(default)]
     pub disconnect: bool,
-    /// Whether its dirty blocks may be lost.
+    /// Whether dirty blocks of the volume may be lost.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub abandon_dirty: bool,
     /// Only check for obstacles.
@@ -351,9 +352,9 @@ pub struct RemoveOrder {
 /// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Removed {
-    /// Blocks that its origin lacks.
+    /// Bytes that its origin lacks.
     pub lost_bytes: u64,
-    /// Blocks that would be written back before, of a dry run.
+    /// For a dry run: bytes that would be written back before the removal.
     #[serde(default)]
     pub dirty_bytes: u64,
 }
@@ -371,7 +372,7 @@ pub struct Reloaded {
 /// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Resized {
-    /// From here on, in bytes.
+    /// The size from now on, in bytes.
     pub size_bytes: u64,
     /// Whether the size is unchanged.
     #[serde(default)]

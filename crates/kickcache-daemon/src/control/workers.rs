@@ -17,7 +17,8 @@ use crate::wakeup::Wakeup;
 /// Requests carried out at a time.
 pub(super) const WORKER_COUNT_MAX: usize = 32;
 
-/// The threads, their requests and their answers. They end when this is dropped, each after its request.
+/// The threads, their requests and their answers. When this value is dropped, each thread ends after its
+/// present request.
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: usize,
@@ -28,7 +29,7 @@ pub(super) struct Workers {
 /// A request that is being carried out.
 struct Running {
     request: Request,
-    /// The connection that sent it.
+    /// The connection that sent the request.
     number: u64,
     /// Connections that sent an equal request later.
     sharers: Vec<u64>,
@@ -38,7 +39,7 @@ struct Running {
 pub(super) enum Answer {
     /// A line.
     Reply(Reply),
-    /// A line, and a recording behind it, which has the connection for itself.
+    /// A line, followed by a recording, which then has the connection for itself.
     Feed(Reply, Recording),
 }
 
@@ -82,7 +83,7 @@ impl Workers {
             let shared = Arc::clone(&self.shared);
             let started =
                 std::thread::Builder::new().name("control-worker".into()).spawn(move || shared.work());
-            // Without memory for one more thread, the existing ones do the work.
+            // If no further thread can be started, the existing threads do the work.
             self.threads += usize::from(started.is_ok());
         }
     }

@@ -1,5 +1,5 @@
-//! Whether an origin was used without this cache device since: served with another one or with none, changed,
-//! or replaced by another file. The blocks of the origin on the cache device are stale then.
+//! Whether an origin was used without this cache device since: served with another device or without one,
+//! changed, or replaced by another file. The blocks of the origin on the cache device are stale then.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,18 +9,18 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 
-/// How an origin was served since a cache device had it last.
+/// What happened to an origin since a cache device last served it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
-    /// With the cache device that was there.
+    /// The origin was served with the cache device at this path.
     With(PathBuf),
-    /// From the origin alone.
+    /// The origin was served without a cache device.
     Without,
-    /// Not at all, but another file is at its path, as after a restore.
+    /// The origin was not served since, but another file is at its path, as after a restore.
     Replaced,
-    /// Not at all, but another program wrote to it.
+    /// The origin was not served since, but another program wrote to it.
     Changed,
-    /// Its record cannot be read.
+    /// The record of the origin cannot be read.
     Unknown,
 }
 
@@ -44,8 +44,7 @@ impl fmt::Display for ServedSince {
 }
 
 impl ServedSince {
-    /// A third remedy, besides losing the dirty blocks of a volume and writing them over the data of the
-    /// origin, to follow "; ".
+    /// A further remedy if the origin was replaced or changed, else an empty text; it follows "; ".
     pub fn other_way(&self, volume: &str) -> String {
         match self {
             ServedSince::Replaced => format!(
@@ -63,9 +62,9 @@ impl ServedSince {
 /// Whether the user claims that an origin is the recorded one, even with another identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sameness {
-    /// No claim was made.
+    /// The user made no such claim.
     Unsaid,
-    /// It is.
+    /// The user claims that the origin is the recorded one.
     Said,
 }
 
@@ -76,8 +75,8 @@ impl Sameness {
     }
 }
 
-/// How an origin was served since; `None` if all writes to it passed the cache device, as far as the records
-/// show.
+/// How an origin was served since; `None` if, by the records, all writes to the origin passed the cache
+/// device.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,
@@ -90,7 +89,7 @@ pub(crate) fn served_since(
         Ok(Some(record)) if record.is_current(uuid) => passed_by(&record, sameness),
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
-        // Without a directory no record of any origin exists, which the start reports.
+        // If the whole directory is unreadable, the start reports that instead.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
@@ -101,17 +100,17 @@ pub(crate) fn served_since(
 pub struct HeldVolume<'a> {
     /// The path of the cache device.
     pub cache: &'a Path,
-    /// Its uuid.
+    /// The uuid of the cache device.
     pub uuid: &'a str,
     /// The name of the volume.
     pub name: &'a str,
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub identity: &'a str,
 }
 
 impl HeldVolume<'_> {
-    /// The command that writes the blocks back. If the origin may have newer data, the command refuses without the flag that accepts
-    /// this.
+    /// The command that writes the blocks back. If the origin may have newer data, the command has the flag that
+    /// accepts this.
     pub fn drain(&self, place: &StatePlace) -> ShellCommand {
         match served_since(place, self.uuid, self.identity, Sameness::Unsaid) {
             Some(_) => ShellCommand::drain_older(self.name, self.cache, place),
@@ -134,7 +133,7 @@ fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
         return Some(ServedSince::Replaced);
     }
     let (before, now) = (record.stopped?, FileStamp::of_origin(&record.identity)?);
-    // Another size is refused, or confirmed, when the volume is attached.
+    // A changed size is checked when the volume is attached.
     (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
@@ -144,7 +143,7 @@ fn is_replaced(record: &OriginRecord) -> bool {
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
-/// The record of an origin, if another cache device than this one may hold blocks which it lacks.
+/// The record of an origin, if another cache device than this one may hold blocks that the origin lacks.
 ///
 /// # Errors
 /// If its record is unreadable: such a device may exist.

@@ -7,7 +7,7 @@ use kickcache_engine::error::Error;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
 
-/// What to do, to follow "; "; `None` if it is something else that is wrong.
+/// The remedy, to follow "; "; `None` if the error is not about a damaged log.
 pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<String> {
     let again = match error {
         Error::Rotted { .. } => "",

@@ -1,4 +1,5 @@
-//! Opening and matching the cache device and origins: all errors are found before any device is formatted.
+//! Opening and matching the cache device and origins: errors are found before any device is formatted, as far
+//! as possible.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -130,7 +131,7 @@ impl ExaminedDevices {
             volume.settings.volume = cache.attach(facts(volume, state))?;
             volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
-        // A device out of service may not accept writes.
+        // A device out of service is not written, as it may not accept writes.
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if spec.service == CacheService::InService {
@@ -156,7 +157,7 @@ pub fn rehearse_volumes(config: &ServerConfig) -> Result<(), ServeError> {
     check(config)?;
     let look = || open_left(config).map(drop);
     let has_server = config.cache.volumes.iter().any(|volume| volume.origin.has_server());
-    // The wait for a server is logged.
+    // The check logs its messages, since a wait for a server must be logged.
     if has_server { look() } else { quietly(look) }
 }
 
@@ -175,7 +176,7 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
 /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
 pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
     let open = || open_volume(spec, wish).map(drop);
-    // The wait for a server is logged.
+    // The check logs its messages, since a wait for a server must be logged.
     if spec.origin.has_server() { open() } else { quietly(open) }
 }
 
@@ -189,7 +190,7 @@ impl Prepared {
         ExaminedDevices::look(config)?.make(&config.cache, &config.state)
     }
 
-    /// The same with an empty stand-in for a cache device, which is never written.
+    /// Opens the volumes with an empty stand-in for a cache device, which is never written.
     pub(crate) fn without_cache(config: &ServerConfig) -> Result<Prepared, ServeError> {
         let (path, state) = (config.cache.device.clone(), &config.state);
         let refuse = |source| ServeError::Engine { path: path.clone(), source };
@@ -230,7 +231,7 @@ fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
     Ok(volumes)
 }
 
-/// The uuid of an unreadable cache device, from the record of a volume that it had.
+/// The uuid of an unreadable cache device, from the record of one of its volumes.
 fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let device = whole_path(device);
@@ -249,7 +250,8 @@ pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candid
     }
 }
 
-/// Refuses a cache device out of service: its blocks are older than the data of the origins.
+/// If volumes are to use the cache device, refuses an older copy and a device out of service: its blocks may
+/// be stale.
 fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     let refuse =
         |error: StateError| ServeError::Cache { path: cache.device.clone(), what: error.to_string() };
@@ -260,7 +262,7 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     if let Some(copy) = older_copy(state, &device.superblock, &cache.device) {
         return Err(ServeError::Cache { path: cache.device.clone(), what: copy.to_string() });
     }
-    // The record alone suffices.
+    // Either the record or a mark suffices to refuse the device.
     if noted.incomplete.is_none() && device.service()? == ServiceMark::InService {
         return Ok(());
     }
@@ -271,7 +273,8 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume if its blocks on the cache device are stale, because its origin was served without it.
+/// Refuses a volume if its blocks on the cache device are stale, because the origin was served without this
+/// device.
 fn check_current(
     superblock: &Superblock,
     path: &Path,
@@ -297,14 +300,14 @@ fn check_current(
 /// The record of a cache device in the state directory.
 #[derive(Debug, Default)]
 pub struct RecordedService {
-    /// The volumes that may need it, if it is out of service.
+    /// The volumes that may need the device; `None` if it is in service.
     pub incomplete: Option<VolumeSet>,
     /// The record cannot be read: the device may hold dirty blocks.
     pub doubt: Option<StateError>,
 }
 
-/// Checks whether a cache device is recorded as out of service. An unreadable record counts as such, with
-/// every volume needing it.
+/// Checks whether a cache device is recorded as out of service. An unreadable record counts as `out of
+/// service`, and every volume counts as needing the device.
 ///
 /// # Errors
 /// If the record is from a later version.
@@ -324,7 +327,7 @@ pub fn noted(state: &StatePlace, superblock: &Superblock) -> Result<RecordedServ
     }
 }
 
-/// Whether an origin was behind this cache device before.
+/// Whether this cache device served an origin before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Acquaintance {
     Known,
@@ -362,7 +365,7 @@ fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(),
     Err(ServeError::Volume { name: volume.name.clone(), what })
 }
 
-/// Refuses a volume that is a block device already which this start would leave behind.
+/// Refuses a volume with a block device of an earlier daemon that this start would not take over.
 fn check_left_behind(
     volume: &mut OpenVolume,
     spec: &VolumeSpec,

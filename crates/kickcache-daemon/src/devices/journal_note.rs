@@ -12,7 +12,7 @@ use crate::serve::background::Background;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// The superblock, as it is written last.
+/// The superblock with a note, which is written last at the end.
 pub(crate) struct JournalNote {
     background: Background<Result<(), ServeError>>,
     is_storing: bool,
@@ -24,17 +24,17 @@ impl JournalNote {
         JournalNote { background: Background::new(wakeup), is_storing: false }
     }
 
-    /// Begins to write it.
+    /// Begins to write the superblock with the note.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn begin(&mut self, cache: Arc<BlockFile>, mut superblock: Superblock) -> io::Result<()> {
         self.background.begin(move || store_superblock(&cache, &mut superblock))?;
         self.is_storing = true;
         Ok(())
     }
 
-    /// Whether it is being written.
+    /// Whether the superblock is being written.
     pub(crate) fn is_storing(&self) -> bool {
         self.is_storing
     }

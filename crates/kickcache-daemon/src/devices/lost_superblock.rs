@@ -23,7 +23,7 @@ pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
 }
 
 /// The names of the volumes with origins that may lack blocks of the cache device at a path, by the records;
-/// `None` if there are none.
+/// `None` if there are no such volumes.
 pub fn noted_dirty(path: &Path, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let whole = whole_path(path);

@@ -1,5 +1,5 @@
-//! Messages about a cache device that may hold blocks which an origin lacks, while another one is about to be
-//! used.
+//! Messages about a cache device that may hold blocks which an origin lacks, while another cache device is
+//! about to be used.
 
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
@@ -62,9 +62,9 @@ pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand 
 /// Whether a recorded cache device is at its path.
 enum DevicePresence {
     There,
-    /// Another one does, with this uuid.
+    /// Another cache device is there, with this uuid.
     Replaced(String),
-    /// None does that can be read.
+    /// No cache device can be read there.
     Absent,
 }
 
@@ -81,17 +81,18 @@ pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 
-/// Whether the cache device at a path must not be served: another one has taken over from it, or it is an incomplete successor.
+/// Whether the cache device at a path must not be served: another device has taken over, or this device is an
+/// incomplete successor.
 pub fn is_barred_at(path: &Path) -> bool {
     any_superblock_at(path).is_some_and(|found| found.takeover.is_barred())
 }
 
-/// The superblock of the cache device at a path, if it is readable and may be served.
+/// The superblock of the cache device at a path, if it is readable and the device may be served.
 pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     any_superblock_at(path).filter(|found| !found.takeover.is_barred())
 }
 
-/// The same, also of a device that must not be served.
+/// The superblock of the cache device at a path, if it is readable, also if it must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     let kind = access::metadata(path).ok()?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
@@ -107,7 +108,7 @@ pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     Superblock::decode_any([&copies[0], &copies[1]], size).ok()
 }
 
-/// The flag of `kickcache serve` that uses a cache device in the place of another one.
+/// The flag of `kickcache serve` that accepts a cache device in place of the recorded one.
 pub fn new_cache(device: &Path) -> Flag {
     Flag::new("--new-cache", whole_path(device).as_os_str())
 }

@@ -13,19 +13,19 @@ use crate::whole_path::{real_path, whole_path};
 /// An older copy of a cache device: later writes are not on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderCopy {
-    /// Where it is.
+    /// The path of the copy.
     pub path: PathBuf,
-    /// The place of the record, for commands.
+    /// The state directory of the record, for commands in messages.
     pub state: StatePlace,
-    /// Its volumes, by name.
+    /// The names of the copy's volumes.
     pub volumes: Vec<String>,
-    /// The number of its last start.
+    /// The number of the copy's last start.
     pub found: u64,
     /// The number of the last recorded start.
     pub noted: u64,
     /// The file of the record.
     pub note: PathBuf,
-    /// Where the newer one was, if that is not here.
+    /// The recorded path of the newer device; `None` if it is the path of the copy.
     pub newer: Option<PathBuf>,
 }
 
@@ -58,7 +58,7 @@ impl fmt::Display for OlderCopy {
     }
 }
 
-/// Whether a cache device is older than its record; `None` if it has no record, or no number.
+/// The details if a cache device is older than its record; `None` if not, or without a record or a number.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
     let record = record_of(place, superblock)?;
     let (found, noted) = (superblock.starts, record.starts);
@@ -73,7 +73,7 @@ pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> O
 
 /// The record of a cache device.
 pub(crate) fn record_of(place: &StatePlace, superblock: &Superblock) -> Option<CacheRecord> {
-    // An unreadable record may belong to a device out of service, and is refused as such.
+    // An unreadable record is refused elsewhere, as it may be that of a device out of service.
     place.store()?.cache(&uuid_text(superblock.uuid)).ok().flatten()
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct OpenVolume {
     pub(crate) origin: Origin,
     pub(crate) size: u64,
     pub(crate) identified: Identified,
-    /// The identity that records have: the present one, or an older one until the origin was compared.
+    /// The identity for records: an older identity until the origin was compared, then the present one.
     pub(crate) identity: String,
     /// Checks that need the cached blocks.
     pub(crate) check: OriginCheck,
@@ -36,23 +36,24 @@ pub(crate) struct OpenVolume {
     pub(crate) access: AccessMode,
     pub(crate) claims: OriginClaims,
     pub(crate) zeroes: ZeroSpeed,
-    /// The names of NBD clients that may use it; none if all may.
+    /// The names of NBD clients that may use the volume; empty if all may.
     pub(crate) allowed: Vec<AllowedClient>,
     pub(crate) locks: Vec<OriginLock>,
 }
 
-/// A volume as it is served.
+/// A volume in the form in which a server keeps it.
 pub(crate) struct OpenVolumeState {
     /// The volume's data in the loop.
     pub(crate) volume: Volume,
     /// The volume's data in the driver.
     pub(crate) medium: NamedMedium,
-    /// The caps of its clients.
+    /// The caps of the volume's clients.
     pub(crate) client_cap: ClientCap,
 }
 
 impl OpenVolume {
-    /// Recognises its origin by the identity that a superblock records, and warns if it cannot be recognised for certain later.
+    /// Recognises the origin by the identity in a superblock, and warns if a later start may not recognise it for
+    /// certain.
     pub(crate) fn recognise(&mut self, recorded: Option<&str>, state: &StatePlace) {
         let path = self.origin.local().map(|file| file.path().to_path_buf()).unwrap_or_default();
         if recorded.is_none() {
@@ -67,12 +68,12 @@ impl OpenVolume {
         self.check = OriginCheck { doubt, last_stop };
     }
 
-    /// Whether a recorded identity, also of an older version, belongs to its origin.
+    /// Whether a recorded identity, also of an older version, belongs to the volume's origin.
     pub(crate) fn is_recognised_by(&self, recorded: &str) -> bool {
         recorded == self.identity || self.identified.recognises(recorded).is_some()
     }
 
-    /// For the loop.
+    /// The parts of the volume for the loop and the driver.
     pub(crate) fn into_served(self) -> OpenVolumeState {
         let id = self.settings.volume;
         let info = VolumeInfo {

@@ -20,7 +20,7 @@ use crate::shell_command::ShellCommand;
 /// The checks of the origin of a volume.
 pub(crate) struct VolumeCheck {
     pub(crate) volume: VolumeId,
-    /// Whether the user claims so.
+    /// Whether the user claims that the origin was changed.
     pub(crate) is_changed: bool,
     check: OriginCheck,
 }
@@ -33,8 +33,8 @@ impl VolumeCheck {
 }
 
 impl EventLoop<Engine> {
-    /// Compares remote origins with clean blocks, before any other request. A changed origin is used as it is, and so is an origin
-    /// behind a cache device out of service.
+    /// Compares remote origins with clean blocks, before any other request. A changed origin is not compared, and
+    /// neither is an origin behind a cache device out of service.
     pub(crate) fn compare_origins(
         &mut self,
         service: CacheService,
@@ -48,7 +48,7 @@ impl EventLoop<Engine> {
             let samples = core.engine.clean_samples(info.id, count);
             core.driver.begin_compare(Device::Origin(info.id), &samples);
         }
-        // All comparisons run at once: waiting times do not add up.
+        // All comparisons run at once, so their waiting times do not add up.
         let mut refused = Vec::new();
         for Volume { info, .. } in core.volumes.iter() {
             if let Err(what) = core.driver.end_compare(Device::Origin(info.id)) {
@@ -94,7 +94,7 @@ impl EventLoop<Engine> {
         )
     }
 
-    /// Drops the blocks of a volume that has no dirty ones, durably.
+    /// Drops the blocks of a volume without dirty blocks, durably.
     pub(crate) fn drop_clean(&mut self, volume: VolumeId) -> Result<(), ServeError> {
         self.core.engine.drop_volume(volume);
         while !self.core.engine.is_all_durable() {
@@ -112,8 +112,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Checks that files and block devices are the recorded ones, and were not changed while they were not served. Returns the volumes
-    /// with stale clean blocks. Origins are used from then on.
+    /// Checks that files and block devices are the recorded origins, and that no program changed them while they were
+    /// not served. Returns the volumes with stale clean blocks. Origins are used from then on.
     pub(crate) fn check_local_origins(
         &mut self,
         service: CacheService,
@@ -148,7 +148,8 @@ impl EventLoop<Engine> {
         Ok(stale)
     }
 
-    /// An origin was changed while it was not served; refused if its cached blocks are dirty.
+    /// Handles an origin that was changed while it was not served; refuses the origin if blocks in the cache
+    /// are dirty.
     fn alter(&self, volume: VolumeId, why: &str) -> Result<(), String> {
         let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         let name = self.name_of(volume);
@@ -168,7 +169,7 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Records the identity of an origin that was confirmed by an older one.
+    /// Records the present identity of an origin that was recognised by an older identity.
     fn rename_origin(&mut self, volume: VolumeId, identity: String) -> Result<(), ServeError> {
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(cache), Some(notes)) = (cache, &self.notes) else { return Ok(()) };

@@ -24,19 +24,19 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
 use crate::whole_path::whole_path;
 
-/// The number of a cache device's first start: it is formatted with 1.
+/// The number of a cache device's first start, since a format writes the number 1.
 pub(crate) const FIRST_START: u64 = 2;
 
-/// The records of a server. Shared with the holders of its handle.
+/// The records of a server, shared by the loop and the holders of the server's handle.
 pub(crate) struct OriginRecords {
     store: Option<Result<StateStore, StateError>>,
-    /// Another device may take over. The lock is held while its record is replaced, so that changes of other
-    /// threads are kept. If both locks are held, `volumes` is locked first.
+    /// The record of the cache device, which changes at a takeover. The lock is held while the record is
+    /// written, so that changes of other threads are kept. If both locks are held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
     /// The previous record of the cache device.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<VolumeEntry>>,
-    /// Whether the previous start was recorded here.
+    /// Whether the state directory has the record of the previous start.
     is_last: bool,
     /// All volumes of the cache device, for the record that it is out of service.
     names: Names,
@@ -51,10 +51,11 @@ struct VolumeEntry {
     name: String,
     identity: String,
     completeness: Completeness,
-    /// The value in the record: if it differs, the record could not be replaced.
+    /// Whether the written record has `MayBeDirty`: if this differs from `completeness`, the record could not
+    /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Set at a clean stop.
+    /// Size and times of the origin's file at a clean stop.
     stopped: Option<FileStamp>,
     /// The previous record.
     before: Option<OriginRecord>,
@@ -72,14 +73,14 @@ pub(crate) struct Candidate<'a> {
 /// The blocks that a cache device may hold of a volume before it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holdings {
-    /// It does not know the volume.
+    /// The cache device does not know the volume.
     Nothing,
-    /// Blocks of its earlier starts.
+    /// Blocks from earlier starts of the cache device.
     Earlier,
 }
 
 impl Candidate<'_> {
-    /// Whether the origin may lack acknowledged writes in future.
+    /// Whether the origin may lack acknowledged writes in the future, as in write-back.
     fn writes_back(&self) -> bool {
         self.mode == Mode::WriteBack && self.access == AccessMode::ReadWrite
     }
@@ -88,11 +89,11 @@ impl Candidate<'_> {
 /// The cache device that is about to be used.
 #[derive(Clone, Copy)]
 pub struct CacheChoice<'a> {
-    /// Where it is.
+    /// The path of the cache device.
     pub path: &'a Path,
-    /// `None` if it is going to be formatted.
+    /// The uuid of the device; `None` if the device is going to be formatted.
     pub uuid: Option<[u8; 16]>,
-    /// Whether it may replace a device that may hold dirty blocks.
+    /// Whether the device may replace another device that may hold dirty blocks.
     pub replacement: Replacement,
 }
 
@@ -108,7 +109,7 @@ pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
     place.store().is_some_and(|store| store.origin(identity).is_ok_and(|record| record.is_some()))
 }
 
-/// Refuses a cache device in the place of another one that may hold blocks which an origin lacks.
+/// Refuses a cache device in place of another device that may hold blocks which an origin lacks.
 pub(crate) fn check(
     place: &StatePlace,
     chosen: CacheChoice<'_>,
@@ -136,7 +137,7 @@ pub(crate) fn check(
     let origins = origins.records;
     let uuid = chosen.uuid.map(uuid_text);
     let path = whole_path(chosen.path);
-    // Also by the identities of older versions.
+    // Records under identities of older versions count, too.
     let served = volumes.iter().filter_map(|volume| store.origin(volume.identity).ok().flatten());
     let served: Vec<OriginRecord> = served.collect();
     let origins = origins.into_iter().filter(|record| !served.iter().any(|other| other.is_of_same(record)));
@@ -167,7 +168,7 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
         (Err(_), Replacement::Accept) => Ok(()),
-        // No record of any origin is readable, which is reported once.
+        // If the records of all origins are unreadable, this is reported elsewhere, once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "it is unknown with which cache device its origin was last served, and whether that holds \
@@ -178,7 +179,8 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
     }
 }
 
-/// Refuses a start that cannot be recorded: an older copy of the cache device would pass for this one after it, with stale data.
+/// Refuses a start that cannot be recorded: after such a start, an older copy of the cache device, with stale data,
+/// would pass for this device.
 fn unnoted(place: &StatePlace, cache: &Path, error: &StateError) -> ServeError {
     let way_on = match place {
         StatePlace::Directory(directory) => format!(
@@ -222,8 +224,7 @@ impl OriginRecords {
         let known = store.as_ref().and_then(|store| store.as_ref().ok());
         let cache = CacheRecord::new(superblock, path.into());
         let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
-        // Otherwise it was served elsewhere since, and may have become dirty there. The log mentioned it when
-        // the record was read.
+        // A device that was started before, but has no record here, was served with another state directory.
         if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
             tracing::warn!(
                 event = "record_missing",
@@ -249,7 +250,8 @@ impl OriginRecords {
         let known = self.store.as_ref().and_then(|store| store.as_ref().ok());
         let before = known.and_then(|store| store.origin(volume.identity).ok()?);
         let (cache, is_last) = (self.cache(), &self.is_last);
-        // The completeness is as of a failed start, which left no record of its own.
+        // After a failed start, the record of the start before it counts: `complete` then has the number of
+        // the failed start.
         let just_before =
             CompleteCache { cache_uuid: cache.uuid.clone(), starts: cache.starts.saturating_sub(1) };
         let is_own = |record: &&OriginRecord| {
@@ -289,7 +291,7 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// The volume was not added after all: its previous record is restored.
+    /// Restores the previous record of a volume that was not added after all.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -302,8 +304,9 @@ impl OriginRecords {
         }
     }
 
-    /// A volume was removed from the cache device, and its origin is complete: as after a detach. The record
-    /// that it was served with this device stays: its blocks on other devices are stale.
+    /// Records that a volume was removed from the cache device and that its origin is complete, as after a
+    /// detach. The record still has this device as the last one, because the volume's blocks on other devices
+    /// are stale.
     ///
     /// # Errors
     /// A sentence; the record says that the device may be dirty.
@@ -314,10 +317,10 @@ impl OriginRecords {
         self.keep(store, &VolumeEntry { completeness: Completeness::Complete, ..noted })
     }
 
-    /// Another device, with this superblock, has taken over from the cache device: records its number, so
-    /// that every copy of the old device is an older copy, and its path. This is done before any acknowledged
-    /// write is on the new device alone, and after the old one is marked as replaced: until then the old
-    /// device is the cache, with its own number.
+    /// Records the takeover by another device with this superblock: its number, so that every copy of the old
+    /// device is an older copy, and its path. This is done before any acknowledged write is on the new device
+    /// alone, and after the old one is marked as replaced: until then the old device is the cache, with its
+    /// own number.
     ///
     /// # Errors
     /// A sentence; either the record of the cache device is unchanged, or that of an origin has the old
@@ -337,7 +340,7 @@ impl OriginRecords {
             self.keep(store, volume)?;
             volume.is_noted_dirty = is_dirty;
         }
-        // Of volumes that are not served.
+        // The records of volumes that are not served change as well.
         for record in store.origins()?.records {
             if record.cache_uuid == uuid && record.cache_path != path {
                 store.keep_origin(&OriginRecord { cache_path: path.into(), ..record })?;
@@ -347,7 +350,7 @@ impl OriginRecords {
     }
 
     /// The cache device is out of use: its blocks are stale from here on, and the origins are complete, or
-    /// the user accepted the loss. These records are not written any more.
+    /// the user accepted the loss. The records of these origins are not written any more.
     ///
     /// # Errors
     /// A sentence; the device itself has the same mark.
@@ -377,8 +380,8 @@ impl OriginRecords {
         Some(volumes.remove(index))
     }
 
-    /// Writes the number of the start, and then the records of the volumes. If that fails midway, it restores
-    /// the previous records.
+    /// Writes the number of the start, and then the records of the volumes. If a write fails, the previous
+    /// records are restored.
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache())?;
@@ -386,13 +389,13 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// The start failed, and no volume was served: the previous records are restored.
+    /// Restores the previous records after a failed start, in which no volume was served.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
         let restore = |volume: &VolumeEntry| match &volume.before {
             Some(before) => {
-                // Blocks may have been written back already.
+                // If blocks were written back meanwhile, the recorded times do not hold any more.
                 let now = FileStamp::of_origin(&volume.identity);
                 let stopped = volume.stopped.or_else(|| before.stopped.filter(|stamp| Some(*stamp) == now));
                 let before = OriginRecord { stopped, ..before.clone() };
@@ -413,7 +416,7 @@ impl OriginRecords {
         }
     }
 
-    /// A volume is about to be served in write-back.
+    /// Records durably that a volume may be dirty, before it is served in write-back.
     pub(crate) fn expect_dirty(&self, name: &str) -> Result<(), ServeError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
@@ -451,7 +454,8 @@ impl OriginRecords {
         }
     }
 
-    /// All writes to the origin of a volume are durable: records its size and times, which show a later change.
+    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change
+    /// is detected.
     pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -466,17 +470,18 @@ impl OriginRecords {
         }
     }
 
-    /// The origin of a volume differs from its clean blocks: the next start treats it as changed.
+    /// Records that an origin differs from the clean blocks of its volume, so that the next start treats the
+    /// origin as changed.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
             volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
         }
     }
 
-    /// An origin is recognised by another identity from now on.
+    /// Records the new identity of an origin, by which it is recognised from now on.
     ///
     /// # Errors
-    /// If that cannot be recorded.
+    /// If the identity cannot be recorded.
     pub(crate) fn rename(&self, id: VolumeId, identity: &str) -> Result<(), StateError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.id == id) else { return Ok(()) };
@@ -509,8 +514,8 @@ impl OriginRecords {
     }
 
     /// Records which blocks are still the newest on a cache device out of service, because this information
-    /// ends with the daemon. `known` are all volumes of the device, each of which may need it if there is no
-    /// earlier record.
+    /// ends with the daemon. `known` are all volumes of the device: without an earlier record, each counts as
+    /// a volume with dirty blocks on this device alone.
     pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -535,7 +540,8 @@ impl OriginRecords {
         self.store.as_ref()?.as_ref().ok()
     }
 
-    /// As [`OriginRecords::keep`], in place of the record that an older version has by another identity.
+    /// As [`OriginRecords::keep`]; then removes the record that an older version wrote under another
+    /// identity.
     fn keep_first(&self, store: &StateStore, volume: &VolumeEntry) -> Result<(), StateError> {
         self.keep(store, volume)?;
         volume.before.as_ref().map_or(Ok(()), |before| store.forget_older(before))
@@ -559,7 +565,7 @@ impl OriginRecords {
     }
 }
 
-/// Records that a cache device is out of service, since now or since its first such record.
+/// Records that a cache device is out of service; the time of an earlier such record is kept.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
     cache: &CacheRecord,
@@ -606,7 +612,7 @@ mod tests {
         record.may_be_dirty
     }
 
-    /// Until the log was read: a crash before that must not leave a record that the origin is complete.
+    /// A crash before the log was read must not leave a record that the origin is complete.
     #[test]
     fn blocks_written_without_records_may_be_dirty() {
         assert!(!noted(None, 2, Holdings::Nothing));
@@ -616,7 +622,7 @@ mod tests {
         assert!(noted(Some((4, Completeness::Complete)), 6, Holdings::Earlier));
     }
 
-    /// For [`noted`]: a served volume, and its records.
+    /// The records of a server with one served volume.
     fn served(place: &StatePlace, superblock: &Superblock) -> OriginRecords {
         let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let holdings = Holdings::Nothing;
@@ -624,7 +630,8 @@ mod tests {
         OriginRecords::begin(place, (superblock, Path::new("/old")), &[(VolumeId::new(0), volume)]).unwrap()
     }
 
-    /// Before its first start, so that copies of the old one are older ones at once.
+    /// The record precedes the first start of the successor, so that copies of the old device count as older
+    /// at once.
     #[test]
     fn a_successor_is_recorded_with_its_number_and_path() {
         let folder = tempfile::tempdir().unwrap();
@@ -651,7 +658,7 @@ mod tests {
         assert_eq!(path("file:/of-another"), Path::new("/old"));
         assert!(store.origin("file:/o").unwrap().unwrap().is_complete(&new));
 
-        // A later record.
+        // A record that is written later has the new path as well.
         store.remove_cache(&cache.uuid).unwrap();
         notes.keeper().unwrap()(VolumeSet::default());
         notes.note_completeness(VolumeId::new(0), Completeness::MayBeDirty);

@@ -1,7 +1,7 @@
 //! Whether an origin is the disk whose blocks a cache device has.
 //!
-//! A weak identity may be another disk's after a restart. Samples of clean blocks prove a difference, and no sameness: disks that were
-//! cloned agree in most blocks. They count only where no other disk can have taken the name.
+//! A weak identity may be another disk's after a restart. Samples of clean blocks prove a difference, and no sameness:
+//! disks that were cloned agree in most blocks. Equal samples count only if no other disk can have taken the name.
 
 use std::path::PathBuf;
 
@@ -18,11 +18,11 @@ const SAMPLES_MIN: usize = 16;
 /// An origin that may be another disk than the recorded one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Doubt {
-    /// Its path, as the user confirms it.
+    /// The path of the origin, which the user may confirm.
     pub(crate) path: PathBuf,
     /// Other disks that may have had this identity.
     pub(crate) peers: Vec<PathBuf>,
-    /// Whether the user confirms it.
+    /// Whether the user has confirmed that the origin is the recorded disk.
     pub(crate) sameness: Sameness,
     /// The identity to record when the origin was compared.
     pub(crate) newer: Option<String>,
@@ -31,12 +31,13 @@ pub(crate) struct Doubt {
 /// How an origin is recognised by a recorded identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recognised {
-    /// The identity for records: until a weak one is confirmed, the recorded one.
+    /// The identity for records: the recorded identity until a weak one is confirmed.
     pub(crate) identity: String,
     pub(crate) doubt: Option<Doubt>,
 }
 
-/// Recognises an origin at a path; `recorded` is the identity of its volume in the superblock.
+/// Recognises an origin at a path; `recorded` is the origin's identity in the superblock, from the record of
+/// its volume.
 pub(crate) fn recognise(
     identified: &Identified,
     recorded: Option<&str>,
@@ -54,7 +55,7 @@ pub(crate) fn recognise(
             let doubt = doubt(&identified.older_peers, Some(own));
             Recognised { identity: recorded.into(), doubt }
         }
-        // Another identity, which is refused unless the user confirms the disk.
+        // The origin has another identity, and is refused unless the user confirms the disk.
         Some((_, None)) if identified.strength == Strength::Weak => {
             Recognised { identity: own, doubt: doubt(&[], None) }
         }

@@ -1,5 +1,5 @@
-//! Notes that no reply waits for, kept by a thread, one after the other: the state directory may lie on a disk
-//! that hangs.
+//! Notes that no reply waits for, written one after the other by a thread, since the disk of the state
+//! directory may hang.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -16,7 +16,8 @@ use crate::wakeup::Wakeup;
 /// The records to be written.
 pub(crate) struct RecordQueue {
     background: Background<()>,
-    /// Each with its records: an engine without a cache device has none, but earlier ones still end.
+    /// Each entry has its `OriginRecords`: when a cache device is taken out of use, the loop drops its own,
+    /// but earlier entries are still written.
     waiting: VecDeque<(Arc<OriginRecords>, QueuedRecord)>,
     is_busy: bool,
     /// The schedule of wear records of the cache device.
@@ -29,12 +30,12 @@ pub(crate) enum QueuedRecord {
     Completeness(VolumeId, Completeness),
     /// Which blocks are newest on a cache device out of service.
     Newest {
-        /// Of the volumes that were served.
+        /// The blocks of the served volumes.
         newest: Vec<NewestBlocks>,
         /// All volumes of the device.
         known: Vec<String>,
     },
-    /// An origin that was written by this daemon alone until its stop.
+    /// The origin's file at the stop: until then, only this daemon has written to it.
     Stop(VolumeId, Arc<BlockFile>),
     /// Recent writes to the cache device.
     Wear(WearNote),
@@ -90,7 +91,7 @@ impl RecordQueue {
     }
 }
 
-/// Size and times of a file, which a power cut does not take back; `None` for block devices.
+/// Size and times of a file, after the file system has made them durable; `None` for block devices.
 fn stamp_durably(origin: &BlockFile) -> Option<FileStamp> {
     let file = (origin.kind() == Kind::File).then(|| origin.file())?;
     file.sync_all().ok()?;

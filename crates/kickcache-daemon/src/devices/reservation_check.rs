@@ -1,4 +1,4 @@
-//! Whether a cache device has the room that its volumes are promised.
+//! Checks that a cache device has the room for the reservations of its volumes.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::plan::room::min_above_max;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 
-/// Refuses rooms that this cache device does not have.
+/// Refuses reservations and limits that do not fit this cache device.
 pub(crate) fn check_rooms(
     path: &Path,
     geometry: &Geometry,

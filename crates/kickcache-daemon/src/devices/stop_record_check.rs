@@ -1,7 +1,8 @@
-//! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut
-//! it may have been changed while it was not served.
+//! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut,
+//! another program may have changed the origin while it was not served.
 //!
-//! A clean stop records size and times of a file ([`crate::devices::bypassed_device`]). Block devices have none, and are not covered.
+//! A clean stop records size and times of a file ([`crate::devices::bypassed_device`]). Block devices have no such times,
+//! and are not checked.
 
 use kickcache_units::counted;
 
@@ -16,15 +17,15 @@ use crate::serve::origin::ComparedBlocks;
 /// The last stop of an origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LastStop {
-    /// Its record was compared, the origin is no file, or the user gave a flag about its content.
+    /// The record equals the origin's file, the origin is no file, or the user gave a flag about its content.
     #[default]
     Checked,
-    /// It has no record.
+    /// The stop has no record, or the record has another size or other times than the file.
     Unrecorded,
 }
 
 impl LastStop {
-    /// That of an origin before its start is recorded.
+    /// The last stop of an origin; to be called before this start is recorded.
     pub(crate) fn of(place: &StatePlace, identity: &str, claims: OriginClaims) -> LastStop {
         let Some(store) = place.store().filter(|_| path_of_file(identity).is_some()) else {
             return LastStop::Checked;
@@ -43,7 +44,7 @@ impl LastStop {
 /// Checks of an origin that need the cached blocks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginCheck {
-    /// Whether it may be another disk.
+    /// Set if the origin may be another disk.
     pub(crate) doubt: Option<Doubt>,
     pub(crate) last_stop: LastStop,
 }
@@ -51,9 +52,9 @@ pub(crate) struct OriginCheck {
 /// The result for the cached blocks of an origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// They are the same as on the origin.
+    /// The cached blocks may be used: no difference was found, or none was to be looked for.
     Same,
-    /// No change was found, and none can be excluded, by this number of compared blocks.
+    /// This number of compared blocks shows no change, but is too small to exclude one.
     NoProof(usize),
     /// The origin was changed: the clean blocks are stale, and the dirty ones must not be written over it.
     Changed(String),

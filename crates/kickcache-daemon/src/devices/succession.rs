@@ -1,4 +1,4 @@
-//! Which device is the cache, where one has taken over from another one: the configuration may name either.
+//! Which device is the cache after a takeover: the configuration may name the old device or the new one.
 
 use std::path::{Path, PathBuf};
 
@@ -24,9 +24,9 @@ const LENGTH_MAX: usize = 64;
 pub struct DeviceChain {
     /// The device that is the cache.
     pub device: PathBuf,
-    /// The device that is to take over from it.
+    /// The device that is to take over from the cache device.
     pub successor: Option<PathBuf>,
-    /// Devices that have taken over, in this order.
+    /// The devices that have taken over, the earliest first.
     links: Vec<Link>,
 }
 
@@ -34,19 +34,19 @@ pub struct DeviceChain {
 struct Link {
     old: DeviceSuperblock,
     new: DeviceSuperblock,
-    /// Whether the new device does not know it yet.
+    /// Whether the superblock of the new device does not record the takeover yet.
     is_to_complete: bool,
 }
 
-/// A device, and its present or intended superblock.
+/// A device and its superblock, as it is or as a takeover will write it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct DeviceSuperblock {
     path: PathBuf,
     superblock: Superblock,
 }
 
-/// Finds the device that is the cache, without a change. If this is unclear, it is the named device, which is
-/// refused with a sentence when it is opened.
+/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result
+/// is the named device, and its open fails with a sentence.
 pub fn follow(named: &Path) -> DeviceChain {
     let mut followed = DeviceChain { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
@@ -54,7 +54,7 @@ pub fn follow(named: &Path) -> DeviceChain {
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
         if matches!(superblock.takeover, Takeover::Begun(_)) {
-            // The code that continues the replacement checks whether it exists and is unchanged.
+            // The code that continues the replacement checks whether the successor exists and is unchanged.
             followed.successor = Some(path);
             break;
         }
@@ -90,10 +90,10 @@ pub fn follow(named: &Path) -> DeviceChain {
     followed
 }
 
-/// Refuses a device that a cache device records as its future successor, and that is missing or has changed.
+/// Refuses to continue a takeover if the recorded future successor is missing or has changed.
 ///
 /// # Errors
-/// Which of the two.
+/// A sentence: which of the two is the case.
 pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError> {
     let (old, new) = (any_superblock_at(device), any_superblock_at(with));
     let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;
@@ -122,7 +122,7 @@ impl Link {
     }
 
     /// Refuses a new device without a mark of its takeover, although the takeover is on record: the true
-    /// successor was complete before that, and this is an earlier copy.
+    /// successor was complete before the record, so this device is an earlier copy.
     fn check_no_copy(&self, place: &StatePlace) -> Result<(), ServeError> {
         let Link { old, new, is_to_complete } = self;
         if !is_to_complete {
@@ -155,7 +155,7 @@ impl Link {
 /// Sets the cache device of a plan to the device that is the cache.
 ///
 /// # Errors
-/// If that cannot be made durable, or it is a copy from before it took over.
+/// If that cannot be made durable, or the device is a copy from before its takeover.
 pub fn find_cache(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     if cache.service != CacheService::InService {
         return Ok(());
@@ -284,7 +284,7 @@ mod tests {
         }
         let found = any_superblock_at(&two.new).unwrap();
         assert!(matches!(found.takeover, Takeover::Incomplete(_)), "the mark is unchanged");
-        // Cut off before that was on record, it is the device itself.
+        // If the takeover was interrupted before it was recorded, the device is no copy.
         store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
         find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();
         assert_eq!(any_superblock_at(&two.new).unwrap().takeover, Takeover::None);

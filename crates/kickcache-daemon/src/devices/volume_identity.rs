@@ -1,14 +1,14 @@
 //! The identity of a volume in records that outlive its daemon.
 
-/// A volume, as its cache device and its origin know it. Either may change under it: the cache device may be left out, or be
-/// another one; the origin may have moved.
+/// A volume's names and identities on the cache device and for the origin. Either device may change: the cache device
+/// may be left out or replaced; the origin may have moved.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VolumeIdentity {
     /// Its name.
     pub(crate) name: String,
-    /// The uuid of the cache device that has it, if that is known.
+    /// The uuid of the volume's cache device; `None` if it is unknown.
     pub(crate) cache: Option<String>,
-    /// The identity of its origin, followed by its identities before this start.
+    /// The present identity of the origin, followed by the identities that it had before this start.
     pub(crate) origins: Vec<String>,
 }
 

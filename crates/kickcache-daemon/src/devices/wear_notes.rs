@@ -10,7 +10,7 @@ use kickcache_engine::time::{Duration, Instant};
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::WearRecord;
 
-/// A kill loses at most the counts of this interval.
+/// A kill loses at most the counts of this interval, or more while the state directory hangs.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
 /// The time of the next record.
@@ -35,7 +35,7 @@ impl WearNotes {
         self.due
     }
 
-    /// Whether it is time to look.
+    /// Whether the next record is due; `true` begins the next interval.
     pub(crate) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now >= self.due;
         if is_due {
@@ -44,7 +44,7 @@ impl WearNotes {
         is_due
     }
 
-    /// The record of a history, if it has changed.
+    /// The record of a history; `None` if the history is unchanged.
     pub(crate) fn learn(&mut self, history: WearHistory) -> Option<WearNote> {
         let written = history.slots.iter().map(|slot| slot.written).sum();
         let is_new = std::mem::replace(&mut self.noted, written) != written;

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-/// Longest look.
+/// The longest time that the loop polls before it sleeps.
 pub(crate) const LOOK_MAX: Duration = Duration::from_micros(50);
 
 /// The longest work between two waits at which the cost of a wakeup matters.
@@ -17,10 +17,11 @@ const WORK_MAX: Duration = Duration::from_micros(20);
 
 /// The most I/Os in flight at which polling may pay.
 const FEW: usize = 2;
-/// Looks are worth it from this score on.
+/// The lowest score at which the thread polls.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
-/// The score that a wait longer than a poll costs: more than two of three waits must be short.
+/// A wait that is longer than a poll lowers the score by this: the thread polls only if more than two of
+/// three waits are short.
 const DISAPPOINTMENT: u8 = 2;
 
 /// Remembers how long the last waits took.
@@ -30,12 +31,12 @@ pub(crate) struct AdaptivePolling {
 }
 
 impl AdaptivePolling {
-    /// Whether to look before the next sleep, with this many I/Os in flight.
+    /// Whether to poll before the next sleep, with this many I/Os in flight.
     pub(crate) fn looks(&self, in_flight: usize) -> bool {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Records a wait without a bound, and the work since the previous wait.
+    /// Learns from a wait that had no time limit, and from the work since the previous wait.
     pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
         self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)

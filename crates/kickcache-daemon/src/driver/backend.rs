@@ -4,11 +4,11 @@ use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// An open device, as a backend knows it.
+/// An open device, with the backend's data about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) fd: RawFd,
-    /// Index in the ring's table of registered files, if it has one.
+    /// The device's index in the ring's table of registered files; `None` if it is not registered.
     pub(crate) fixed: Option<u32>,
     pub(crate) way: Way,
 }
@@ -16,9 +16,9 @@ pub(crate) struct Target {
 /// The way to execute a device's I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// In the fastest way there is.
+    /// The backend chooses the fastest way.
     Any,
-    /// By separate threads: a system call may take as long as the device does.
+    /// Separate threads execute the I/O: a system call may take as long as the device does.
     Threads,
 }
 
@@ -46,7 +46,7 @@ unsafe impl Send for Io {}
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceCommand {
     pub(crate) fd: RawFd,
-    /// Which command of the device.
+    /// The number of the command, as the device defines it.
     pub(crate) number: u32,
     pub(crate) bytes: [u8; 16],
 }
@@ -78,10 +78,10 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 
 /// Executes I/O and waits. One thread owns it.
 pub(crate) trait Backend {
-    /// Makes devices known, so that the kernel need not look them up each time.
+    /// Registers open devices, so that the kernel need not look them up for each I/O.
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
-    /// Makes one more device known.
+    /// Registers a device that is added later.
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target;
 
     /// Removes a device without I/O in flight, before it is closed.
@@ -90,7 +90,8 @@ pub(crate) trait Backend {
     /// Starts an I/O; [`Backend::wait`] returns its event.
     fn start(&mut self, token: u32, io: Io);
 
-    /// Reports when the descriptor is ready: once, or, if that is watched, at each signal. A key has at most one watch for each interest.
+    /// Reports when the descriptor is ready: once, or for [`Interest::Signalled`] at each signal. A key has at most one
+    /// watch for each interest.
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest);
 
     /// Ends the watches of a key; to be called before the descriptor is closed. A last event may still
@@ -104,8 +105,8 @@ pub(crate) trait Backend {
     fn submit(&mut self) -> io::Result<()>;
 
     /// Submits started I/O to the kernel, and waits for an event, a doorbell or the timeout (`None`: without
-    /// limit). Returns all available events, and the time without any. A backend with threads between it and
-    /// the devices returns zero.
+    /// limit). Returns all available events, and the time in which no event was available. A backend with
+    /// threads between it and the devices returns zero.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -116,7 +117,7 @@ pub(crate) trait Backend {
 
 /// Work that arrives without an event while the loop is awake: its producers ring only on request.
 pub trait Doorbells {
-    /// Whether there is some, found by looking.
+    /// Whether there is work: looks at the memory of the producers.
     fn has_work(&self) -> bool;
 
     /// Requests a ring from now on; `true` if there is work already, so that the loop must not sleep.

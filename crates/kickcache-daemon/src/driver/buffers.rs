@@ -78,8 +78,9 @@ impl Buffers {
         self.allocator.keep_at_most(self.budget.unused_part());
     }
 
-    /// A request in memory that the caller lends while it is in use, from its first byte on: this byte must
-    /// be the first of a page of the volume. Lent memory does not count against any limit.
+    /// Adds a request whose payload uses memory that the caller lends. The payload begins at the first byte
+    /// of this memory, which must be the first byte of a page of the volume. Lent memory does not count
+    /// against any limit.
     pub(crate) fn lend(&mut self, chunk: Chunk, length: usize) -> RequestId {
         assert!(length <= chunk.length(), "a request larger than the lent memory");
         self.place(Slot::Lent { chunk, length })
@@ -184,7 +185,7 @@ impl Buffers {
     }
 }
 
-/// Where in its first page a payload begins.
+/// The offset of a payload in its first page.
 fn shift(extent: ByteExtent) -> usize {
     usize::try_from(extent.start % 4096).expect("below 4096")
 }

@@ -1,4 +1,5 @@
-//! CRC32C of blocks; the crate behind it uses the processor's carry-less multiplication (35 GB/s here).
+//! CRC32C of blocks; the crate `crc_fast` uses the processor's carry-less multiplication (35 GB/s on the
+//! development machine).
 
 use kickcache_engine::units::Checksum;
 
@@ -11,7 +12,7 @@ pub fn checksum(bytes: &[u8]) -> Checksum {
 pub struct RunningChecksum(crc_fast::Digest);
 
 impl RunningChecksum {
-    /// No bytes so far.
+    /// The checksum of no bytes.
     pub fn new() -> RunningChecksum {
         RunningChecksum(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
     }

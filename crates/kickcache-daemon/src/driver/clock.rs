@@ -15,7 +15,7 @@ pub(crate) const GAP_MIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct Clock {
     zero: std::time::Instant,
-    /// Nanoseconds that do not count.
+    /// Nanoseconds in which the process did not run, which do not count.
     gaps: Arc<AtomicU64>,
 }
 
@@ -32,15 +32,15 @@ impl Clock {
         Clock { zero: zero.expect("the machine runs for longer"), gaps: Arc::default() }
     }
 
-    /// The present.
+    /// The present time.
     pub fn now(&self) -> Instant {
         let elapsed = u64::try_from(self.zero.elapsed().as_nanos());
         let elapsed = elapsed.expect("584 years fit into 64 bits of nanoseconds");
         Instant::from_nanos(elapsed.saturating_sub(self.gaps.load(Ordering::Relaxed)))
     }
 
-    /// The present for a loop that was to run at `expected`: if that is long ago, the process did not run in between, and this time does
-    /// not count.
+    /// The present time for a loop that was to run at `expected`. If the loop is late by [`GAP_MIN`] or more, the
+    /// process did not run since `expected`, and the time since then does not count.
     pub(crate) fn wake(&self, expected: Instant) -> Wakening {
         let now = self.now();
         let late = now.since(expected);
@@ -56,11 +56,11 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time before in which the process did not run.
+    /// The time before `now` in which the process did not run.
     pub(crate) gap: Duration,
 }
 
-/// The part of a wait behind its end, in which the process did not run.
+/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process did not run.
 pub(crate) fn missed(wait: Option<std::time::Duration>, waited: std::time::Duration) -> std::time::Duration {
     let late = wait.map_or(std::time::Duration::ZERO, |wait| waited.saturating_sub(wait));
     if late.as_nanos() >= GAP_MIN.as_nanos().into() { late } else { std::time::Duration::ZERO }
@@ -78,7 +78,7 @@ impl WatchedTime {
     /// The longest time between two readings that counts.
     pub const LOOK_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
-    /// Starts it.
+    /// Starts the measurement at 0.
     pub fn begin() -> WatchedTime {
         WatchedTime { passed: std::time::Duration::ZERO, looked_at: std::time::Instant::now() }
     }

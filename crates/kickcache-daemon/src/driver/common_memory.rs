@@ -55,7 +55,7 @@ impl CommonMemory {
     }
 }
 
-/// An event loop's access to the common memory; dropping it ends its wait.
+/// An event loop's access to the common memory; its drop ends the loop's wait for memory.
 #[derive(Debug)]
 pub(crate) struct Member {
     memory: Arc<CommonMemory>,
@@ -75,7 +75,7 @@ impl Member {
         Member { memory, id, is_waiting: false }
     }
 
-    /// The access of a loop that shares the memory with no other.
+    /// The access of a loop that shares the memory with no other loop.
     pub(crate) fn alone(memory: Arc<CommonMemory>) -> Member {
         Member { memory, id: 0, is_waiting: false }
     }
@@ -89,7 +89,7 @@ impl Member {
         self.memory.waiting.load(Ordering::SeqCst) > 0
     }
 
-    /// Takes bytes, if they are free and no other loop waits.
+    /// Takes bytes, if they are free and no other loop has waited for longer.
     pub(crate) fn take(&mut self, bytes: usize) -> bool {
         if !self.is_wanted() {
             return self.memory.take(bytes);
@@ -113,7 +113,7 @@ impl Member {
             let mut loops = self.memory.lock();
             loops.waiting.push_back(self.id);
             self.memory.waiting.store(loops.waiting.len(), Ordering::SeqCst);
-            // The other loops check their clients for slow ones.
+            // Wakes the other loops, which then disconnect slow clients that hold memory.
             let others = loops.wakeups.iter().filter(|(id, _)| *id != self.id);
             others.for_each(|(_, wakeup)| wakeup.ring());
         }

@@ -7,24 +7,25 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// The count is read once for so much of waits: it costs a system call, and a wait this long its own.
+/// The count is read once for this much waiting time, as a read costs a system call.
 const CHECK_AFTER: Duration = Duration::from_millis(1);
 
 /// The corrected time of waits, for the thread that opened it.
 pub(crate) struct DeviceClock {
-    /// `None` if the kernel does not count: then no time is known to be the devices'.
+    /// The thread's file in /proc; `None` if the kernel does not count these delays: then no time counts as
+    /// the devices'.
     schedstat: Option<File>,
     account: Account,
 }
 
-/// Waits against waits for a processor.
+/// The delays of a thread, and the part that is still to be subtracted from waits.
 #[derive(Debug, Default)]
 struct Account {
-    /// Nanoseconds that the thread waited for a processor, ever.
+    /// Nanoseconds for which the thread has waited for a processor since its start.
     late: u64,
-    /// Of waits since that was known.
+    /// Nanoseconds of waits since `late` was read.
     unchecked: u64,
-    /// Nanoseconds to take off the next waits.
+    /// Nanoseconds that are to be subtracted from the next waits.
     owed: u64,
 }
 

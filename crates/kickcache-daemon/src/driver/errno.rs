@@ -1,6 +1,6 @@
 //! Names of the errors that devices give.
 
-/// The name of an errno, as in a manual page, or its number.
+/// The name of an errno, such as `EIO`; the number of an errno without a known name.
 pub fn errno_name(errno: i32) -> String {
     let known = NAMES.iter().find(|(number, _)| *number == errno);
     known.map_or_else(|| format!("errno {errno}"), |(_, name)| (*name).into())

@@ -10,30 +10,30 @@ pub struct Fault {
     /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, for a cache device
     /// only.
     pub operation: &'static str,
-    /// Where, in bytes; 0 for a flush.
+    /// The offset of the operation in bytes; 0 for a flush.
     pub offset: u64,
-    /// How many bytes; 0 for a flush.
+    /// The length of the operation in bytes; 0 for a flush.
     pub length: u64,
-    /// How it ended.
+    /// The cause of the failure.
     pub cause: Cause,
 }
 
 /// How an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
-    /// With an error of the system.
+    /// The operation ended with this errno.
     Errno(i32),
-    /// The device moved fewer bytes than requested, and then none: it is shorter than before.
+    /// The device moved fewer bytes than requested, and then none, as after it shrank.
     Short,
 }
 
-/// Faults that were not taken yet.
+/// Faults since the last [`Faults::take`].
 #[derive(Default)]
 pub(crate) struct Faults {
     list: Vec<Fault>,
 }
 
-/// More than one turn of the loop makes, unless something is badly wrong.
+/// The most faults that are kept between two turns of the loop; normally there are far fewer.
 const FAULTS_MAX: usize = 1 << 16;
 
 impl Faults {

@@ -22,7 +22,8 @@ fn layout_of(layout: Layout) -> Layout {
     if layout.size() < LARGE { layout } else { layout.align_to(HUGE_PAGE).unwrap_or(layout) }
 }
 
-/// Asks for huge pages, but not for the rest behind the last whole one: it would be paid for and not used.
+/// Asks for huge pages, except for the rest behind the last whole page: a huge page there would be mostly
+/// unused.
 fn advise(address: *mut u8, layout: Layout) -> *mut u8 {
     let whole = layout.size() / HUGE_PAGE * HUGE_PAGE;
     if layout.size() >= LARGE && !address.is_null() {
@@ -42,7 +43,7 @@ unsafe impl GlobalAlloc for HugePages {
     }
 
     unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
-        // SAFETY: as above.
+        // SAFETY: the caller's promise, as for `alloc`: the size is not zero.
         advise(unsafe { System.alloc_zeroed(layout_of(layout)) }, layout)
     }
 

@@ -10,7 +10,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 /// Number of the first inherited descriptor, by convention.
 const FIRST: RawFd = 3;
-/// More than this many are a mistake.
+/// The most sockets that are accepted: a larger number is a mistake.
 const COUNT_MAX: RawFd = 64;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
@@ -18,14 +18,14 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// A socket that the process was started with.
 #[derive(Debug)]
 pub struct InheritedSocket {
-    /// Its name in `LISTEN_FDNAMES`; empty if it has none.
+    /// The name of the socket in `LISTEN_FDNAMES`; empty if it has no name.
     pub name: String,
     /// The socket.
     pub fd: OwnedFd,
 }
 
-/// The sockets of `LISTEN_FDS` and `LISTEN_PID`, in order; empty if they are not for this process, and from
-/// the second call on.
+/// The sockets of `LISTEN_FDS` and `LISTEN_PID`, in order; empty if the variables are not for this process,
+/// and from the second call on.
 pub fn inherited_sockets() -> Vec<InheritedSocket> {
     let count = count();
     if count == 0 || TAKEN.swap(true, Ordering::SeqCst) {
@@ -37,7 +37,7 @@ pub fn inherited_sockets() -> Vec<InheritedSocket> {
     sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
 }
 
-/// The paths of the sockets that have one, whether they were taken or not.
+/// The paths of the inherited unix sockets, even after [`inherited_sockets`] has returned them.
 pub fn inherited_paths() -> Vec<PathBuf> {
     (FIRST..FIRST + count()).filter_map(path_of).collect()
 }
@@ -52,7 +52,7 @@ fn path_of(fd: RawFd) -> Option<PathBuf> {
     Some(OsStr::from_bytes(unix.path_bytes()?).into())
 }
 
-/// Descriptors that were passed to this process.
+/// The number of descriptors that were passed to this process.
 fn count() -> RawFd {
     let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
     let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());
@@ -72,7 +72,7 @@ fn take(fd: RawFd) -> Option<OwnedFd> {
     // SAFETY: the descriptor is open, `LISTEN_PID` declares it as this process's own, and `TAKEN` permits
     // one transfer of ownership.
     let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-    // Children of this process have no use for it.
+    // Children of this process do not inherit the socket.
     let _ = fcntl_setfd(&socket, FdFlags::CLOEXEC);
     Some(socket)
 }

@@ -1,4 +1,4 @@
-//! Which way there is to the devices.
+//! How devices are read and written.
 
 /// How the devices are read and written.
 #[derive(

@@ -21,7 +21,7 @@ pub(crate) fn block_size(file: &File) -> io::Result<u64> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(bytes) }
 }
 
-/// Whether the kernel refuses writes to a block device, although it let it be opened for them.
+/// Whether the kernel refuses writes to a block device that it allowed to be opened for writing.
 pub(crate) fn is_protected(file: &File) -> bool {
     let mut protected: i32 = 0;
     // SAFETY: BLKROGET writes one int.

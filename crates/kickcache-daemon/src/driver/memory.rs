@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// The alignment of all memory handed out here, and the smallest size.
 pub(crate) const PAGE: usize = 4096;
-/// Sizes up to this one are cut from shared mappings and stay with the allocator.
+/// The largest size in bytes that is cut from shared mappings, and that the allocator never unmaps.
 const CARVED_MAX: usize = 128 << 10;
 /// Bytes of a mapping that small sizes are cut from.
 const CARVE_MAPPING: usize = 1 << 20;
@@ -59,7 +59,7 @@ impl Drop for Mapping {
 pub(crate) struct Chunk {
     base: NonNull<u8>,
     class: u8,
-    /// Bytes from its start that may have pages.
+    /// Bytes from the chunk's start that may have pages.
     cost: usize,
 }
 
@@ -112,7 +112,8 @@ struct Free {
 unsafe impl Send for Allocator {}
 
 impl Allocator {
-    /// Bytes that an allocation of this length may make present: small sizes are reused for others of their class.
+    /// Bytes that an allocation of this length may make present: a small size counts as its whole class, because its
+    /// memory is reused for other sizes of the class.
     pub(crate) fn cost(length: usize) -> usize {
         let class = PAGE << class_of(length);
         if class <= CARVED_MAX { class } else { length.next_multiple_of(PAGE) }
@@ -209,7 +210,7 @@ impl Free {
     }
 }
 
-/// The logarithm of the pages that a length needs, in powers of two.
+/// The binary logarithm of the number of pages that a length needs, rounded up.
 fn class_of(length: usize) -> u8 {
     let class = length.div_ceil(PAGE).next_power_of_two().trailing_zeros();
     u8::try_from(class).expect("a logarithm is small")

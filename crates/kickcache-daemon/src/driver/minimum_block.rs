@@ -2,7 +2,7 @@
 
 use kickcache_engine::units::{ByteExtent, SECTOR_SIZE};
 
-/// The length of such a block: a power of two of at least 512 bytes.
+/// The length in bytes of a device's smallest block: a power of two, at least 512.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct MinimumBlock(u64);
 
@@ -19,7 +19,7 @@ impl MinimumBlock {
     /// A sector, the unit of the engine's requests.
     pub(crate) const SECTOR: MinimumBlock = MinimumBlock(SECTOR_SIZE);
 
-    /// A block of this many bytes, or a sector, if it is smaller; `None` if it is no power of two.
+    /// A block of this many bytes, or of a sector if that is more; `None` if `bytes` is no power of two.
     pub(crate) const fn new(bytes: u64) -> Option<MinimumBlock> {
         match bytes {
             0..=SECTOR_SIZE => Some(MinimumBlock::SECTOR),
@@ -32,7 +32,7 @@ impl MinimumBlock {
         self.0
     }
 
-    /// The smallest extent of whole blocks around one.
+    /// The smallest extent of whole blocks that contains `extent`.
     pub(crate) const fn widened(self, extent: ByteExtent) -> ByteExtent {
         let start = extent.start / self.0 * self.0;
         ByteExtent { start, length: extent.end().next_multiple_of(self.0) - start }
@@ -43,7 +43,7 @@ impl MinimumBlock {
         extent.start.is_multiple_of(self.0) && extent.length.is_multiple_of(self.0)
     }
 
-    /// An extent by its blocks.
+    /// Divides an extent into a part of its first block, whole blocks, and a part of its last block.
     pub(crate) fn parts(self, extent: ByteExtent) -> BlockParts {
         let (start, end) = (extent.start, extent.end());
         let first = start.next_multiple_of(self.0).min(end);

@@ -1,6 +1,6 @@
 //! Access to devices: opening them, aligned memory, checksums, io_uring and its replacement.
 //!
-//! All `unsafe` code of serving lives here.
+//! The `unsafe` code of the daemon is here and in the ublk front end.
 
 mod adaptive_polling;
 pub(crate) mod aligned_device;

@@ -10,20 +10,21 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// Descriptors that are reserved for control, state and new devices.
 const RESERVE_MAX: u64 = 256;
-/// Of a small limit, this part is reserved.
+/// If the limit is small, one in this many descriptors is reserved.
 const RESERVE_PART: u64 = 4;
-/// A larger limit than this is of no use: connections are bounded far below.
+/// The highest limit that is set: more has no use, as connections have far lower bounds.
 const LIMIT_MAX: u64 = 1 << 20;
 
 /// The soft limit of open files.
 static SOFT_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard one; returns the soft limit. Without effect if the system refuses.
+/// Raises the soft limit of open files to the hard limit, at most to `LIMIT_MAX`, if the system permits it; returns
+/// the soft limit.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
     if limit.current.is_some_and(|current| current < wanted) {
-        // Refused, the limit stays as it was, and clients are counted against that.
+        // If the system refuses, the limit stays as it was, and clients are counted against it.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
     }
     *SOFT_LIMIT.get_or_init(soft_limit)
@@ -44,7 +45,7 @@ pub(crate) fn is_of_reserve(descriptor: impl AsFd) -> bool {
     u64::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= for_clients(limit))
 }
 
-/// The reason for the refusal of such a client, and the remedy.
+/// The reason why a client is refused for the reserve, and the remedy.
 pub(crate) fn refusal() -> String {
     let limit = *SOFT_LIMIT.get_or_init(soft_limit);
     format!(

@@ -11,11 +11,12 @@ use crate::driver::memory::Chunk;
 
 /// Stretches that one system call takes.
 const STRETCHES_MAX: usize = 1024;
-/// Bytes that one call discards or zeroes: between two calls other requests have their turn at the device, and a stop its.
+/// Bytes that one call discards or zeroes: between two calls the device can serve other requests, and a stop can take
+/// effect.
 const CHUNK: u64 = 1 << 30;
 /// Stretches of one call that writes zeroes.
 const ZERO_STRETCHES_MAX: u64 = 16;
-/// Times that an interrupted call is repeated.
+/// The most repetitions of an interrupted call.
 const REPEATS_MAX: u32 = 1000;
 
 /// A submission in flight. Slots are reused, so that their lists need no new memory.
@@ -30,7 +31,7 @@ pub(crate) struct Operation {
     pub(crate) bounce: Option<Chunk>,
     /// Extents of a [`Work::Zero`] that are zeroed by writes.
     pub(crate) unwritten: Vec<ByteExtent>,
-    /// The only stretch is written again and again up to the length.
+    /// Whether the only stretch is written repeatedly until the length is reached.
     is_repeated: bool,
     done: u64,
     repeats: u32,
@@ -50,7 +51,7 @@ pub(crate) enum Work {
 }
 
 impl Work {
-    /// Storing zeroes, with or without their space.
+    /// Storing zeroes; `unmap` decides whether the space may be released.
     pub(crate) fn zero(unmap: Unmap, durability: Durability) -> Work {
         let kind = match unmap {
             Unmap::Allow => libc::FALLOC_FL_PUNCH_HOLE,
@@ -91,11 +92,11 @@ impl Work {
 /// How a write becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteSync {
-    /// By a later flush.
+    /// A later flush makes the write durable.
     Not,
-    /// By a flag of the write itself.
+    /// A flag of the write itself makes it durable.
     Flag,
-    /// By a flush of its own: the file system does not keep the flag's promise.
+    /// The write is followed by a flush of its own, as the file system does not keep the flag's promise.
     After,
 }
 
@@ -109,7 +110,7 @@ pub(crate) enum DiscardKind {
 /// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SubmissionStep {
-    /// Ask the system again.
+    /// Make the next system call for the rest.
     Continue,
     /// There are zeroes that the device does not store by itself: write them.
     WriteZeroes,
@@ -179,7 +180,8 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// The next system call. Its memory is that of the slot and stays until the call ended.
+    /// The next system call. The memory for the call belongs to the slot and stays valid until the call has
+    /// ended.
     pub(crate) fn next_io(&mut self, target: Target) -> Io {
         let offset = self.next_offset();
         let kind = match self.work {
@@ -215,7 +217,7 @@ impl Operation {
         (self.length - self.done).min(CHUNK)
     }
 
-    /// Takes the end of a system call in.
+    /// Handles the end of a system call.
     pub(crate) fn advance(&mut self, result: i32) -> SubmissionStep {
         match u64::try_from(result) {
             Ok(moved) => self.advance_by(moved),
@@ -229,7 +231,7 @@ impl Operation {
                 self.done += moved;
                 match self.done.cmp(&self.length) {
                     std::cmp::Ordering::Less if moved > 0 => SubmissionStep::Continue,
-                    // The end of a device that was cut short behind our back, or a kernel that counts wrong.
+                    // The device has become shorter, or the kernel reported a wrong count.
                     std::cmp::Ordering::Less | std::cmp::Ordering::Greater => {
                         SubmissionStep::Failed(Cause::Short)
                     }
@@ -271,7 +273,7 @@ impl Operation {
         SubmissionStep::Failed(cause)
     }
 
-    /// The failed operation; `None` if a device fails to release space, which is optional.
+    /// The failed operation; `None` if a device does not support a discard, which is optional.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
             Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,
@@ -286,7 +288,8 @@ impl Operation {
         Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
     }
 
-    /// The engine's name of a failure. A device that answers a zeroing or a discard with EINVAL does not support its alignment.
+    /// The engine's name of a failure. If a device answers zeroing or a discard with EINVAL, it does not support the
+    /// operation with this alignment.
     pub(crate) fn error(&self, cause: Cause) -> DeviceError {
         match (self.work, cause) {
             (Work::Zero { .. } | Work::Discard(_), Cause::Errno(libc::EINVAL)) => DeviceError::Unsupported,
@@ -325,7 +328,7 @@ impl Operation {
         }
     }
 
-    /// One checksum for each 4096 bytes of the stretches taken together.
+    /// One checksum for each 4096 bytes of all stretches together.
     pub(crate) fn compute_checksums(&self, into: &mut Vec<Checksum>) {
         let (mut running, mut filled) = (RunningChecksum::new(), 0);
         for stretch in &self.stretches {
@@ -357,7 +360,7 @@ pub(crate) fn bytes(stretch: &libc::iovec) -> &[u8] {
     unsafe { std::slice::from_raw_parts(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
 }
 
-/// The same for writing.
+/// The bytes of a stretch, for writing.
 pub(crate) fn bytes_mut(stretch: &mut libc::iovec) -> &mut [u8] {
     // SAFETY: as for `bytes`; the engine does not let two operations in flight write to the same memory.
     unsafe { std::slice::from_raw_parts_mut(stretch.iov_base.cast::<u8>(), stretch.iov_len) }

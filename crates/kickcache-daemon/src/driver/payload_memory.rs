@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::driver::common_memory::CommonMemory;
 
-/// Bytes of the largest request, in whole pages wherever it begins.
+/// Bytes of the largest request in whole pages, at any offset in its first page.
 const LARGEST: usize = (32 << 20) + 4096;
 
 /// A daemon's memory for payload.
@@ -32,7 +32,7 @@ impl PayloadMemory {
         divided / self.volumes.max(volumes).max(1) * volumes
     }
 
-    /// Whether several volumes share it.
+    /// Whether several volumes share the memory.
     pub(crate) fn is_shared(&self) -> bool {
         self.volumes > 1
     }

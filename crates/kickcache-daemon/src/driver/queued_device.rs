@@ -1,4 +1,5 @@
-//! Devices that the system does not execute: another process, another machine or a simulation answers for them.
+//! Devices that the system does not execute: another process, another machine or a simulation executes their
+//! requests.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -16,11 +17,11 @@ pub enum QueuedRequest<'a> {
     Read(ByteExtent),
     /// A write. The bytes are borrowed for the call alone.
     Write {
-        /// Where.
+        /// The offset of the first byte.
         offset: u64,
         /// The bytes, one piece after the other.
         pieces: &'a [IoSlice<'a>],
-        /// Whether it must be durable when it ends.
+        /// Whether the write must be durable when it ends.
         durability: Durability,
     },
     /// Makes every write that ended before durable.
@@ -29,11 +30,11 @@ pub enum QueuedRequest<'a> {
     Discard(ByteExtent),
     /// Stores zeroes. May end with `EOPNOTSUPP`: zeroes are written then.
     WriteZeroes {
-        /// Where.
+        /// The extent to fill with zeroes.
         extent: ByteExtent,
         /// Whether space may be given back.
         unmap: Unmap,
-        /// Whether they must be durable when it ends.
+        /// Whether the zeroes must be durable when the request ends.
         durability: Durability,
     },
 }
@@ -43,7 +44,7 @@ pub enum QueuedRequest<'a> {
 pub struct QueuedEnd {
     /// The number that was passed with the submission.
     pub token: u64,
-    /// How it ended: an error is an errno of the system, such as `EIO`.
+    /// The result; an error is an errno of the system, such as `EIO`.
     pub result: Result<(), i32>,
 }
 
@@ -52,9 +53,9 @@ pub struct QueuedEnd {
 pub struct DeviceExtent {
     /// Bytes.
     pub length: u64,
-    /// The device stores no data for it.
+    /// The device stores no data for the extent.
     pub is_hole: bool,
-    /// It reads as zeroes.
+    /// The extent reads as zeroes.
     pub is_zero: bool,
 }
 
@@ -63,22 +64,24 @@ pub struct DeviceExtent {
 pub struct ExtentsTold {
     /// The number that was passed with the query.
     pub token: u64,
-    /// From the start of the query's extent, as far as the device reports; empty if it cannot.
+    /// The extents from the start of the query's extent, as far as the device reports them; empty if it
+    /// cannot report any.
     pub extents: Vec<DeviceExtent>,
 }
 
 /// The server of a device is unreachable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOutage {
-    /// For so long.
+    /// How long it has been unreachable.
     pub span: Duration,
     /// The reason: how the connection was lost, or why the returned server is refused.
     pub why: String,
-    /// How long until requests fail for it; zero if they do.
+    /// The time until requests fail because of the outage; zero if they fail already.
     pub fails_in: Duration,
 }
 
-/// A device that takes requests at any time and ends them later, in any order. No call may wait for anything.
+/// A device that takes requests at any time and ends them later, in any order. No call may wait, except
+/// [`QueuedDevice::end_compare`].
 pub trait QueuedDevice: Send {
     /// Takes a request; it ends in a later [`QueuedDevice::poll`], possibly at once. The token is not in use.
     fn submit(&mut self, now: Instant, token: u64, request: QueuedRequest<'_>);
@@ -93,23 +96,23 @@ pub trait QueuedDevice: Send {
         false
     }
 
-    /// Since when and why the server of the device is unreachable, if it is.
+    /// If the server of the device is unreachable: since when, and why.
     fn away(&self) -> Option<ServerOutage> {
         None
     }
 
-    /// The caller stops waiting: requests fail soon, although a server may return.
+    /// Makes requests fail soon, although a server may return, as the caller stops waiting.
     fn give_up(&mut self) {}
 
     /// Begins to compare the device with samples of its expected contents, once, at the start. Earlier
     /// submissions wait for the end: until then the device sends no other request.
     fn begin_compare(&mut self, _samples: &[Sample]) {}
 
-    /// Ends the comparison. This is the only call that may take as long as the device does; the time counts
-    /// from the beginning, so that several unresponsive devices take no longer than one.
+    /// Ends the comparison. This is the only call that may take as long as the device does; the time limit
+    /// counts from the start of the comparison, so that several unresponsive devices take no longer than one.
     ///
     /// # Errors
-    /// A sentence, if it holds something else, or does not answer.
+    /// A sentence, if the device has other data, or does not answer.
     fn end_compare(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -118,7 +121,7 @@ pub trait QueuedDevice: Send {
     /// followed by one call; until then the device sends no request.
     fn expect(&mut self, _samples: Vec<Sample>) {}
 
-    /// Whether it reports which of its parts are holes.
+    /// Whether the device reports its holes.
     fn has_extents(&self) -> bool {
         false
     }
@@ -127,7 +130,7 @@ pub trait QueuedDevice: Send {
     /// later [`QueuedDevice::poll`].
     fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
 
-    /// The next answer.
+    /// The next answer to a query of extents; `None` if there is none yet.
     fn take_extents(&mut self) -> Option<ExtentsTold> {
         None
     }
@@ -136,11 +139,12 @@ pub trait QueuedDevice: Send {
     /// extent's length.
     fn take_read(&mut self, token: u64, extent: ByteExtent, into: &mut [IoSliceMut<'_>]);
 
-    /// When the next request ends, as far as the device knows beforehand.
+    /// The time of the next end of a request, if the device knows it in advance.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// A descriptor that is readable when there is something to poll, for devices that do not know it beforehand. It is
-    /// the same for as long as the device lives, and [`QueuedDevice::poll`] makes it unreadable before it looks.
+    /// A descriptor that is readable when there is something to poll, for devices that do not know it beforehand. The
+    /// descriptor stays the same for the life of the device; [`QueuedDevice::poll`] makes it unreadable before it looks
+    /// for results.
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
     }

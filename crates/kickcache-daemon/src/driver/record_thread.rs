@@ -1,4 +1,5 @@
-//! A thread that writes records about the cache device: if their disk is slow, no other thread waits.
+//! A thread that writes records about the cache device: no other thread waits if the disk of the records is
+//! slow.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Sender};
@@ -9,16 +10,17 @@ use kickcache_engine::units::VolumeSet;
 
 use crate::wakeup::Wakeup;
 
-/// Keeps durably that the cache device is out of service, and which volumes may need it; gives whether that worked.
+/// Keeps durably that the cache device is out of service, and which volumes may need it; returns whether the record was
+/// written.
 pub type RecordSink = Box<dyn FnMut(VolumeSet) -> bool + Send>;
 
-/// The result of an order to the thread.
+/// The result of writing a record.
 pub(crate) struct RecordEnd {
     pub(crate) token: u32,
     pub(crate) is_kept: bool,
 }
 
-/// The thread, as its driver sees it. It is not waited for: its disk may hang.
+/// The driver's side of the thread. The end of the thread is not awaited, as its disk may hang.
 pub(crate) struct RecordThread {
     sender: Sender<(u32, VolumeSet)>,
     kept: Arc<Mutex<Vec<RecordEnd>>>,
@@ -45,7 +47,7 @@ impl RecordThread {
         self.sender.send((token, incomplete)).is_ok()
     }
 
-    /// Readable when something was kept, or could not be.
+    /// A descriptor that is readable when the writing of a record has ended.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
         self.wakeup.as_fd()
     }

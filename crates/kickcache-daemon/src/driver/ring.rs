@@ -17,9 +17,9 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
-/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as it
-/// gets at once. By default there are four a processor for all devices together, and one device that does not
-/// respond would soon occupy them.
+/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as
+/// operations are given to it at once. By default there are four a processor for all devices together, and
+/// one device that does not respond would soon occupy them.
 const KERNEL_WORKER_COUNT: u32 = 128;
 
 const TAG_SHIFT: u32 = 60;
@@ -56,7 +56,7 @@ impl Ring {
             .setup_submit_all()
             .setup_cqsize(COMPLETIONS)
             .build(SUBMISSIONS)?;
-        // Only a little faster; where it is refused, the descriptor does.
+        // A registered ring is only a little faster: if this is refused, the ring is used by its descriptor.
         let _ = ring.submitter().register_ring_fd();
         let polling = AdaptivePolling::default();
         Ok(Ring { ring, workers: None, polling, awake_since: Instant::now(), in_flight: 0 })
@@ -70,7 +70,7 @@ impl Ring {
             if pushed.is_ok() {
                 return;
             }
-            // A full queue empties when the kernel takes it; the next wait returns an error of this call.
+            // The kernel empties a full queue. If it refuses, the next wait returns the error.
             let _ = self.ring.submit();
         }
     }
@@ -94,7 +94,7 @@ impl Ring {
         self.push(&entry.user_data(u64::from(token)));
     }
 
-    /// Lets an I/O fail with EIO through the ring, so that its event arrives as all events do.
+    /// Makes an I/O fail with EIO by an entry in the ring, so that its event arrives like all events.
     fn refuse(&mut self, token: u32) {
         self.push_io(opcode::Fsync::new(Fd(-1)).build(), token);
     }
@@ -105,7 +105,8 @@ impl Ring {
         self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
     }
 
-    /// Looks for completions and work until there is some, or the time is over; it takes no lock and no system call.
+    /// Polls for completions and work until there is some, or the time is over, without a lock and without a system
+    /// call.
     fn look(&mut self, start: Instant, longest: Duration, doorbells: &dyn Doorbells) -> bool {
         while !self.is_ready() && !doorbells.has_work() {
             if start.elapsed() >= longest {
@@ -159,7 +160,7 @@ impl Backend for Ring {
         let fds: Vec<RawFd> = devices.iter().map(|device| device.0).collect();
         let registered = self.ring.submitter().register_files(&fds).is_ok();
         let count = u32::try_from(fds.len()).unwrap_or(u32::MAX).saturating_mul(KERNEL_WORKER_COUNT);
-        // The bounded ones; where this is refused the default has to do.
+        // This limits the bounded workers of io_uring; if it is refused, the default limit stays.
         let _ = self.ring.submitter().register_iowq_max_workers(&mut [count, 0]);
         let fixed = |index: usize| u32::try_from(index).ok().filter(|_| registered);
         let target = |(index, &(fd, way))| Target { fd, fixed: fixed(index), way };
@@ -167,13 +168,13 @@ impl Backend for Ring {
     }
 
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target {
-        // The table of registered files is as large as it was made.
+        // The table of registered files has a fixed size, so a later device is not registered.
         Target { fd, fixed: None, way }
     }
 
     fn unregister(&mut self, target: Target) {
         if let Some(index) = target.fixed {
-            // Else the ring would keep the file open. Where that is refused it does, until it ends.
+            // If the kernel refuses this, the ring keeps the file open until the ring is closed.
             let _ = self.ring.submitter().register_files_update(index, &[-1]);
         }
     }
@@ -242,7 +243,7 @@ impl Backend for Ring {
     }
 }
 
-/// A timeout, a signal and a full completion queue are all answered by looking at the completions.
+/// A timeout, a signal and a full completion queue are no errors: the caller handles the completions next.
 fn tolerate(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Ok(_) => Ok(()),
@@ -277,7 +278,7 @@ fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
         Interest::Writable => (libc::POLLOUT, TAG_WRITABLE),
     };
     let mask = u32::from(mask.unsigned_abs());
-    // A poll that stays reports each wake-up, also of an eventfd that was never read.
+    // A poll that stays in force reports each signal of an eventfd, even if the eventfd is never read.
     let stays = interest == Interest::Signalled;
     opcode::PollAdd::new(Fd(fd), mask).multi(stays).build().user_data((tag << TAG_SHIFT) | key)
 }
@@ -303,7 +304,7 @@ fn build(io: &Io, fd: Fd) -> Option<squeue::Entry> {
         }
         IoKind::Read { iovecs, count } => opcode::Readv::new(fd, iovecs, count).offset(io.offset).build(),
         IoKind::Write { iovecs, count: 1, flags } => {
-            // SAFETY: as above.
+            // SAFETY: the driver keeps the stretch in place until the event arrived.
             let only = unsafe { *iovecs };
             let write = opcode::Write::new(fd, only.iov_base.cast_const().cast(), length(only));
             write.offset(io.offset).rw_flags(flags).build()

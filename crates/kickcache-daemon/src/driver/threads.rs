@@ -19,13 +19,13 @@ const EVENTS_MAX: usize = 256;
 /// The key under which the workers' wakeup is watched.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
-/// pread, pwrite and epoll.
+/// The backend without io_uring: threads with pread and pwrite, and epoll for sockets.
 pub(crate) struct Threads {
     workers: Workers,
     epoll: OwnedFd,
     watches: HashMap<u64, Watch>,
     ready: Vec<epoll::Event>,
-    /// Commands of devices, which threads cannot give.
+    /// Commands of devices, which threads cannot give; they never end.
     refused: Vec<u64>,
 }
 
@@ -99,7 +99,7 @@ impl Backend for Threads {
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         assert!(key < WATCH_KEY_MAX);
         let flag = match interest {
-            // Reported as readable: the watch is over after each signal.
+            // A signalled eventfd is reported as readable, and the watch ends after each signal.
             Interest::Readable | Interest::Signalled => EventFlags::IN,
             Interest::Writable => EventFlags::OUT,
         };

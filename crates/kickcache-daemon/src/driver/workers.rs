@@ -1,5 +1,5 @@
-//! Threads that execute I/O with blocking system calls: each device has its own, so that an unresponsive
-//! device does not block the others.
+//! Threads that execute I/O with blocking system calls: each device has threads of its own, so that an
+//! unresponsive device does not block other devices.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,7 +11,7 @@ use crate::driver::backend::{Event, Io, IoKind};
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
 
-/// Threads of a device: as many as a disk takes requests at once with profit.
+/// The most threads of a device: a disk gains nothing from more requests at once.
 const THREADS_MAX: usize = 32;
 
 /// The threads of all devices; ended operations are collected after the wakeup rang.
@@ -33,7 +33,7 @@ struct Lane {
 }
 
 impl Workers {
-    /// Without threads yet; they are started when they are needed.
+    /// No threads at first; threads are started when they are needed.
     pub(crate) fn new() -> io::Result<Workers> {
         let ended = CompletionQueue { events: Mutex::default(), wakeup: Wakeup::new()? };
         Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new() })
@@ -52,14 +52,14 @@ impl Workers {
         events.append(&mut self.ended.lock());
     }
 
-    /// Readable when there is something to drain.
+    /// A descriptor that is readable when operations have ended.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
         self.ended.wakeup.as_fd()
     }
 }
 
 impl Lane {
-    /// Starts a thread. If the system has none left, the jobs wait for the existing threads; without any,
+    /// Starts a thread. If the system refuses, the jobs wait for the existing threads; if there is no thread,
     /// they fail.
     fn start_thread(&mut self, ended: &Arc<CompletionQueue>) {
         let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));
@@ -114,7 +114,7 @@ fn perform(io: &Io) -> i32 {
             unsafe { libc::preadv2(fd, iovecs, count(n), offset, 0) }
         }
         IoKind::Write { iovecs, count: n, flags } => {
-            // SAFETY: as above.
+            // SAFETY: the driver keeps the stretches and their memory in place until the event arrived.
             unsafe { libc::pwritev2(fd, iovecs, count(n), offset, flags) }
         }
         // SAFETY: fdatasync takes no memory.

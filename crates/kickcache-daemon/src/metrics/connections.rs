@@ -41,7 +41,7 @@ enum Life {
 }
 
 impl Connections {
-    /// Takes a new connection in.
+    /// Adds a new connection.
     pub(super) fn insert(&mut self, socket: OwnedFd, now: Instant) {
         if self.open.len() >= CONNECTION_COUNT_MAX {
             self.close_longest_silent();
@@ -65,7 +65,7 @@ impl Connections {
         }
     }
 
-    /// What to wait for, in an order that [`Connections::handle`] expects.
+    /// The watched descriptors, in the order that [`Connections::handle`] expects.
     pub(super) fn watches(&self) -> impl Iterator<Item = (BorrowedFd<'_>, PollFlags)> {
         self.open.iter().map(|connection| {
             let flags = if connection.output.is_empty() { PollFlags::IN } else { PollFlags::OUT };
@@ -88,7 +88,7 @@ impl Connections {
         });
     }
 
-    /// When the time of the next one is over.
+    /// The time at which the next connection is overdue.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|connection| connection.deadline).min()
     }

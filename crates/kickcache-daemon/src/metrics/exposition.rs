@@ -12,10 +12,10 @@ use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
 use crate::metrics::scrape::Scrape;
 use crate::metrics::{caches, daemon, volumes};
 
-/// The formats that there are.
+/// The formats of an answer to a scrape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Format {
-    /// Prometheus' own, version 0.0.4.
+    /// The text format of Prometheus, version 0.0.4.
     #[default]
     Prometheus,
     /// OpenMetrics 1.0.

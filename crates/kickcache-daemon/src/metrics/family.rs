@@ -9,9 +9,9 @@ pub(super) type Labels = Vec<(&'static str, String)>;
 
 /// A metric of subjects of one kind.
 pub(super) struct Family<T> {
-    /// Without the ending that its type has.
+    /// The name, without the ending for its type, such as `_total`.
     pub(super) name: &'static str,
-    /// Its meaning, as a sentence.
+    /// The meaning of the metric, as a sentence.
     pub(super) help: &'static str,
     /// Its values.
     pub(super) values: Values<T>,
@@ -27,7 +27,7 @@ pub(super) enum Values<T> {
     Gauge(fn(&T) -> f64),
     /// A whole number.
     Count(fn(&T) -> u64),
-    /// 1 if something is so, or else 0.
+    /// 1 if a condition holds, otherwise 0.
     Flag(fn(&T) -> bool),
     /// Several numbers, or none.
     Gauges(fn(&T) -> Vec<Labelled<f64>>),
@@ -45,7 +45,7 @@ pub(super) struct Labelled<V> {
 
 /// The subject of metrics.
 pub(super) trait Subject {
-    /// The labels that identify it.
+    /// The labels that identify the subject.
     fn labels(&self) -> Labels;
 }
 
@@ -56,7 +56,7 @@ impl<V> Labelled<V> {
     }
 }
 
-/// A number that there may be.
+/// One value without labels of its own, or none.
 pub(super) fn perhaps(value: Option<f64>) -> Vec<Labelled<f64>> {
     value.map(|value| Labelled { labels: Labels::new(), value }).into_iter().collect()
 }

@@ -16,7 +16,7 @@ pub(super) struct Request {
     pub(super) host: Host,
     /// The part after the head of the response.
     pub(super) body: Body,
-    /// The format that it prefers.
+    /// The format that the client prefers.
     pub(super) format: Format,
     pub(super) after: ConnectionFate,
 }
@@ -43,7 +43,7 @@ pub(super) enum DocumentRequest {
 /// The host name in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
-    /// By an address, or `localhost`.
+    /// The host is an address or `localhost`.
     Own,
     /// Another name. Any name can be made to point to this machine, so that a browser would let a foreign
     /// page read the data here (DNS rebinding).
@@ -67,15 +67,15 @@ pub(super) enum ConnectionFate {
 /// The result of parsing received bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
-    /// Not all of a request.
+    /// The bytes are only the beginning of a request.
     Partial,
     /// A request of this many bytes.
     Complete { request: Request, length: usize },
-    /// No request; the connection ends with this status.
+    /// The bytes are no valid request; the connection ends with this status.
     Bad(Status),
 }
 
-/// How a response begins.
+/// The status of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Good,
@@ -109,7 +109,7 @@ pub(super) fn parse(input: &[u8]) -> Parsed {
         Ok(httparse::Status::Partial) if input.len() < REQUEST_MAX => Parsed::Partial,
         Ok(httparse::Status::Partial) | Err(httparse::Error::TooManyHeaders) => Parsed::Bad(Status::TooLarge),
         Ok(httparse::Status::Complete(length)) if length > REQUEST_MAX => Parsed::Bad(Status::TooLarge),
-        // A body would follow, and no request here has one.
+        // A body would follow, and no accepted request has a body.
         Ok(httparse::Status::Complete(_)) if has_body(&found) => Parsed::Bad(Status::BadRequest),
         Ok(httparse::Status::Complete(length)) => match Target::of(found.path.unwrap_or_default()) {
             Some(target) => Parsed::Complete { request: request(&found, target), length },
@@ -207,7 +207,7 @@ fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Itera
     named.map(|header| header.value)
 }
 
-/// The format of the highest weight; without a word Prometheus' own.
+/// The format with the highest weight; Prometheus' own if the request names none.
 fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut open_metrics, mut prometheus) = (0.0, 0.0_f64);
     for range in accepts.flat_map(|value| value.split(|byte| *byte == b',')) {

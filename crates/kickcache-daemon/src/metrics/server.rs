@@ -24,12 +24,12 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::listener::{Listener, Place, check};
 use crate::wakeup::Wakeup;
 
-/// Connections accepted at once before the others get their turn.
+/// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 16;
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Metrics that are served; dropping it ends that.
+/// A running metrics server, which ends when this is dropped.
 #[must_use = "metrics are not served any more when this is dropped"]
 pub struct MetricsServer {
     address: String,
@@ -75,12 +75,12 @@ impl MetricsServer {
         Ok(MetricsServer { address, ending, wakeup, thread: Some(thread) })
     }
 
-    /// Where browsers find the live page; `None` if it listens on a unix socket.
+    /// The URL of the live page; `None` if the server listens on a unix socket.
     pub fn page(&self) -> Option<&str> {
         self.address.strip_suffix("metrics").filter(|page| page.starts_with("http"))
     }
 
-    /// Where it listens, for people.
+    /// The address of the server, for messages.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -102,7 +102,7 @@ struct Responder {
     ending: Arc<AtomicBool>,
     connections: Connections,
     answers: Answers,
-    /// No connection is accepted until then.
+    /// Until this time, no connection is accepted.
     pause: Option<Instant>,
 }
 
@@ -149,7 +149,8 @@ impl Responder {
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {
-                    // Out of file descriptors or of memory: connections in use are closed.
+                    // Without free descriptors or memory, the connection that was silent for longest is
+                    // closed.
                     self.connections.close_longest_silent();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;
@@ -210,7 +211,7 @@ impl Answers {
         Ok(scrape)
     }
 
-    /// Puts the curves of earlier scrapes in.
+    /// Adds the curves of earlier scrapes to a scrape.
     fn complete(&mut self, scrape: &mut Scrape) {
         let volumes = scrape.report.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
         for volume in volumes {

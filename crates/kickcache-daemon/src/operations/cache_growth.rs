@@ -1,5 +1,5 @@
-//! The growth of a cache device on request: it is extended, checked and recorded by threads, as each step may
-//! wait for it.
+//! The growth of a cache device on request: threads extend, check and record it, as each step may wait for
+//! the device.
 
 use std::io;
 use std::sync::Arc;
@@ -15,23 +15,23 @@ use crate::serve::control::CacheGrown;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type GrowthAnswer = Sender<Result<CacheGrown, ServeError>>;
 
 /// The growth of the cache device, if it is in progress.
 pub(crate) struct CacheGrowth {
     background: Background<GrowthOutcome>,
     step: Option<GrowthStep>,
-    /// The caller that waits for the check.
+    /// The caller, until the new size was checked.
     pub(crate) reply_wait: ReplyWait<CacheGrown>,
 }
 
-/// How far it is.
+/// The step of a growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum GrowthStep {
     /// The device is extended to this size, or to its end, and examined.
     Looking(Option<u64>),
-    /// The engine prepares.
+    /// The engine prepares its structures for the new size.
     Preparing(Extended),
     /// The superblock is written.
     Storing(Extended),
@@ -46,12 +46,12 @@ pub(crate) enum GrowthOutcome {
 }
 
 impl CacheGrowth {
-    /// No growth is in progress.
+    /// The state without a growth in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> CacheGrowth {
         CacheGrowth { background: Background::new(wakeup), step: None, reply_wait: ReplyWait::nobody() }
     }
 
-    /// How far it is.
+    /// The present step, if a growth is in progress.
     pub(crate) fn step(&self) -> Option<GrowthStep> {
         self.step
     }
@@ -74,7 +74,7 @@ impl CacheGrowth {
     /// Extends the device and looks at it.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn look(
         &mut self,
         cache: Arc<BlockFile>,
@@ -86,7 +86,7 @@ impl CacheGrowth {
         Ok(())
     }
 
-    /// The engine prepares.
+    /// Notes that the engine prepares for the new size.
     pub(crate) fn prepare(&mut self, extended: Extended) {
         self.step = Some(GrowthStep::Preparing(extended));
     }
@@ -94,7 +94,7 @@ impl CacheGrowth {
     /// Writes the superblock of the device as it has grown.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn store(
         &mut self,
         extended: Extended,
@@ -114,7 +114,7 @@ impl CacheGrowth {
         self.background.poll()
     }
 
-    /// The growth has ended.
+    /// Ends the growth.
     pub(crate) fn end(&mut self) {
         self.step = None;
     }

@@ -24,9 +24,9 @@ use crate::serve::error::ServeError;
 
 /// The volumes of a new cache device.
 pub struct CacheInsertion<'a> {
-    /// The volumes, as they are served.
+    /// The volumes with their present settings.
     pub volumes: &'a [VolumeSpec],
-    /// Their new settings.
+    /// The new settings of the volumes.
     pub settings: &'a [NamedSettings],
     /// Whether free segments are discarded.
     pub freed_segments: FreedSegments,
@@ -114,7 +114,7 @@ fn prepare(
     Ok(Ready { other: NewEngine { engine, superblock, kind }, notes })
 }
 
-/// Before anything can be dirty on the device.
+/// Records the cache device of each volume, before a block on the device can be dirty.
 fn note(
     around: &ServerContext,
     behind: &CurrentEngine,

@@ -1,4 +1,4 @@
-//! A cache device is left out while its volumes are served: the part that is not the loop's.
+//! A cache device is left out while its volumes are served: the steps outside of the loop.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::serve::engine_change::{
 };
 use crate::serve::error::ServeError;
 
-/// Refuses if there is an obstacle; returns the blocks to be written back.
+/// Refuses to leave the device out if there is an obstacle; returns the blocks to be written back.
 pub(crate) fn check(
     asked: &impl AskEngine,
     around: &ServerContext,
@@ -48,8 +48,7 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine, fate: DirtyFate) -> Re
     Ok(())
 }
 
-/// Replaces the engine with the device by one without a cache; returns the blocks given up. The device is
-/// closed then.
+/// Replaces the engine by one without a cache, and closes the cache device; returns the blocks given up.
 pub(crate) fn leave_out(
     asked: &impl AskEngine,
     around: &ServerContext,
@@ -76,7 +75,7 @@ pub(crate) fn leave_out(
             "the state directory does not record that the cache device is left out, which the device itself does: {error}"
         );
     }
-    // Closes it before the result is reported: the user may then remove the drive.
+    // Closes the device before the result is reported, as the user may then remove the drive.
     drop(cache);
     Ok(lost)
 }
@@ -109,7 +108,7 @@ fn without_cache(
     Ok(CachelessEngine { engine, superblock })
 }
 
-/// The volumes that are served, as a superblock has them.
+/// The served volumes in the form of superblock records.
 pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
     let served = behind.superblock.volumes.iter().filter_map(|record| {
         let volume = behind.volumes.iter().find(|volume| volume.id == record.id)?;

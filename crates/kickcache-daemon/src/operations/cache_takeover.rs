@@ -1,4 +1,5 @@
-//! A device that takes over from the cache device: made ready, copied to, flushed and recorded by threads, as each step may wait for a disk.
+//! A device that takes over from the cache device: threads prepare it, copy to it, flush it and record it, as each step
+//! may wait for a disk.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -30,17 +31,17 @@ use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// Time between two checks of its conditions.
+/// Time between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The same while I/O in flight on an abandoned device may take long.
+/// Time between two such checks while I/O in flight on an abandoned device may take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
-/// The most checks of a part being copied without a waiting client: some drives pause for longer than clients
-/// wait.
+/// The most checks, one a second, of a part being copied, also if no client waits: some drives pause for
+/// longer than clients wait.
 const COPY_LOOKS_MAX: u32 = 60;
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 
 /// The two devices, for threads.
@@ -52,64 +53,64 @@ pub(crate) struct Pair {
     pub(crate) called: OtherDevice,
 }
 
-/// A device that takes over, if one does.
+/// The takeover by a new device, if one is in progress.
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
-    /// How far it is.
+    /// The present step, if a takeover is in progress.
     pub(crate) step: Option<TakeoverStep>,
-    /// While the cache device is copied.
+    /// The mirror of writes, from the begin of the copy on.
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the begin of the operation.
+    /// The name of the new device, from the begin of the takeover on.
     pub(crate) with: Option<String>,
-    /// When it was ordered.
+    /// Whether the order is from this daemon or an earlier one.
     pub(crate) given: OrderTime,
-    /// Once it was made ready.
+    /// The two devices, once the new one was made ready.
     pub(crate) pair: Option<Pair>,
-    /// The reason for abandoning the last takeover, if it failed.
+    /// Why the last takeover was abandoned; `None` if it has not failed.
     pub(crate) failure: Option<String>,
-    /// Whether one has taken over.
+    /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
-    /// A thread works for it.
+    /// Whether a thread works for the takeover.
     is_busy: bool,
-    /// And waits for the new device.
+    /// Whether the thread of the takeover writes a part to the new device.
     is_at_new: Arc<AtomicBool>,
     /// Steps that threads have ended.
     ends: u64,
-    /// Patience with the I/O on the new device that clients wait for.
+    /// How long clients wait for I/O on the new device, before the takeover is given up.
     twins: Patience,
-    /// Patience with the part being copied, while clients wait.
+    /// How long clients wait for the part being copied, before the takeover is given up.
     part: Patience,
-    /// The same, without waiting clients.
+    /// Longer patience with the part being copied, whether clients wait or not.
     copy: Patience,
-    /// Patience with the steps that a stop waits for.
+    /// How long a stop waits for a step of the takeover.
     stop: Patience,
     /// The caller that waits until the copy begins, without a limit.
     pub(crate) reply: Option<TakeoverAnswer>,
 }
 
-/// How far it is.
+/// The step of a takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverStep {
     /// The new device is made ready.
     Preparing,
     /// The old device records that a successor is being made.
     Announcing,
-    /// Parts are copied, the next one from then on.
+    /// Parts are copied, the next one not before this time.
     Copying(Instant),
     /// The new device is flushed.
     Flushing,
-    /// The superblocks are to be written, from then on.
+    /// The superblocks are to be written, not before this time.
     Sealed(Instant),
-    /// The state directory records it.
+    /// The state directory records the takeover.
     Recording,
     /// The stop began before the takeover could be recorded: both devices get all writes until its end, and
     /// the next start decides by their superblocks.
     Unnoted,
-    /// Until no I/O is in flight.
+    /// The takeover waits until no I/O is in flight on both devices.
     Parting,
-    /// The new device is released.
+    /// The takeover was abandoned: the new device is released once no I/O is in flight on it.
     GivenUp(TakeoverFate),
     /// The old device's record of the new one is removed.
     Forgetting,
@@ -118,9 +119,9 @@ pub(crate) enum TakeoverStep {
 /// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverFate {
-    /// The next start begins it again.
+    /// The next start begins the takeover again.
     Resumed,
-    /// It is not begun again.
+    /// The takeover is not begun again after a restart.
     Forgotten,
 }
 
@@ -136,12 +137,12 @@ pub(crate) enum TakeoverOutcome {
     Flushed(Result<(), ServeError>),
     /// The content of the new device's superblock.
     Noted(Result<Box<Superblock>, ServeError>),
-    /// The same, and whether the state directory has recorded it.
+    /// The new superblock, and whether the state directory has recorded the takeover.
     Recorded(Box<Superblock>, Result<(), StateError>),
 }
 
 impl CacheTakeover {
-    /// No takeover is in progress.
+    /// The state without a takeover in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>, device: PathBuf) -> CacheTakeover {
         CacheTakeover {
             background: Background::new(wakeup),
@@ -187,7 +188,7 @@ impl CacheTakeover {
         self.step == Some(TakeoverStep::Unnoted)
     }
 
-    /// Whether a thread works for it.
+    /// Whether a thread works for the takeover.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_busy
     }
@@ -195,7 +196,7 @@ impl CacheTakeover {
     /// Makes a device ready.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn prepare(
         &mut self,
         order: TakeoverOrder,
@@ -214,15 +215,15 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Answers the caller, if it was not answered yet.
+    /// Answers the caller, unless it has been answered already.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = reply.send(result);
         }
     }
 
-    /// How far it is, for people.
+    /// The stage of the takeover for reports.
     pub(crate) fn stage(&self) -> Option<TakeoverStage> {
         match self.step? {
             TakeoverStep::Preparing | TakeoverStep::Announcing => Some(TakeoverStage::Preparing),
@@ -238,7 +239,7 @@ impl CacheTakeover {
     /// The old device records that a successor is being made.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn announce(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
         let begun = Takeover::Begun(pair.called.clone());
         self.store(pair, superblock.with_takeover(begun))
@@ -247,7 +248,7 @@ impl CacheTakeover {
     /// The old device's record of a successor is removed.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn forget(&mut self, pair: Pair, superblock: &Superblock) -> io::Result<()> {
         self.store(pair, superblock.with_takeover(Takeover::None))
     }
@@ -263,7 +264,7 @@ impl CacheTakeover {
     /// Copies a part.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn copy(&mut self, pair: Pair, part: ByteExtent) -> io::Result<()> {
         let is_at_new = Arc::clone(&self.is_at_new);
         self.begin(move || {
@@ -279,7 +280,7 @@ impl CacheTakeover {
     /// Flushes the new device, and looks whether the next start will find it.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn flush(&mut self, pair: Pair) -> io::Result<()> {
         self.begin(move || {
             let flushed =
@@ -291,7 +292,7 @@ impl CacheTakeover {
     /// Notes on both devices which one is the cache.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn note(&mut self, pair: Pair, superblock: Superblock) -> io::Result<()> {
         self.begin(move || {
             let noted = note_replaced(&pair.old, &pair.new, &superblock, pair.called);
@@ -302,7 +303,7 @@ impl CacheTakeover {
     /// Records in the state directory which device is the cache, by that device's superblock.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn record(
         &mut self,
         pair: Pair,
@@ -317,7 +318,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// A thread works for it and does not end, as where a device hangs.
+    /// Starts a thread of the takeover that does not end, as if a device hangs.
     #[cfg(test)]
     pub(crate) fn hang(&mut self) {
         self.begin(|| {
@@ -355,14 +356,14 @@ impl CacheTakeover {
         self.mirror_with_new().is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed)
     }
 
-    /// Whether clients wait for the new device alone: the silence is not that of the cache device.
+    /// Whether clients wait for the new device alone: the cache device is then not the silent one.
     pub(crate) fn waits_for_new(&self) -> bool {
         self.waits_for_part() || self.mirror_with_new().and_then(Mirror::waits_for_new).is_some()
     }
 
     /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
-    /// completed no operation for long, or a part is not copied for an even longer time. It may be given up
-    /// before the old device is marked as replaced.
+    /// completed no operation for long, or a part is not copied for an even longer time. The new device may
+    /// be given up until the old one is marked as replaced.
     pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
         let mirror = self.mirror_with_new();
         let waits_for_part = self.waits_for_part();
@@ -387,7 +388,7 @@ impl CacheTakeover {
         self.stop.is_over(now, waited_for)
     }
 
-    /// The time of the next check if no event occurs: its conditions often change with other events.
+    /// The time of the next check of the takeover, if no other event begins a turn of the loop before.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
         let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
@@ -406,7 +407,7 @@ impl CacheTakeover {
         }
     }
 
-    /// The takeover has ended.
+    /// Ends the takeover.
     pub(crate) fn end(&mut self) {
         (self.step, self.with, self.pair) = (None, None, None);
     }

@@ -29,17 +29,18 @@ use crate::serve::served_volumes::Volume;
 pub(crate) enum MembershipOrder {
     /// Return the served volumes.
     Members(Sender<Result<Members, ServeError>>),
-    /// Some clean blocks of a volume of the cache device that is not served, and how many it has that are not clean.
+    /// Return how many blocks of an unserved volume are cached and not clean, with samples of its clean blocks.
     Held(VolumeId, Sender<VolumeBlockCount>),
-    /// Let me write the superblock.
+    /// Give the caller the exclusive right to write the superblock.
     Lease(Sender<Result<Lease, ServeError>>),
-    /// I have written it, if there is one.
+    /// End the lease; a superblock, if given, was written.
     EndLease(Option<Box<Superblock>>, Sender<()>),
-    /// Serve a volume; its superblock was written, and the lease ends.
+    /// Serve a volume after the superblock with it was written; the lease ends.
     Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
-    /// Let go of a volume; if that is done there is a lease.
+    /// Drop all blocks of a volume; the answer has a lease of the superblock.
     Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
-    /// The superblock without it was written, or the write failed: drop it. That ends the lease.
+    /// Remove the volume, after the write of the superblock without it has succeeded or failed; the lease
+    /// ends.
     EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
     /// Serve a volume at other places.
     ChangePlaces(Box<PlaceOrder>, Sender<Result<(), ServeError>>),
@@ -54,12 +55,12 @@ pub(crate) struct Members {
     /// Addresses that volumes may share.
     pub(crate) addresses: Vec<NbdAddress>,
     pub(crate) volumes: Vec<Member>,
-    /// How devices are driven.
+    /// How devices are read and written.
     pub(crate) io_engine: IoEngine,
 }
 
 impl Members {
-    /// That of a name.
+    /// The served volume of this name.
     pub(crate) fn member(&self, name: &str) -> Option<&Member> {
         self.volumes.iter().find(|member| member.volume.identity.name == name)
     }
@@ -68,7 +69,7 @@ impl Members {
 /// A volume that is served.
 pub(crate) struct Member {
     pub(crate) volume: KnownVolume,
-    /// The block device of this host that it is.
+    /// The volume's block device of this host, if it has one.
     pub(crate) block_device: Option<PathBuf>,
 }
 
@@ -76,13 +77,13 @@ pub(crate) struct Member {
 pub(crate) struct VolumeBlockCount {
     pub(crate) cached: u64,
     pub(crate) not_clean: u64,
-    /// By which an origin is recognised.
+    /// Samples of the volume's clean blocks, for the recognition of its origin.
     pub(crate) samples: Vec<Sample>,
 }
 
 /// The exclusive right to write the superblock.
 pub(crate) struct Lease {
-    /// As on the device.
+    /// The superblock as on the device.
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
 }
@@ -95,7 +96,7 @@ pub(crate) struct NewVolume {
     pub(crate) exposure: Exposure,
 }
 
-/// The volume to remove, and the blocks that may be lost with it.
+/// The volume to remove, and whether its dirty blocks may be lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct LeaveOrder {
     pub(crate) name: String,
@@ -111,7 +112,7 @@ pub(crate) struct EmptyVolume {
     pub(crate) lease: Lease,
 }
 
-/// A volume that was removed from the loop; its device is closed when this is dropped.
+/// A volume that was removed from the loop; the drop of this closes the origin.
 pub(crate) struct GoneVolume {
     pub(crate) _volume: Option<Volume>,
     pub(crate) _device: RemovedDevice,
@@ -124,7 +125,7 @@ pub(crate) struct PlaceOrder {
     pub(crate) removed: Vec<NbdAddress>,
     /// The socket for virtual machines.
     pub(crate) guests: PlaceFate,
-    /// The block device of this host.
+    /// Whether the volume keeps or loses its block device of this host.
     pub(crate) device: PlaceFate,
     pub(crate) exposure: Exposure,
 }

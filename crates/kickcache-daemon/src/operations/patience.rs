@@ -6,7 +6,7 @@ use kickcache_engine::time::{Duration, Instant};
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 /// The most checks without progress: a little less than the time that makes a device silent.
 const LOOKS_MAX: u32 = 9;
-/// That, for people.
+/// The time of these checks in seconds, for messages.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
 
 /// Counts checks without progress. Time is not used, because a device is not silent while this process was
@@ -30,8 +30,8 @@ impl Patience {
         Patience { looks_max, look_at: None, looks: 0, ends: 0 }
     }
 
-    /// Takes the device's number of completed operations, if a caller waits for it; `true` once that is too
-    /// long.
+    /// Takes the device's number of completed operations, if a caller waits for it; `true` once the number
+    /// has not changed for too long.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
             *self = Patience::of_looks(self.looks_max);

@@ -9,40 +9,41 @@ use crate::operations::membership::EmptyVolume;
 use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 
-/// How long it may take until no request of the volume is in flight and all blocks are written back; otherwise it
+/// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
 /// stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// How long before that an unresponsive origin is abandoned, if the user accepts the loss of its blocks.
+/// How long before the removal gives up an unresponsive origin is abandoned, if the user accepts the loss of
+/// its blocks.
 const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
 /// The interval of checks if no event occurs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type Answer = Sender<Result<EmptyVolume, ServeError>>;
 
 /// A volume that is being removed.
 pub(crate) struct RemovalState {
     pub(crate) id: VolumeId,
-    /// Its index.
+    /// The index of the volume.
     pub(crate) index: usize,
     pub(crate) dirty: DirtyFate,
     pub(crate) step: RemovalStep,
-    /// `None` once it was answered.
+    /// The caller; `None` once it was answered.
     pub(crate) answer: Option<Answer>,
-    /// Blocks that its origin lacks and that are abandoned.
+    /// Blocks that the origin lacks and that are abandoned.
     pub(crate) lost_blocks: u64,
     until: Instant,
     has_given_up: bool,
 }
 
-/// How far it is.
+/// The step of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RemovalStep {
-    /// Clients get their replies, the origin gets all data.
+    /// The removal waits until clients have their replies, and the origin has all data.
     Quieting,
-    /// Its blocks are dropped, from here on.
+    /// The volume's blocks are dropped, from this location on.
     Forgetting(Location),
-    /// That becomes durable.
+    /// The removal of the volume's blocks becomes durable.
     Sealing,
     /// The caller writes the superblock.
     Recording,
@@ -70,18 +71,18 @@ impl RemovalState {
         }
     }
 
-    /// When the loop must turn for it.
+    /// When the loop must turn for the removal.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self.step {
             RemovalStep::Quieting => Some(self.until.min(now.plus(LOOK_EVERY))),
             RemovalStep::Forgetting(_) => Some(now),
-            // The end of the engine's own work wakes the loop.
+            // No check is due: the end of the engine's or the caller's work wakes the loop.
             RemovalStep::Sealing | RemovalStep::Recording => None,
         }
     }
 
-    /// Whether its origin need not be waited for any more, for the first time: the blocks that it lacks are
-    /// abandoned, and it does not respond.
+    /// Returns `true` once when the removal stops waiting for the origin: its missing blocks are abandoned,
+    /// and it does not respond.
     pub(crate) fn gives_up(&mut self, now: Instant) -> bool {
         let is_late = now.plus(GIVE_UP_BEFORE) >= self.until;
         let gives_up = is_late && self.dirty == DirtyFate::Abandoned && !self.has_given_up;
@@ -89,7 +90,7 @@ impl RemovalState {
         gives_up
     }
 
-    /// Whether it has taken too long.
+    /// Whether the removal has taken longer than [`QUIET_MAX`].
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         now >= self.until
     }

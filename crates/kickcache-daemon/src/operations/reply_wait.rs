@@ -6,10 +6,10 @@ use kickcache_engine::time::{Duration, Instant};
 
 use crate::serve::error::ServeError;
 
-/// How long a caller waits for a device: less than a client waits for its answer.
+/// The longest wait of a caller for a device: less than a client's wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
-/// The waiting caller, if there is one.
+/// A caller that waits for a device, or none.
 pub(crate) struct ReplyWait<T>(Option<PendingReply<T>>);
 
 struct PendingReply<T> {
@@ -18,12 +18,12 @@ struct PendingReply<T> {
 }
 
 impl<T> ReplyWait<T> {
-    /// No caller.
+    /// A wait without a caller.
     pub(crate) const fn nobody() -> ReplyWait<T> {
         ReplyWait(None)
     }
 
-    /// A caller waits from now on.
+    /// Lets a caller wait from now on.
     pub(crate) fn wait(&mut self, now: Instant, answer: Sender<Result<T, ServeError>>) {
         self.0 = Some(PendingReply { answer, until: now.plus(ANSWER_MAX) });
     }
@@ -33,15 +33,15 @@ impl<T> ReplyWait<T> {
         self.0.is_none()
     }
 
-    /// Answers the caller, if it was not answered yet.
+    /// Answers the caller, unless it has been answered already.
     pub(crate) fn answer(&mut self, result: Result<T, ServeError>) {
         if let Some(waiting) = self.0.take() {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = waiting.answer.send(result);
         }
     }
 
-    /// When [`ReplyWait::is_overdue`] is due.
+    /// The time at which the caller has waited for the limit.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.0.as_ref().map(|waiting| waiting.until)
     }

@@ -1,6 +1,6 @@
 //! New sizes of origins, on request: read and recorded by threads, as each step may wait for a device.
 //!
-//! A size is looked at first, then written to the superblock; of several that wait for that, one at a time.
+//! A size is read from the origin first, and then written to the superblock, one size at a time.
 
 use std::io;
 use std::sync::Arc;
@@ -17,10 +17,10 @@ use crate::serve::control::Resized;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// How long a caller waits for devices: less than a client waits for its answer.
+/// The longest wait of a caller for devices: less than a client's wait for an answer.
 const ANSWER_MAX: Duration = Duration::from_millis(8_000);
 
-/// The caller.
+/// The channel for the answer to the caller.
 pub(crate) type Answer = Sender<Result<Resized, ServeError>>;
 
 /// The resizes in progress, one a volume.
@@ -32,33 +32,33 @@ pub(crate) struct Resizes {
 /// A volume that has grown.
 pub(crate) struct Grown {
     pub(crate) volume: VolumeId,
-    /// Bytes that it has.
+    /// The new size of the volume in bytes.
     pub(crate) size: u64,
 }
 
-/// A size between an origin and the superblock.
+/// A resize in progress of a volume.
 struct Resize {
     volume: VolumeId,
     step: Step,
-    /// `None` once it was answered.
+    /// The caller; `None` once it was answered.
     answer: Option<Answer>,
     until: Instant,
 }
 
-/// How far a size is.
+/// The step of a resize.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// The origin's size is being read.
     Looking,
-    /// The superblock is being written for another volume.
+    /// The new size waits until no other change writes the superblock.
     Waiting(u64),
-    /// It is written to the superblock.
+    /// The new size is written to the superblock.
     Storing(u64),
 }
 
 /// The result of a step.
 pub(crate) enum Outcome {
-    /// Bytes of an origin.
+    /// The size of an origin in bytes, or the error of the look-up.
     Looked(VolumeId, io::Result<u64>),
     /// The superblock, written or not.
     Stored(VolumeId, Box<Superblock>, Result<(), ServeError>),
@@ -72,7 +72,7 @@ pub(crate) struct Overdue {
 }
 
 impl Resizes {
-    /// None in progress.
+    /// The state without a resize in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> Resizes {
         Resizes { background: Background::new(wakeup), under_way: Vec::new() }
     }
@@ -90,7 +90,7 @@ impl Resizes {
     /// Asks an origin for its size.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn look(
         &mut self,
         now: Instant,
@@ -104,7 +104,7 @@ impl Resizes {
         Ok(())
     }
 
-    /// Answers a resize with the result of the running one, if its client has had its answer already.
+    /// Lets a caller wait for the running resize of a volume, if no other caller waits for it any more.
     ///
     /// # Errors
     /// No resize of the volume runs, or a client waits for the running one; returns the answer.
@@ -122,7 +122,7 @@ impl Resizes {
         }
     }
 
-    /// The size that is written next, if none is.
+    /// The size to be written next; `None` while another size is written.
     pub(crate) fn next_to_store(&self) -> Option<Grown> {
         if self.is_storing() {
             return None;
@@ -136,7 +136,7 @@ impl Resizes {
     /// Writes a superblock, in which the size of a volume has grown.
     ///
     /// # Errors
-    /// If there is no thread for it.
+    /// If no thread can be started.
     pub(crate) fn store(
         &mut self,
         volume: VolumeId,
@@ -160,16 +160,16 @@ impl Resizes {
         self.background.poll()
     }
 
-    /// Ends the resize of a volume; the caller is answered, if it was not answered yet.
+    /// Ends the resize of a volume; answers the caller, unless it has been answered already.
     pub(crate) fn end(&mut self, volume: VolumeId, result: Result<Resized, ServeError>) {
         let Some(index) = self.under_way.iter().position(|resize| resize.volume == volume) else { return };
         if let Some(answer) = self.under_way.remove(index).answer {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = answer.send(result);
         }
     }
 
-    /// When [`Resizes::poll_overdue`] has something.
+    /// The time at which [`Resizes::poll_overdue`] returns the next caller.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.under_way.iter().filter(|resize| resize.answer.is_some()).map(|resize| resize.until).min()
     }

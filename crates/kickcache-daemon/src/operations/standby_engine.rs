@@ -1,4 +1,4 @@
-//! An engine that reads its log back on a thread of its own, while another one serves.
+//! An engine that reads its log back on a thread of its own, while another engine serves.
 
 use std::sync::Arc;
 
@@ -21,14 +21,14 @@ pub(crate) struct StandbyParts<'a> {
     pub(crate) settings: EngineSettings,
     pub(crate) superblock: &'a Superblock,
     pub(crate) volumes: &'a [VolumeSettings],
-    /// Where the cache device is, for messages.
+    /// The path of the cache device, for messages.
     pub(crate) path: &'a std::path::Path,
 }
 
-/// An engine that could serve, and its cache device.
+/// A recovered engine that is ready to serve, and its cache device.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
-    /// If it is a file or block device.
+    /// The cache device; `None` if it is not a file or block device.
     pub(crate) cache: Option<BlockFile>,
 }
 
@@ -36,7 +36,8 @@ pub(crate) struct Recovered {
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 impl StandbyParts<'_> {
-    /// Runs the engine until it could serve. Its later submissions are made where it serves.
+    /// Runs the engine until it could serve. The loop that later uses the engine takes the remaining
+    /// submissions.
     ///
     /// # Errors
     /// If its log cannot be read back.

@@ -7,7 +7,7 @@ use crate::devices::cache_device::successor::SuccessorSpec;
 use crate::devices::succession::check_awaited;
 use crate::serve::error::ServeError;
 
-/// Checks a device for further obstacles, which may wait for it.
+/// A check of a device for further obstacles; the check may wait for the device.
 type DeviceCheck = Box<dyn FnOnce() -> Result<(), ServeError> + Send>;
 
 /// An order.
@@ -20,9 +20,9 @@ pub(crate) struct TakeoverOrder {
 /// The time of the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OrderTime {
-    /// While the server runs.
+    /// The order arrived while the server runs.
     Now,
-    /// Before its start, which continues it.
+    /// The takeover was ordered before the start of the server, which continues it.
     Earlier,
 }
 

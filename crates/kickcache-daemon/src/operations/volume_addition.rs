@@ -28,7 +28,7 @@ use crate::serve::origin::compare as compare_blocks;
 use crate::serve::stop_wish::StopWish;
 use crate::shell_command::ShellCommand;
 
-/// The parameters that a new volume shares with the served ones.
+/// The parameters that a new volume shares with the served volumes.
 #[derive(Clone)]
 pub(crate) struct ServerContext {
     /// The cache device.
@@ -45,7 +45,7 @@ pub struct ReadyVolume {
     places: OpenPlaces,
 }
 
-/// Opens a volume and checks it, as a start would.
+/// Opens a volume and checks it as a start does.
 pub(crate) fn prepare(
     asked: &impl AskLoop,
     spec: &VolumeSpec,
@@ -75,8 +75,8 @@ fn check_apart(spec: &VolumeSpec, members: &Members) -> Result<(), ServeError> {
     spec.origin.path().map_or(Ok(()), |path| check_path(path, &own).map_err(refuse))
 }
 
-/// Earlier blocks of the volume on the cache device must be of this origin, and must not be dirty if the origin
-/// takes no writes.
+/// Checks earlier blocks of the volume on the cache device: they must match this origin, and must not be
+/// dirty if the origin is read-only.
 fn compare(
     asked: &impl AskLoop,
     volume: &mut OpenVolume,
@@ -101,7 +101,7 @@ fn compare(
     confirm(volume, &held, members.cache.path(), state)
 }
 
-/// Confirms that a file or block device is the recorded one, and was not changed while it was not served.
+/// Checks that a file or block device is the recorded origin, and was not changed while it was not served.
 fn confirm(
     volume: &mut OpenVolume,
     held: &VolumeBlockCount,
@@ -133,7 +133,8 @@ fn confirm(
     Ok(())
 }
 
-/// Serves a prepared volume: its name is stored first, durably, then its records, then the loop serves it.
+/// Serves a prepared volume: first its name is stored durably, then its records are written, and then the
+/// loop serves the volume.
 pub(crate) fn join(
     asked: &impl AskLoop,
     ready: ReadyVolume,
@@ -148,7 +149,7 @@ pub(crate) fn join(
     let recorded = recorded.and_then(|()| {
         let noted =
             notes.map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
-        // A name without cached blocks is harmless, but is removed nevertheless.
+        // Removes the stored name again, although a name without cached blocks is harmless.
         noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
     });
     if let Err(error) = recorded {
@@ -166,7 +167,7 @@ pub(crate) fn join(
     Ok(())
 }
 
-/// The superblock knows the volume.
+/// Stores the volume in the superblock, unless it is there unchanged.
 fn record(
     superblock: &mut Superblock,
     volume: &mut OpenVolume,

@@ -12,7 +12,7 @@ use crate::serve::frontend::{check_unused, wait_until_gone};
 /// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemovedVolume {
-    /// Blocks that its origin lacks, as they were to be abandoned.
+    /// Blocks that the origin lacks, because the order was to abandon them.
     pub lost_blocks: u64,
 }
 
@@ -25,7 +25,7 @@ pub(crate) trait AskLoop {
     ) -> Result<T, ServeError>;
 }
 
-/// Refuses a volume while another process has its block device open; returns the device.
+/// Refuses the removal while another process has the volume's block device open; returns the device.
 fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, ServeError> {
     let members: Members = asked.ask(MembershipOrder::Members)??;
     let device = members.member(name).and_then(|member| member.block_device.clone());
@@ -37,7 +37,7 @@ fn check_device(asked: &impl AskLoop, name: &str) -> Result<Option<PathBuf>, Ser
 /// Removes a volume: its blocks first, durably, then its name, then its records.
 ///
 /// # Errors
-/// The volume stays unchanged; or, if the cache device fails, it is removed from the loop only.
+/// The volume stays unchanged; if the cache device fails, the volume is removed from the loop only.
 pub(crate) fn part(
     asked: &impl AskLoop,
     order: LeaveOrder,
@@ -51,7 +51,7 @@ pub(crate) fn part(
     let stored = store_superblock(&lease.cache, &mut lease.superblock);
     let superblock = stored.is_ok().then(|| Box::new(lease.superblock));
     let gone = asked.ask(|answer| MembershipOrder::EndLeave(superblock, answer))?;
-    // Closes the origin: after the report that the volume is removed, a user can open it.
+    // Closes the origin before the removal is reported, so that the user can open it then.
     drop(gone);
     if let Some(path) = device {
         wait_until_gone(&path);

@@ -31,13 +31,13 @@ pub enum NbdAddress {
 /// Why a text is not an address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AddressError {
-    /// Neither kind.
+    /// The text begins with neither `unix:` nor `tcp:`.
     #[error("`{0}` is not an NBD address; write unix:PATH or tcp:HOST:PORT")]
     Unknown(String),
-    /// `unix:` alone.
+    /// The text is `unix:` without a path.
     #[error("`unix:` has no path behind it; write unix:PATH, such as unix:/run/kickcache/vm1.sock")]
     NoPath,
-    /// Longer than the kernel takes.
+    /// The path is longer than the kernel permits.
     #[error(
         "the socket path `{path}` has {found} bytes, a unix socket takes at most {UNIX_PATH_MAX}; choose a shorter one"
     )]
@@ -47,7 +47,7 @@ pub enum AddressError {
         /// Its length.
         found: usize,
     },
-    /// Host or port missing or wrong.
+    /// The host or the port is missing or wrong.
     #[error(
         "`{0}` is not a TCP address; write tcp:HOST:PORT, such as tcp:127.0.0.1:10809 or tcp:[::1]:10809"
     )]
@@ -78,7 +78,7 @@ impl NbdAddress {
         }
     }
 
-    /// The same for all names of a socket.
+    /// The address with the path of a unix socket resolved, so that all names of a socket are equal.
     pub(super) fn place(&self) -> NbdAddress {
         match self {
             NbdAddress::Unix(path) => NbdAddress::Unix(real_path(path)),
@@ -91,7 +91,7 @@ impl NbdAddress {
         matches!(self, NbdAddress::Tcp { port: 0, .. })
     }
 
-    /// Whether only this machine can reach it.
+    /// Whether only this machine can reach the address.
     pub fn is_local(&self) -> bool {
         match self {
             NbdAddress::Unix(_) => true,

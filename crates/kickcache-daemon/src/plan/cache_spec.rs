@@ -1,4 +1,4 @@
-//! A cache device and its volumes, as people describe them.
+//! A cache device and its volumes in the user's notation.
 
 use std::path::{Path, PathBuf};
 
@@ -18,29 +18,29 @@ pub struct CacheSpec {
     pub device: PathBuf,
     /// Size of a file that does not exist yet or is empty.
     pub size: Option<Size>,
-    /// Free segments are discarded on it.
+    /// Whether free segments of the device are discarded.
     #[serde(default)]
     pub discard: bool,
-    /// The limit of bytes written to it, except client writes.
+    /// The limit of bytes written to the device; client writes are not limited.
     pub write_budget: Option<WriteBudget>,
-    /// The bytes that can be written to it in its life.
+    /// The bytes that can be written to the device in its life.
     pub endurance: Option<Endurance>,
-    /// Whether it is used.
+    /// Whether the device is used.
     #[serde(skip)]
     pub service: CacheService,
-    /// Whether it may replace a device that may hold dirty blocks.
+    /// Whether the device may replace another device, which may hold dirty blocks.
     #[serde(skip)]
     pub replacement: Replacement,
-    /// The device that is to take over from it.
+    /// The device that is to replace this one.
     #[serde(skip)]
     pub successor: Option<PathBuf>,
-    /// Devices taken out of use that it replaced.
+    /// Devices that this one replaced, and that are not used any more.
     #[serde(skip)]
     pub former: Vec<PathBuf>,
     /// The volumes.
     #[serde(default, rename = "volume")]
     pub volumes: Vec<VolumeSpec>,
-    /// Volumes that were removed from these, because they cannot be served.
+    /// Configured volumes that are missing in `volumes` because they cannot be served.
     #[serde(skip)]
     pub unserved: Vec<SkippedVolume>,
 }
@@ -63,12 +63,12 @@ impl CacheSpec {
         }
     }
 
-    /// The treatment of its free segments.
+    /// The treatment of the device's free segments.
     pub const fn freed_segments(&self) -> FreedSegments {
         if self.discard { FreedSegments::Discarded } else { FreedSegments::Kept }
     }
 
-    /// The names of its volumes.
+    /// The names of the volumes.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.volumes.iter().map(|volume| volume.name.as_str())
     }
@@ -79,30 +79,30 @@ impl CacheSpec {
 pub struct SkippedVolume {
     /// Its name.
     pub name: String,
-    /// Why, and what to do.
+    /// Why the volume is not served, and the remedy.
     pub why: String,
 }
 
 /// Whether a cache device is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheService {
-    /// It is.
+    /// The cache device is used.
     #[default]
     InService,
-    /// It is not even opened: the volumes are served from their origins alone.
+    /// The cache device is not opened for this start: the volumes are served from their origins alone.
     LeftOut,
-    /// The same, as it has been out of service since before the start.
+    /// The cache device is not opened: by the records, it was already out of service before the start.
     OutOfService,
-    /// It is out of service, and its dirty blocks are written back nevertheless. For tools.
+    /// The cache device is out of service, and an offline tool opens it only to write its dirty blocks back.
     WrittenBackOnly,
 }
 
 /// Whether a cache device may replace one that may hold blocks which the origins lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replacement {
-    /// It may not: the other one is missing, and should be looked for.
+    /// A start is refused: the other cache device is missing, and the user should look for it.
     #[default]
     Refuse,
-    /// The user accepts it; the blocks on the other device are lost.
+    /// The user accepts that the blocks on the other device are lost.
     Accept,
 }

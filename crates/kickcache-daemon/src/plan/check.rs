@@ -36,7 +36,7 @@ pub enum PlanError {
         "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"], vhost-user = \"/run/kickcache/{0}.vhost\" or ublk = true"
     )]
     NoAddress(String),
-    /// More than the superblock can hold.
+    /// More volumes than the superblock can hold.
     #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}; give the others another cache device", .device.display())]
     TooManyVolumes {
         /// The cache device.
@@ -100,7 +100,7 @@ pub enum PlanError {
     /// Another socket on the path of the status socket.
     #[error("the status socket {} is also the path of another socket; choose another path for either", .0.display())]
     StatusSocket(PathBuf),
-    /// NBD on the control socket's path.
+    /// An NBD address with the path of the control socket.
     #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
     /// NBD on a public address without an explicit flag.
@@ -113,7 +113,7 @@ pub enum PlanError {
         /// The address.
         address: NbdAddress,
     },
-    /// TLS that cannot be.
+    /// An impossible combination of TLS settings.
     #[error("{0}")]
     Tls(&'static str),
     /// TLS without any NBD client.
@@ -128,7 +128,7 @@ pub enum PlanError {
          --tls-verify-peer=off"
     )]
     ClientNames(String),
-    /// Names of clients of a volume that clients do not reach by NBD.
+    /// Names of NBD clients, but the volume is not served over NBD.
     #[error(
         "the volume `{0}` has allow-client, which is for NBD, and no NBD address; give it one (nbd), or leave allow-client out"
     )]
@@ -143,7 +143,7 @@ pub enum PlanError {
         /// The address.
         address: MetricsAddress,
     },
-    /// Metrics where something else is.
+    /// Metrics on the address of another server of the daemon.
     #[error("metrics are to be served at {address}, and so is {other}; choose another address for either")]
     MetricsAddress {
         /// The address.
@@ -159,7 +159,7 @@ pub enum PlanError {
         /// The defect.
         what: String,
     },
-    /// A fill window, marks or a guest's block that cannot be.
+    /// An impossible fill window, dirty mark, reservation, limit or setting of a front end.
     #[error("volume `{name}`: {what}")]
     VolumeSize {
         /// The volume.
@@ -167,7 +167,7 @@ pub enum PlanError {
         /// The defect.
         what: String,
     },
-    /// Rooms that no cache device has.
+    /// Reservations in percent that are too large in total.
     #[error("the cache device {}: {what}", .device.display())]
     Rooms {
         /// The cache device.
@@ -175,13 +175,13 @@ pub enum PlanError {
         /// The defect.
         what: String,
     },
-    /// A wait for a server that there is not.
+    /// A timeout for a server, but the origin has no server.
     #[error(
         "the volume `{0}` has an origin-timeout, and its origin is a file or block device, which is waited for without end; \
          leave it out"
     )]
     OriginTimeout(String),
-    /// Block devices of the host, without the rights for them.
+    /// A block device of the host, but the daemon gives up the rights that it needs.
     #[error(
         "the volume `{0}` is a block device of this host (ublk), which needs rights of root for as long as it is served, and the daemon \
          is to go on as another user; leave `user` out, or serve the volume by another front end or another daemon"
@@ -205,7 +205,7 @@ impl ServePlan {
     /// Runs all checks that need no access to the devices.
     ///
     /// # Errors
-    /// The first thing that cannot work.
+    /// The first setting that cannot work.
     pub fn check(&self) -> Result<(), PlanError> {
         check_socket_path(&self.control)?;
         self.check_status_socket()?;
@@ -291,7 +291,7 @@ impl ServePlan {
         }
     }
 
-    /// Names in /dev/disk/by-id of a virtual machine are made of serial numbers.
+    /// Refuses equal serial numbers: a virtual machine's names in /dev/disk/by-id contain the serial number.
     fn check_serials(&self) -> Result<(), PlanError> {
         let mut seen = BTreeMap::new();
         for volume in self.volumes() {
@@ -304,7 +304,7 @@ impl ServePlan {
     }
 
     fn check_paths(&self) -> Result<(), PlanError> {
-        // A cache device may be named in several ways; each name refers to the same device.
+        // Several paths may name one cache device: resolved paths are compared.
         let mut seen = BTreeMap::new();
         for CacheSpec { device, .. } in &self.caches {
             let second = format!("as the cache device {}", device.display());
@@ -345,7 +345,7 @@ impl ServePlan {
                 check_socket_path(path)?;
             }
         }
-        // Such a socket belongs to one volume, which appears like the only volume of a cache device.
+        // No other volume may share such a socket, so each counts as an address of a cache device of its own.
         for (index, (volume, address)) in own.iter().enumerate() {
             self.check_address(volume, address)?;
             let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };

@@ -1,4 +1,5 @@
-//! Checks that the origin and the serial number of a new volume are free in this daemon: a lock of an origin does not name its owner.
+//! Checks that the origin and the serial number of a new volume are free in this daemon: the lock of an origin does not
+//! show which volume has it.
 
 use std::path::Path;
 
@@ -10,7 +11,7 @@ use crate::plan::volume_spec::VolumeSpec;
 /// An origin or a serial number that is served already.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Conflict {
-    /// By another volume.
+    /// Another volume has the origin.
     #[error(
         "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first \
          (`kickcache remove {by}`)"
@@ -20,10 +21,10 @@ pub enum Conflict {
         volume: String,
         /// Its origin.
         origin: String,
-        /// The owner of the address or origin.
+        /// The served volume that has the origin.
         by: String,
     },
-    /// As a cache device.
+    /// The origin is a cache device of the daemon.
     #[error(
         "volume {volume}: its origin {origin} is the cache device {device} of this daemon; name another one"
     )]
@@ -32,7 +33,7 @@ pub enum Conflict {
         volume: String,
         /// Its origin.
         origin: String,
-        /// By which name it is served.
+        /// The path that the plan has for the cache device.
         device: String,
     },
     /// Another volume has the serial number.
@@ -42,7 +43,7 @@ pub enum Conflict {
         volume: String,
         /// Its serial number.
         serial: SerialNumber,
-        /// The volume that has it.
+        /// The volume that has this serial number.
         by: String,
     },
 }
@@ -50,7 +51,7 @@ pub enum Conflict {
 /// Refuses an origin that this daemon serves under any name, links and loop devices too, and a serial number of another volume.
 ///
 /// # Errors
-/// The present use in this daemon.
+/// [`Conflict`] with the present use of the origin or the serial number.
 pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Conflict> {
     let (volume, origin) = (wanted.name.clone(), wanted.origin.to_string());
     let is_path = |path: &Path| wanted.origin.path().is_some_and(|own| check_distinct([path, own]).is_err());
@@ -65,7 +66,8 @@ pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Conflic
             return Err(Conflict::Origin { volume, origin, by: other.name.clone() });
         }
         let serial = wanted.serial();
-        // Two volumes of one name are refused as such.
+        // A volume with the name of a served one has its serial number too; another check refuses it by its
+        // name.
         let has_serial = |other: &&VolumeSpec| other.name != wanted.name && other.serial() == serial;
         if let Some(other) = cache.volumes.iter().find(has_serial) {
             return Err(Conflict::Serial { volume, serial, by: other.name.clone() });

@@ -16,7 +16,7 @@ pub enum Cutoff {
 }
 
 impl Cutoff {
-    /// The same for the engine.
+    /// Converts the cut-off to the engine's type.
     pub fn to_engine(self) -> SequentialCutoff {
         match self {
             Cutoff::Auto => SequentialCutoff::Auto(STREAM_BYTES),

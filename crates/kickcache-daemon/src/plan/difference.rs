@@ -14,7 +14,7 @@ use crate::shell_command::ShellCommand;
 use crate::whole_path::whole_path;
 use kickcache_units::Size;
 
-/// Something is different that cannot change while a daemon runs.
+/// A difference that a reload cannot apply to a running daemon.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unchangeable {
     /// A key of the whole daemon.
@@ -38,7 +38,7 @@ pub enum Unchangeable {
     CacheDevice {
         /// Its path.
         device: String,
-        /// In which way it is different.
+        /// Whether the device was added or removed.
         what: &'static str,
     },
     /// A key of a cache device.
@@ -64,7 +64,7 @@ pub enum Unchangeable {
     Size {
         /// Its path.
         device: String,
-        /// The size that it has; `None` if the daemon was started without `size`.
+        /// The `size` of the daemon's plan; `None` if it has none.
         before: Option<Size>,
         /// The size in the file.
         after: Option<Size>,
@@ -77,9 +77,9 @@ pub enum Unchangeable {
     Moved {
         /// The volume.
         volume: String,
-        /// Where it is.
+        /// The cache device that serves the volume.
         before: String,
-        /// Where the file has it.
+        /// The cache device of the volume in the file.
         after: String,
     },
     /// A key of a volume.
@@ -105,7 +105,7 @@ pub enum Unchangeable {
 /// The changes from the served plan to the wanted one, in the order of the file; removals are first.
 ///
 /// # Errors
-/// The first thing that cannot change.
+/// The first difference that a reload cannot apply.
 pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChange>, Unchangeable> {
     check_daemon(served, wanted)?;
     let gone = |cache: &&CacheSpec| wanted.cache(&cache.device).is_none();
@@ -133,7 +133,7 @@ fn shown(size: Option<Size>) -> String {
     size.map_or_else(|| "not set".into(), |size| size.to_string())
 }
 
-/// A reload does not change the size of a cache device, and another command may.
+/// The remedy for a changed size, which a reload cannot apply: `grow`, or the file as it was.
 fn size_remedy(device: &str, before: Option<Size>, after: Option<Size>) -> String {
     match (before, after) {
         (before, Some(after)) if before.is_none_or(|before| before < after) => {
@@ -208,7 +208,7 @@ fn cache_difference(served: &CacheSpec, wanted: &CacheSpec) -> Result<Vec<PlanCh
     Ok(settings.collect())
 }
 
-/// The volumes of a cache device that are nowhere in the file.
+/// Removals of the volumes of a served cache device that the file has on no cache device.
 fn gone_from<'a>(cache: &'a CacheSpec, wanted: &'a ServePlan) -> impl Iterator<Item = PlanChange> + 'a {
     let is_wanted = |name: &str| wanted.caches.iter().any(|cache| cache.names().any(|known| known == name));
     let gone = cache.names().filter(move |name| !is_wanted(name));
@@ -234,7 +234,7 @@ fn added(served: &ServePlan, cache: &CacheSpec, volume: &VolumeSpec) -> Result<P
 
 fn volume_difference(served: &VolumeSpec, wanted: &VolumeSpec) -> Result<Vec<PlanChange>, Unchangeable> {
     let volume = &wanted.name;
-    // A block device is added or removed; a device that stays keeps its properties.
+    // The keys of ublk are fixed only while the volume remains a block device.
     let device_stays = served.frontends.has_host_device() == wanted.frontends.has_host_device();
     let stays = |change: &Change| device_stays || !ublk::KEYS.contains(&change.key);
     if let Some(Change { key, before, after }) = changes(served.fixed(), wanted.fixed()).find(stays) {

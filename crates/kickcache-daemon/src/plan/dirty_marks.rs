@@ -1,4 +1,5 @@
-//! How much of its cache device a volume may fill with dirty blocks, and from where on they are written back.
+//! How much of a cache device a volume may fill with dirty blocks, and from which share on these are written
+//! back.
 
 use std::fmt;
 use std::str::FromStr;
@@ -6,15 +7,15 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Percent of a volume's share of the log: for a single volume that is the whole cache device; otherwise at
-/// least its share of one half.
+/// Percent of a volume's share of the log. A single volume's share is the whole log; several volumes have at
+/// least an equal part of one half each.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirtyMark(u16);
 
 impl DirtyMark {
     /// The smallest allowed value.
     pub const LEAST: u16 = 1;
-    /// The most: reclaim needs the rest.
+    /// The largest allowed value: reclaim needs the rest of the log.
     pub const MOST: u16 = 90;
     /// The default limit.
     pub const LIMIT: DirtyMark = DirtyMark(70);
@@ -24,14 +25,14 @@ impl DirtyMark {
     }
 }
 
-/// The marks of a volume; a missing one follows from the next higher one.
+/// The marks of a volume; a missing mark is computed from the next higher one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DirtyMarks {
-    /// Writeback begins here, even during requests of clients.
+    /// Above this mark, dirty blocks are written back even during requests of clients.
     pub low: Option<DirtyMark>,
-    /// Client writes are delayed from here on.
+    /// Above this mark, client writes are delayed.
     pub high: Option<DirtyMark>,
-    /// New writes go through to the origin from here on.
+    /// At this mark, new writes go to the origin as in write-through.
     pub limit: DirtyMark,
 }
 
@@ -54,7 +55,7 @@ impl DirtyMarks {
     /// Checks that the marks rise.
     ///
     /// # Errors
-    /// A sentence that names them.
+    /// A sentence that names the three marks.
     pub fn check(self) -> Result<(), String> {
         let (low, high, limit) = (self.low_part(), self.high_part(), self.limit_part());
         if low.thousandths() < high.thousandths() && high.thousandths() <= limit.thousandths() {

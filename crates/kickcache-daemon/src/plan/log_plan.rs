@@ -3,7 +3,7 @@
 /// How the log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogPlan {
-    /// How its lines look.
+    /// The form of the log's lines.
     pub format: LogFormat,
     /// The least important level that is logged.
     pub level: LogLevel,

@@ -12,7 +12,7 @@ use serde::{Deserialize, Deserializer};
 pub struct MemoryLimit(usize);
 
 impl MemoryLimit {
-    /// Room for the largest request and for small requests.
+    /// The smallest limit, in bytes: the largest request and some small ones fit.
     const LEAST: usize = 64 << 20;
     const MOST: usize = 64 << 30;
 

@@ -11,10 +11,10 @@ use crate::plan::address::{AddressError, NbdAddress};
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetricsAddress(NbdAddress);
 
-/// Why a text is not such an address.
+/// Why a text is not an address for metrics.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MetricsAddressError {
-    /// Neither kind.
+    /// The text begins with neither `unix:` nor `tcp:`.
     #[error(
         "`{0}` is not an address for metrics; write tcp:127.0.0.1:PORT or unix:PATH, such as tcp:127.0.0.1:9469"
     )]
@@ -38,7 +38,7 @@ impl MetricsAddress {
         })
     }
 
-    /// The socket.
+    /// The address in the form for sockets.
     pub fn socket(&self) -> &NbdAddress {
         &self.0
     }

@@ -49,12 +49,12 @@ const LOCAL_NAME: &str = "localhost";
 /// Why a text is not the URI of an export.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UriError {
-    /// Of another kind.
+    /// The text has no scheme of NBD.
     #[error(
         "`{0}` is no NBD export; write nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH (with TLS: nbds, nbds+unix)"
     )]
     Unknown(String),
-    /// Host, port or path missing or wrong.
+    /// The host, the port or the path is missing or wrong.
     #[error("`{text}` is not the URI of an NBD export: {what}")]
     Wrong {
         /// The text.
@@ -139,8 +139,8 @@ impl NbdUri {
         }
     }
 
-    /// Other names of the export, where they are known: each address of its host in place of the host's name, and all with TLS if it
-    /// is without, or without if it is with. Looks the name up, which may take long.
+    /// Other identities of the export: each address of the host in place of its name, and every form both with and
+    /// without TLS. Looks up the name of the host, which may take long.
     pub fn other_identities(&self) -> Vec<String> {
         let mut names = vec![self.clone()];
         if let NbdAddress::Tcp { host, port } = &self.address {
@@ -157,7 +157,7 @@ impl NbdUri {
         names.into_iter().filter(|name| *name != self.identity()).collect()
     }
 
-    /// The configuration for verifying its server's certificate, with the present files; `None` without TLS.
+    /// The configuration that verifies the server's certificate, with the present files; `None` without TLS.
     ///
     /// # Errors
     /// Names the file and its defect.
@@ -171,7 +171,7 @@ impl NbdUri {
         ClientTls::open(folder, host).map(Some)
     }
 
-    /// The same without its certificate parameters.
+    /// The URI without its certificate parameters.
     fn plain_name(&self) -> NbdUri {
         NbdUri { tls: self.tls.as_ref().map(|_| UriTls::default()), ..self.clone() }
     }
@@ -241,7 +241,7 @@ impl fmt::Display for NbdUri {
 /// The part behind the `?` of a URI.
 struct Query {
     tls: Option<UriTls>,
-    /// The parameters that do not concern TLS.
+    /// The rest of the query without the parameters of TLS.
     socket: Option<String>,
 }
 

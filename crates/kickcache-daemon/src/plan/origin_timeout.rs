@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::plan::span::parse_span;
 
-/// How long requests wait for a remote origin that is away before they fail; counted from the moment that it was lost.
+/// How long requests wait for a remote origin that is away before they fail; counted from the loss of the connection.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginTimeout(Duration);
 
@@ -18,7 +18,7 @@ impl OriginTimeout {
 }
 
 impl Default for OriginTimeout {
-    /// A storage cluster may take half a minute to detect a failed member.
+    /// Two minutes, since a storage cluster may take half a minute to detect a failed member.
     fn default() -> OriginTimeout {
         OriginTimeout(Duration::from_secs(120))
     }

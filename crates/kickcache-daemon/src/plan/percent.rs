@@ -17,7 +17,7 @@ pub(super) fn encode(bytes: &[u8]) -> String {
     out
 }
 
-/// The text again.
+/// The text that [`encode`] encoded.
 ///
 /// # Errors
 /// The defect of the text.

@@ -1,10 +1,10 @@
-//! One thing that is different in a changed configuration.
+//! A difference between the present configuration and a changed one.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// One thing that is different.
+/// A difference between the present configuration and the changed one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum PlanChange {
@@ -53,7 +53,7 @@ pub enum PlanChange {
         /// The front end and its address.
         place: String,
     },
-    /// Clients do not find a volume there any more.
+    /// Clients find a volume at one place less.
     PlaceRemoved {
         /// The volume.
         volume: String,
@@ -63,7 +63,7 @@ pub enum PlanChange {
 }
 
 impl PlanChange {
-    /// The volume that it is about, if it is about one.
+    /// The changed volume; `None` for a setting of a cache device.
     pub fn volume(&self) -> Option<&str> {
         match self {
             PlanChange::CacheSetting { .. } => None,

@@ -9,27 +9,27 @@ use crate::plan::frontends::Sessions;
 /// The treatment of the clients of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clients {
-    /// The volume stays while it has any.
+    /// The removal is refused while the volume has clients.
     Respected,
-    /// They are disconnected.
+    /// The clients are disconnected.
     Disconnected,
 }
 
 /// The treatment of the dirty blocks of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyFate {
-    /// They are written back before.
+    /// The dirty blocks are written back before the volume is removed.
     WrittenBack,
-    /// They are lost.
+    /// The dirty blocks are lost.
     Abandoned,
 }
 
-/// The treatment of data in removed files, which end with the daemon, when it is stopped.
+/// Whether a daemon may be stopped although data in removed files would end with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UnlinkedFate {
-    /// The daemon keeps running.
+    /// The stop is refused, so that the data stays.
     Kept,
-    /// They are lost.
+    /// The data in removed files is lost.
     Lost,
 }
 
@@ -39,7 +39,7 @@ pub fn only_volume(cache: &Path) -> String {
     format!("it is the only volume of {cache}, which is served as long as its daemon runs; stop that instead")
 }
 
-/// Why a volume stays that has these sessions.
+/// Why a volume with these sessions is not removed; `None` if the sessions are no obstacle.
 pub fn in_use(volume: &str, sessions: Sessions, clients: Clients) -> Option<String> {
     let connected = sessions.nbd + sessions.vhost_user;
     let is_in_the_way = connected > 0 && clients == Clients::Respected;

@@ -1,4 +1,4 @@
-//! How much of its cache device a volume has at least, and at most.
+//! How much of a cache device a volume has at least, and at most.
 
 use std::fmt;
 use std::str::FromStr;
@@ -22,7 +22,7 @@ impl Room {
     /// The smallest size.
     pub const LEAST: u64 = 1 << 20;
 
-    /// As the engine takes it.
+    /// Converts to the engine's type; sizes are rounded up to whole blocks.
     pub fn of_engine(self) -> EngineRoom {
         match self {
             Room::Percent(percent) => {
@@ -40,7 +40,7 @@ impl Room {
         }
     }
 
-    /// Whether it is more than another one for every cache device.
+    /// Whether this room is larger than `other` on every cache device; `false` for a percentage and a size.
     fn is_always_above(self, other: Room) -> bool {
         match (self, other) {
             (Room::Percent(own), Room::Percent(other)) => own > other,
@@ -96,7 +96,7 @@ pub struct RoomBounds {
 }
 
 impl RoomBounds {
-    /// Checks that one is not above the other.
+    /// Checks that the reservation is not above the limit.
     ///
     /// # Errors
     /// A sentence that names both.
@@ -115,7 +115,7 @@ pub(crate) fn min_above_max(min: &dyn fmt::Display, max: &dyn fmt::Display) -> S
 /// Checks the reservations, given in percent, of the volumes of one cache device.
 ///
 /// # Errors
-/// A sentence, if they are more than there can be.
+/// A sentence, if their sum is above [`ROOM_PERCENT_MAX`].
 pub(super) fn check_sum(minimums: impl Iterator<Item = Option<Room>>) -> Result<(), String> {
     let percent = |room| match room {
         Some(Room::Percent(percent)) => u64::from(percent),

@@ -1,4 +1,4 @@
-//! The keys of a cache device and of a volume with their values, as two plans are compared by.
+//! The keys of a cache device and of a volume with their values, for the comparison of two plans.
 
 use crate::driver::device::AccessMode;
 use crate::plan::cache_spec::CacheSpec;
@@ -23,7 +23,7 @@ impl Setting {
 }
 
 impl CacheSpec {
-    /// Settings that may change while it is in use.
+    /// Settings that may change while the cache device is in use.
     pub(super) fn changeable(&self) -> Vec<Setting> {
         vec![
             Setting::optional("write-budget", self.write_budget.as_ref()),
@@ -31,14 +31,14 @@ impl CacheSpec {
         ]
     }
 
-    /// Settings that are fixed while it is in use.
+    /// Settings that are fixed while the cache device is in use.
     pub(super) fn fixed(&self) -> Vec<Setting> {
         vec![Setting::new("discard", &self.discard)]
     }
 }
 
 impl VolumeSpec {
-    /// Settings that may change while it is served.
+    /// Settings that may change while the volume is served.
     pub(super) fn changeable(&self) -> Vec<Setting> {
         vec![
             Setting::new("mode", &self.mode.as_str()),
@@ -59,7 +59,7 @@ impl VolumeSpec {
         ]
     }
 
-    /// Settings that are fixed while it is served.
+    /// Settings that are fixed while the volume is served.
     pub(super) fn fixed(&self) -> Vec<Setting> {
         let ublk = self.frontends.ublk;
         let clients = self.frontends.nbd.allowed_clients().iter().map(ToString::to_string);
@@ -81,7 +81,7 @@ impl VolumeSpec {
         ]
     }
 
-    /// The addresses that may change while it is served.
+    /// The places of the volume, which may change while it is served, in words.
     pub(super) fn places(&self) -> Vec<String> {
         let served_by = self.served_by();
         let nbd = served_by.nbd.addresses().iter().map(|address| format!("nbd {address}"));

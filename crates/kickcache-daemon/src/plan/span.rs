@@ -19,7 +19,7 @@ pub fn parse_span(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(count * seconds).ok()
 }
 
-/// A span as it is read.
+/// A span in a form that [`parse_span`] reads, to the millisecond.
 pub(super) fn show_span(span: Duration) -> String {
     let millis = span.as_millis();
     if millis.is_multiple_of(1_000) { format!("{}s", millis / 1_000) } else { format!("{millis}ms") }

@@ -57,7 +57,7 @@ pub enum VerifyPeerWord {
 /// The TLS configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TlsPlan {
-    /// Whether clients may or must use it.
+    /// Whether clients may or must use TLS.
     pub tls: TlsWord,
     /// The folder with the certificates.
     pub certificates: Option<PathBuf>,
@@ -66,7 +66,7 @@ pub struct TlsPlan {
 }
 
 impl TlsPlan {
-    /// The same for the protocol.
+    /// Converts the word to the policy of the NBD protocol.
     pub fn policy(&self) -> TlsPolicy {
         match self.tls {
             TlsWord::Off => TlsPolicy::Off,

@@ -5,13 +5,13 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// A user, and a group if it is not that of the user.
+/// A user, and a group if it differs from the user's own group.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserSpec {
-    /// By name or number.
+    /// The user's name or number.
     pub user: String,
-    /// By name or number.
+    /// The group's name or number.
     pub group: Option<String>,
 }
 

@@ -88,7 +88,7 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for OwnKeys<'_, A> {
     }
 }
 
-/// A key of the volume or of a front end; others are refused, with their line.
+/// A key of the volume or of a front end; other keys are refused with their line.
 struct KnownKey {
     own: &'static [&'static str],
 }

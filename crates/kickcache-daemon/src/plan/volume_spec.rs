@@ -1,4 +1,4 @@
-//! A volume, as people describe it: flags and configuration files make one, the daemon takes it.
+//! A volume in the user's notation, from flags, a configuration file or a request to a daemon.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,13 +26,13 @@ use crate::plan::span::{parse_burst, parse_idle_time};
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
 
-/// Whether dirty blocks of a volume may be lost that cannot be had, or not without writing over newer data.
+/// Whether a volume may be added although its dirty blocks on another cache device are then lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DirtyLoss {
     /// The volume is refused.
     #[default]
     Refused,
-    /// The user accepts their loss.
+    /// The user accepts the loss of the dirty blocks.
     Accepted,
 }
 
@@ -40,7 +40,7 @@ pub enum DirtyLoss {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case")]
 pub struct VolumeSpec {
-    /// Its name on the cache device, unique in the daemon; NBD clients request it.
+    /// The volume's name on the cache device, unique in the daemon; NBD clients request it.
     pub name: String,
     /// The slow device.
     #[serde(deserialize_with = "origin")]
@@ -54,19 +54,19 @@ pub struct VolumeSpec {
     /// Which misses are promoted.
     #[serde(default)]
     pub admission: AdmissionWord,
-    /// Sequential streams longer than this are bypassed.
+    /// Which sequential streams are bypassed.
     #[serde(default, deserialize_with = "cutoff")]
     pub sequential_cutoff: Cutoff,
     /// Upper bound of the fill window.
     #[serde(default = "fill_window_max")]
     pub fill_window_max: Size,
-    /// The share of the log above which its dirty blocks are written back during requests of clients.
+    /// The share of the log above which dirty blocks are written back during requests of clients.
     #[serde(default)]
     pub dirty_low: Option<DirtyMark>,
     /// The share of the log above which client writes are delayed to match the rate of writeback.
     #[serde(default)]
     pub dirty_high: Option<DirtyMark>,
-    /// How much of the log they may fill.
+    /// The share of the log that dirty blocks may fill.
     #[serde(default = "dirty_limit")]
     pub dirty_limit: DirtyMark,
     /// Without requests of clients for this long, dirty blocks are written back at full speed.
@@ -75,19 +75,19 @@ pub struct VolumeSpec {
     /// How many bytes a second writeback may give the origin, unless it is urgent.
     #[serde(default)]
     pub writeback_rate: Option<ByteRate>,
-    /// How many requests a second.
+    /// How many requests a second writeback may give the origin, unless it is urgent.
     #[serde(default)]
     pub writeback_iops: Option<RequestRate>,
-    /// How many bytes a second its clients may read and write, together.
+    /// How many bytes a second the volume's clients may read and write, together.
     #[serde(default)]
     pub client_bandwidth: Option<ByteRate>,
-    /// How many requests a second.
+    /// How many requests a second the volume's clients may send, together.
     #[serde(default)]
     pub client_iops: Option<RequestRate>,
-    /// How long unused quota of both accumulates.
+    /// How long unused quota of `client_bandwidth` and `client_iops` accumulates.
     #[serde(default = "default_burst", deserialize_with = "burst")]
     pub client_burst: Duration,
-    /// How much of its cache device others do not take from it.
+    /// The space on the cache device that other volumes cannot take from this one.
     #[serde(default)]
     pub room_min: Option<Room>,
     /// The limit of the volume in the cache; dirty blocks do not count.
@@ -99,13 +99,14 @@ pub struct VolumeSpec {
     /// The user's claims about the origin.
     #[serde(default, rename = "origin-no-flush", deserialize_with = "claims")]
     pub claims: OriginClaims,
-    /// Whether dirty blocks may be lost.
+    /// Whether the volume may be added although dirty blocks are then lost.
     #[serde(skip)]
     pub dirty_loss: DirtyLoss,
-    /// The number that the opened origin must have.
+    /// The file or device number that the opened origin must have, if an offline tool checked the origin
+    /// before.
     #[serde(skip)]
     pub origin_file: Option<FileNumber>,
-    /// How clients reach it.
+    /// How clients reach the volume.
     #[serde(skip)]
     pub frontends: FrontendSpecs,
 }
@@ -154,12 +155,12 @@ impl VolumeSpec {
         self.frontends.or_default(&self.name)
     }
 
-    /// The serial number of its disk in a virtual machine.
+    /// The serial number of the volume's disk in a virtual machine: the configured one, or one from the name.
     pub fn serial(&self) -> SerialNumber {
         self.frontends.serial.clone().unwrap_or_else(|| SerialNumber::of_name(&self.name))
     }
 
-    /// From here on it has the mode and the policies of another one.
+    /// Takes over the mode and the policies of `wanted`.
     pub fn take_settings(&mut self, wanted: &VolumeSpec) {
         self.mode = wanted.mode;
         self.admission = wanted.admission;
@@ -178,17 +179,17 @@ impl VolumeSpec {
         self.room_max = wanted.room_max;
     }
 
-    /// From where on its dirty blocks are written back.
+    /// The marks for writeback, delays and write-through.
     pub const fn dirty_marks(&self) -> DirtyMarks {
         DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
     }
 
-    /// Its reservation and its limit on the cache device.
+    /// The volume's reservation and its limit on the cache device.
     pub const fn room(&self) -> RoomBounds {
         RoomBounds { min: self.room_min, max: self.room_max }
     }
 
-    /// The caps of its clients.
+    /// The caps of the volume's clients.
     pub fn client_cap(&self) -> ClientCap {
         let rate = RateCap {
             bytes: self.client_bandwidth.map(ByteRate::per_second),
@@ -197,7 +198,7 @@ impl VolumeSpec {
         ClientCap { rate, burst: engine_span(self.client_burst) }
     }
 
-    /// Mode and policies, as the engine takes them; the id in it is overwritten.
+    /// Mode and policies for the engine; the caller overwrites the volume's id.
     pub fn settings(&self) -> VolumeSettings {
         VolumeSettings {
             mode: self.mode.into(),

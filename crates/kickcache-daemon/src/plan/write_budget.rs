@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer};
 /// Bytes in a time, such as `50G/day`, or drive writes a day, such as `0.5dwpd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteBudget {
-    /// Bytes.
+    /// Bytes in a period.
     Bytes(NonZeroU64, Period),
-    /// Thousandths of the cache device in a day.
+    /// Bytes a day, in thousandths of the cache device's size.
     DriveWrites(u64),
 }
 
@@ -31,12 +31,12 @@ pub enum Period {
 const PERIODS: [(&str, Period); 3] =
     [("/hour", Period::Hour), ("/day", Period::Day), ("/week", Period::Week)];
 const DRIVE_WRITES: &str = "dwpd";
-/// Less is not enough for the journal of an idle cache device.
+/// The smallest budget in bytes a day: the journal of an idle cache device needs this much.
 const LEAST: u64 = 64 << 20;
 const DRIVE_WRITES_MAX: u64 = 1_000_000;
 
 impl WriteBudget {
-    /// Bytes a day, of a cache device of this many bytes.
+    /// The budget in bytes a day, for a cache device of `device_bytes` bytes.
     pub fn per_day(self, device_bytes: u64) -> NonZeroU64 {
         let (bytes, times, part) = match self {
             WriteBudget::Bytes(bytes, Period::Hour) => (bytes.get(), 24, 1),

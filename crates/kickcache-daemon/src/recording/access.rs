@@ -5,27 +5,27 @@ use kickcache_engine::units::ByteExtent;
 
 /// Words of a recorded access.
 pub(crate) const WORDS: usize = 3;
-/// Its bytes on the wire.
+/// Bytes of a recorded access on the connection.
 pub(crate) const BYTES: usize = 8 * WORDS;
 /// The position of the length in the third word; below it are kind and durability.
 const LENGTH_SHIFT: u32 = 8;
 const KIND: u64 = 0b111;
 const DURABLE: u64 = 1 << 3;
-/// The kind of a gap.
+/// The code of a gap in place of a kind.
 const GAP: u64 = 7;
 
 /// The type of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessKind {
-    /// It reads.
+    /// A read.
     Read,
-    /// It writes.
+    /// A write.
     Write,
-    /// It makes earlier writes durable.
+    /// A flush, which makes earlier writes durable.
     Flush,
-    /// It gives space back.
+    /// A discard, which releases space.
     Discard,
-    /// It stores zeroes.
+    /// A write of zeroes.
     WriteZeroes,
 }
 
@@ -36,9 +36,9 @@ pub struct RecordedAccess {
     pub at: u64,
     /// The type of the access.
     pub kind: AccessKind,
-    /// FUA, of writes and zeroes.
+    /// Whether a write, or a write of zeroes, has FUA.
     pub durability: Durability,
-    /// Where; empty for flushes.
+    /// The accessed bytes; empty for flushes.
     pub extent: ByteExtent,
 }
 
@@ -52,7 +52,7 @@ pub enum RecordingEntry {
 }
 
 impl RecordedAccess {
-    /// The recorded form of a request; `None` if it neither moves data of a client nor makes any durable.
+    /// The recorded form of a request; `None` for requests that neither access data nor make data durable.
     pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<RecordedAccess> {
         let (kind, durability) = match operation {
             Operation::Read => (AccessKind::Read, Durability::Volatile),

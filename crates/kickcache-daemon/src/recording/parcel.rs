@@ -1,22 +1,22 @@
 //! The format of a recording on the control connection: parcels of recorded accesses, little-endian.
 //!
 //! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each
-//! access. An empty one shows that the daemon is alive.
+//! access. An empty parcel shows that the daemon is alive.
 
 use crate::recording::access::{BYTES, RecordingEntry, WORDS};
 use crate::recording::ring::Recording;
 
 /// Bytes of a head.
 const HEAD_BYTES: usize = 16;
-/// Accesses of a parcel at most.
+/// The most accesses of a parcel.
 pub(crate) const COUNT_MAX: u64 = 4_096;
 
 /// Whether more parcels follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
-    /// They do.
+    /// More parcels follow.
     Yes,
-    /// This was the last one.
+    /// This parcel is the last one.
     No,
 }
 
@@ -36,7 +36,7 @@ pub struct Parcel {
 #[error("the daemon sent bytes that are not part of a recording; is it another version of kickcache?")]
 pub struct NoParcel;
 
-/// Packs recorded accesses into a parcel; returns their number.
+/// Packs recorded accesses into a parcel; returns the number of accesses.
 pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
     bytes.resize(HEAD_BYTES, 0);

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::recording::access::{RecordedAccess, RecordingEntry, WORDS};
 
-/// Accesses that fit: a third of a second at 400,000 a second, in 3 MiB.
+/// The number of slots: a third of a second at 400,000 accesses a second, in 3 MiB.
 pub(crate) const SLOT_COUNT: u64 = 1 << 17;
 
 /// A counter with 64 bytes of its own, so that the two ends do not slow each other down.
@@ -24,9 +24,9 @@ struct Ring {
     noted: PaddedCounter,
     /// The number of accesses taken out.
     taken: PaddedCounter,
-    /// Accesses that found no room.
+    /// Accesses lost because the ring was full.
     lost: PaddedCounter,
-    /// No more accesses follow.
+    /// Whether no more accesses follow.
     is_ended: AtomicBool,
 }
 
@@ -34,14 +34,14 @@ struct Ring {
 pub(crate) struct Recorder {
     ring: Arc<Ring>,
     noted: u64,
-    /// How far the other end was when this one looked last.
+    /// The last known value of the ring's `taken`; loaded again only when the ring seems full.
     taken: u64,
-    /// Accesses that found no room since the last that did.
+    /// Accesses lost since the last recorded access.
     gap: u64,
 }
 
-/// The other end of a recording: its owner takes the recorded accesses. The recording ends when it is
-/// dropped.
+/// The other end of a recording: its owner takes the recorded accesses. The drop of this end ends the
+/// recording.
 pub struct Recording {
     ring: Arc<Ring>,
     taken: u64,
@@ -54,7 +54,7 @@ pub(crate) struct Ends {
     pub(crate) recording: Recording,
 }
 
-/// A recording.
+/// A new ring with both ends.
 pub(crate) fn ring() -> Ends {
     let slots = (0..SLOT_COUNT).map(|_| [const { AtomicU64::new(0) }; WORDS]).collect();
     let ring = Ring {
@@ -72,7 +72,7 @@ pub(crate) fn ring() -> Ends {
 impl Recorder {
     /// Notes an access, or counts it as lost.
     pub(crate) fn note(&mut self, access: RecordedAccess) {
-        // Behind a gap there must be room for two.
+        // After lost accesses, two entries are put in: the gap and the access.
         let needed = 1 + u64::from(self.gap > 0);
         if !self.has_room(needed) {
             self.gap += 1;
@@ -137,7 +137,7 @@ impl Recording {
         self.ring.is_ended.load(Ordering::Acquire)
     }
 
-    /// Sets the callback for the drop of this end.
+    /// Sets a callback that the drop of this end calls once.
     pub(crate) fn on_end(&mut self, call: impl FnOnce() + Send + 'static) {
         self.on_end = Some(Box::new(call));
     }
@@ -145,7 +145,7 @@ impl Recording {
 
 impl Drop for Recording {
     fn drop(&mut self) {
-        // The other end looks at the number of owners when it is called.
+        // This end's share of the ring is dropped before the call, since `is_wanted` counts the owners.
         self.ring = Arc::new(Ring {
             slots: Box::default(),
             noted: PaddedCounter::default(),

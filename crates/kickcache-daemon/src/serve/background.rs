@@ -7,8 +7,8 @@ use std::thread;
 
 use crate::wakeup::Wakeup;
 
-/// The channel for results of one kind. It does not wait for its threads when it is dropped: their disk may
-/// hang.
+/// The channel for results of one kind. The drop of the channel does not wait for the threads, as their disk
+/// may hang.
 pub(crate) struct Background<T> {
     sender: Sender<T>,
     results: Receiver<T>,
@@ -25,7 +25,7 @@ impl<T: Send + 'static> Background<T> {
     /// Begins work on a thread of its own.
     ///
     /// # Errors
-    /// If the system has no thread left; the work was not done then.
+    /// If the system can start no thread; the work is not done then.
     pub(crate) fn begin(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
         let (sender, wakeup) = (self.sender.clone(), Arc::clone(&self.wakeup));
         let work = move || {
@@ -36,7 +36,7 @@ impl<T: Send + 'static> Background<T> {
         thread::Builder::new().name("kickcache-wait".into()).spawn(work).map(drop)
     }
 
-    /// The next result, if there is one.
+    /// The next result; `None` if no thread has ended since.
     pub(crate) fn poll(&self) -> Option<T> {
         self.results.try_recv().ok()
     }

@@ -7,7 +7,8 @@ use tracing::Level;
 
 use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN, SuppressedKind, SuppressedLines};
 
-/// A kind of line. A front end has one for each that its clients can provoke, and for each volume that it is about.
+/// A kind of line. A front end has one complaint for each kind of line that its clients can provoke, and for each
+/// volume.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
     /// The stable name of the event.
@@ -19,7 +20,7 @@ pub(crate) struct Complaint {
     volume: Option<usize>,
 }
 
-/// A request that there was no memory for.
+/// A request for which there was no memory.
 pub(crate) const NO_MEMORY: Complaint =
     Complaint::new("no_memory", Level::ERROR, "requests failed because memory is short");
 
@@ -29,7 +30,7 @@ impl Complaint {
         Complaint { event, level, summary, volume: None }
     }
 
-    /// The same about a volume, by its index.
+    /// This complaint about the volume with an index.
     pub(crate) const fn about(self, volume: usize) -> Complaint {
         Complaint { volume: Some(volume), ..self }
     }
@@ -56,7 +57,8 @@ impl Complaints {
         self.0.poll_timeout()
     }
 
-    /// Says how many lines were held back in the spans that are over; `name` knows the volumes by their index.
+    /// Logs how many lines were suppressed in the spans that are over; `name` returns a volume's name by its
+    /// index.
     pub(crate) fn tell_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
         while let Some(SuppressedKind { kind: complaint, held }) = self.0.poll_held(now) {
             tell(complaint, held, &name);

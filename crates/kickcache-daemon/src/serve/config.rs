@@ -1,4 +1,4 @@
-//! What to serve, where, and within which limits.
+//! The parameters of a server: volumes, addresses and limits.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -20,7 +20,7 @@ use crate::serve::stop_wish::StopWish;
 pub struct ServerConfig {
     /// The cache device with its volumes, at least one.
     pub cache: CacheSpec,
-    /// Which way to the devices.
+    /// How devices are read and written.
     pub io_engine: IoEngine,
     /// Memory and timing of the engine.
     pub engine: EngineSettings,
@@ -36,7 +36,7 @@ pub struct ServerConfig {
     pub state: StatePlace,
     /// Sockets that the process was started with, for the first volume.
     pub inherited: InheritedSockets,
-    /// The control socket of the daemon, if it has one: messages name it.
+    /// The control socket of the daemon, for messages; `None` if it has no such socket.
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
@@ -69,21 +69,22 @@ impl ServerConfig {
 /// Sockets that the process was started with; see [`crate::driver::inherited_sockets::inherited_sockets`].
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
-    /// They listen for NBD clients.
+    /// Sockets that listen for NBD clients.
     pub nbd: Vec<OwnedFd>,
-    /// It listens for a virtual machine, or is connected to one.
+    /// A socket that listens for a virtual machine, or is connected to one.
     pub vhost_user: Option<OwnedFd>,
 }
 
-/// Where it is kept which cache device an origin was served with, and whether that is out of service.
+/// Where records are kept: which cache device an origin was served with, and whether that device is out of
+/// service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
-    /// No directory; for servers in tests and benches.
+    /// No records are kept; for servers in tests and benches.
     #[default]
     NotKept,
-    /// In this directory.
+    /// The records are in this directory.
     Directory(PathBuf),
-    /// It should be kept, and there is no place for it.
+    /// The records should be kept, but no directory is available.
     Missing,
 }
 
@@ -96,7 +97,7 @@ impl StatePlace {
         }
     }
 
-    /// The store of the directory, if there is one.
+    /// The store of the directory; `None` without a directory.
     pub fn store(&self) -> Option<StateStore> {
         match self {
             StatePlace::Directory(directory) => Some(StateStore::new(directory)),
@@ -110,11 +111,11 @@ impl StatePlace {
 pub struct Limits {
     /// Clients of an address that are connected at once.
     pub connections_max: usize,
-    /// Clients of an address in their handshake at once.
+    /// The most clients of an address that are in their handshake at once.
     pub handshakes_max: usize,
-    /// Requests of one connection in flight.
+    /// The most requests of one connection in flight.
     pub requests_max: u32,
-    /// Payload bytes of one connection in flight.
+    /// The most payload bytes of one connection in flight.
     pub connection_bytes_max: u64,
     /// Time that a client has for its handshake.
     pub handshake_max: Duration,

@@ -26,7 +26,7 @@ pub use crate::serve::recovery::Recovery;
 use crate::serve::times::Activity;
 pub use crate::serve::volume_info::VolumeInfo;
 
-/// A command to the event loop; its answer is sent through the sender in it.
+/// A command to the event loop; the loop answers through the sender that the command contains.
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     Vitals(Sender<ServerStatus>),
@@ -35,26 +35,26 @@ pub(crate) enum Control {
     SetMode(String, Mode, Sender<Result<(), ServeError>>),
     /// Change modes and policies of some volumes, all or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
-    /// Another write budget for the cache device, or none.
+    /// Set another write budget for the cache device, or remove the budget.
     SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
     Drain(String, Sender<Result<(), ServeError>>),
     /// Stop caching reads of a volume for this long.
     PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
     Resize(String, Sender<Result<Resized, ServeError>>),
-    /// Use more of the cache device: this many bytes of a file, or the whole device.
+    /// Use more of the cache device: this many bytes of a file, or with `None` the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
-    /// Take the lease for a growth, if there is no obstacle.
+    /// Return superblock and device for a check of a growth, if there is no obstacle; no lease is held.
     ToGrow(Sender<Result<Lease, ServeError>>),
-    /// Take the lease for a replacement, if there is no obstacle.
+    /// Return superblock and device for a check of a replacement, if there is no obstacle; no lease is held.
     ToReplace(Sender<Result<Lease, ServeError>>),
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
     /// Add or remove a volume.
     Membership(MembershipOrder),
-    /// Another engine, perhaps.
+    /// An order about the engine: return its state, keep it, or replace it.
     Engine(EngineOrder),
-    /// Recordings have ended at their other end.
+    /// Remove the recordings whose clients have disconnected.
     EndRecordings,
     Stop,
     /// Stop, without waiting further for the devices that the log has named.
@@ -66,9 +66,9 @@ pub(crate) enum Control {
 pub struct NamedSettings {
     /// Its name.
     pub volume: String,
-    /// The new settings; the id in it is overwritten.
+    /// The new settings; the server overwrites their volume id.
     pub settings: VolumeSettings,
-    /// The caps of its clients.
+    /// The caps of the volume's clients.
     pub client_cap: ClientCap,
 }
 
@@ -84,62 +84,62 @@ pub struct Recorded {
 /// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resized {
-    /// Bytes from here on.
+    /// The new size of the volume in bytes.
     pub size: u64,
-    /// Whether that is news.
+    /// Whether this size differs from the size before.
     pub growth: Growth,
 }
 
 /// The future size of a growing cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheGrown {
-    /// Bytes that it uses until then.
+    /// The bytes that the cache device uses before the growth.
     pub before: u64,
-    /// Bytes that it will use.
+    /// The bytes that the cache device will use.
     pub size: u64,
-    /// Whether that is news.
+    /// Whether this size differs from the size before.
     pub growth: Growth,
 }
 
 /// A device that is going to take over from the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverBegun {
-    /// Where it is.
+    /// The path of the new device.
     pub with: String,
-    /// Bytes that are copied to it.
+    /// Bytes that are copied to the new device.
     pub bytes: u64,
 }
 
 /// The step of a device that is to take over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakeoverStage {
-    /// It is made ready to be copied to.
+    /// The new device is prepared for the copy.
     Preparing,
-    /// The cache device is copied to it.
+    /// The cache device is copied to the new device.
     Copying,
-    /// The copy is complete; this is recorded, and the device becomes the cache device.
+    /// The copy is complete; this is being recorded, and then the new device becomes the cache device.
     TakingOver,
 }
 
-/// How far the copy to a device is that is going to take over.
+/// The progress of the copy to a device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverProgress {
-    /// Where it is.
+    /// The path of the new device.
     pub with: String,
     /// The present step.
     pub stage: TakeoverStage,
     /// Bytes that have been copied.
     pub copied: u64,
-    /// Bytes in all.
+    /// Bytes to copy in total.
     pub bytes: u64,
 }
 
 /// Whether a device has another size than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Growth {
-    /// It is larger.
+    /// The device is larger than before.
     Grown,
-    /// It has the size that it had.
+    /// The size is unchanged.
     Unchanged,
 }
 
@@ -148,7 +148,7 @@ pub enum Growth {
 pub struct Orphan {
     /// Its name.
     pub name: String,
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub origin: String,
     /// Blocks that the origin lacks, or has not flushed.
     pub blocks: u64,
@@ -159,14 +159,14 @@ pub struct Orphan {
 pub struct MemoryUse {
     /// Bytes that requests have.
     pub bytes: usize,
-    /// Requests that wait for some.
+    /// Requests that wait for memory.
     pub waiting: usize,
 }
 
 /// State of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
-    /// When that was, in the server's own time.
+    /// The time of this status, by the server's clock.
     pub now: Instant,
     /// The cache device.
     pub cache: PathBuf,
@@ -174,15 +174,15 @@ pub struct ServerStatus {
     pub io_engine: IoEngine,
     /// The engine's state and counters.
     pub engine: Status,
-    /// Bytes written to the cache device, and its budget.
+    /// Bytes written to the cache device, and the write budget.
     pub wear: Wear,
     /// Bytes of the cache device that are used.
     pub cache_size: u64,
     /// Bytes that will be in use after the growth in progress.
     pub growing_to: Option<u64>,
-    /// The device that is going to take over from it.
+    /// The progress of the copy to a device that is to take over from the cache device.
     pub takeover: Option<TakeoverProgress>,
-    /// The reason why the last replacement failed, unless there is a new one.
+    /// Why the last replacement failed; `None` if it did not, or if a new replacement has begun.
     pub takeover_failure: Option<String>,
     /// Whether the cache device took over since the start.
     pub has_taken_over: bool,
@@ -194,11 +194,11 @@ pub struct ServerStatus {
     pub volumes: Vec<VolumeInfo>,
     /// Unserved volumes for which the cache holds blocks that their origins lack.
     pub orphans: Vec<Orphan>,
-    /// The problems of their origins, in the same order.
+    /// The problems of the origins, in the order of the volumes.
     pub origin_troubles: Vec<Trouble>,
-    /// How long their requests took, in the same order.
+    /// How long the requests of each volume took, in the same order.
     pub activities: Vec<Activities>,
-    /// The hit ratios of LRU caches of other sizes, in the same order.
+    /// The hit ratios of LRU caches of other sizes for each volume, in the same order.
     pub curves: Vec<Option<HitRatioCurve>>,
     /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
@@ -208,28 +208,29 @@ pub struct ServerStatus {
     pub memory: MemoryUse,
     /// Connections of clients.
     pub connections: usize,
-    /// Why certificates for clients cannot be used as their files are now, if they cannot.
+    /// Why the present files of certificates cannot be used; `None` if they can.
     pub tls_failure: Option<String>,
     /// Sessions of clients with each volume, in the same order.
     pub sessions: Vec<Sessions>,
-    /// The caps of their clients, in the same order.
+    /// The caps of the clients of each volume, in the same order.
     pub client_caps: Vec<ClientCap>,
-    /// Requests of theirs that waited for that, in the same order.
+    /// Requests of each volume that waited because of its cap, in the same order.
     pub held_requests: Vec<u64>,
     /// The number of running recordings, in the same order.
     pub recordings: Vec<usize>,
-    /// Where they are served, in the same order.
+    /// Where each volume is served, in the same order.
     pub served_at: Vec<ServedAt>,
 }
 
 /// State of a server for metrics: expensive parts are omitted, and returned in turns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerSample {
-    /// The state; its activities are empty, and there is the curve of one volume, another one each time.
+    /// The state, without activities, and with the curve of one volume only, which is another one in each
+    /// sample.
     pub status: ServerStatus,
     /// How long requests took, in the order of the volumes.
     pub latencies: Vec<Latencies>,
-    /// How long the loop was occupied by it.
+    /// How long the loop was occupied by this sample.
     pub pause: Duration,
 }
 
@@ -240,12 +241,12 @@ impl ServerSample {
     }
 }
 
-/// How a server is, in short.
+/// The most important numbers of a server's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerHealth {
-    /// Volumes that it serves.
+    /// The number of served volumes.
     pub volumes: usize,
-    /// Bytes that their origins lack.
+    /// Bytes that the origins of these volumes lack.
     pub dirty_bytes: u64,
     /// The device that the stop waits for, during a stop.
     pub awaited: Option<String>,
@@ -254,20 +255,20 @@ pub struct ServerHealth {
 /// How long the requests of a volume took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activities {
-    /// Since the start.
+    /// The activity since the start.
     pub since_start: Activity,
-    /// Of the last 30 to 60 seconds.
+    /// The activity of the last 30 to 60 seconds.
     pub recent: Activity,
 }
 
 /// The problem of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
-    /// Its errors, if it had any.
+    /// The errors of the device, if it had any.
     pub errors: Option<Errors>,
-    /// How long it has completed no outstanding operation, if that is long.
+    /// For how long the device has completed none of its outstanding operations, if that is long.
     pub silent: Option<Duration>,
-    /// Since when and why the server behind it has been away, if it is.
+    /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,
     /// Where the data of a removed file are, see [`BlockFile::unlinked_at`].
     ///
@@ -278,11 +279,11 @@ pub struct Trouble {
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Errors {
-    /// How many.
+    /// The number of errors since the start.
     pub count: u64,
-    /// The last one.
+    /// The last error.
     pub last: Fault,
-    /// How long ago that was.
+    /// The time since the last error.
     pub ago: Duration,
 }
 
@@ -293,8 +294,8 @@ pub struct FaultCount {
     pub device: Device,
     /// The failed operation.
     pub operation: &'static str,
-    /// How that ended.
+    /// The cause of the failure.
     pub cause: Cause,
-    /// How often.
+    /// How often this error occurred.
     pub count: u64,
 }

@@ -41,7 +41,7 @@ pub(crate) struct Core<E> {
     pub(crate) times: Times,
     pub(crate) recorders: Recorders,
     pub(crate) curves: Curves,
-    /// Requests that are too early for the caps of their volumes.
+    /// Requests that wait because of the caps of their volumes.
     pub(crate) throttles: Throttles<PreparedRequest>,
     /// Requests that wait while the engine is being replaced.
     on_hold: Option<VecDeque<PreparedRequest>>,
@@ -51,16 +51,16 @@ pub(crate) struct Core<E> {
     checksums: Vec<Checksum>,
 }
 
-/// How far the end is.
+/// Whether the loop serves, or how far its stop is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopPhase {
-    /// Serving.
+    /// Requests are accepted and executed.
     Serving,
-    /// Requests in flight complete.
+    /// Only the requests in flight complete.
     Finishing,
     /// The engine stops.
     Stopping,
-    /// Clients take their last replies, until then.
+    /// Clients take their last replies, at most until this time.
     Goodbye(Instant),
 }
 
@@ -80,7 +80,7 @@ pub(crate) struct EngineRequest {
 }
 
 impl<E: CacheEngine> Core<E> {
-    /// No request is in flight, and none has been served.
+    /// A core without a request in flight and without any history.
     pub(crate) fn new(
         clock: Clock,
         engine: E,
@@ -114,17 +114,19 @@ impl<E: CacheEngine> Core<E> {
         self.stage == LoopPhase::Serving
     }
 
-    /// Begins the first turn: the time of the start is no gap.
+    /// Begins the first turn: the time before it does not count as a gap.
     pub(crate) fn begin_first_turn(&mut self) {
         self.now = self.clock.now();
     }
 
-    /// Begins a turn, which has one time. After a turn that took long the loop did not run in between.
+    /// Begins a turn and returns its time. If the turn before took half a second or longer, that time counts
+    /// as a gap.
     pub(crate) fn begin_turn(&mut self) -> Instant {
         self.wake(self.now)
     }
 
-    /// The same after a sleep with this end: a sleep without an end has no gap.
+    /// Begins a turn after a sleep that was to end at `until`: lateness counts as a gap. A sleep without an
+    /// end has none.
     pub(crate) fn begin_turn_after(&mut self, until: Option<Instant>) -> Instant {
         match until {
             Some(until) => self.wake(until.max(self.now)),
@@ -160,7 +162,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Passes due requests that waited for a cap to the engine; at a stop, all that wait.
+    /// Passes due requests that waited for a cap to the engine; during a stop, all waiting requests.
     pub(crate) fn begin_due(&mut self) {
         let is_serving = self.is_serving();
         while let Some(begun) =
@@ -170,7 +172,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Drops requests that wait for a cap and whose clients have gone.
+    /// Drops requests that wait for a cap or for another engine and whose clients have gone.
     pub(crate) fn drop_held(&mut self, is_unwanted: impl Fn(&Pending) -> bool) {
         let mut unwanted = self.throttles.take_out(|begun| is_unwanted(&begun.pending));
         if let Some(on_hold) = &mut self.on_hold {
@@ -184,12 +186,12 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// From here on no request is passed to the engine.
+    /// Keeps all new requests from the engine, until [`Core::let_go`].
     pub(crate) fn hold(&mut self) {
         self.on_hold.get_or_insert_default();
     }
 
-    /// Passes the waiting requests to the engine, and all later ones.
+    /// Passes the waiting requests to the engine, and from now on all new ones.
     pub(crate) fn let_go(&mut self) {
         for begun in self.on_hold.take().into_iter().flatten() {
             self.hand_over(begun);
@@ -217,7 +219,7 @@ impl<E: CacheEngine> Core<E> {
             .handle_request(self.now, Request { id, volume, operation, extent, checksums: &self.checksums });
     }
 
-    /// Notes how long a request took, if it ended well.
+    /// Notes how long a read, write or flush took, if it succeeded.
     pub(crate) fn note_time(&mut self, entry: &InFlight, reply: &Reply) {
         let class = match entry.operation {
             Operation::Read => Class::of_read(reply.read_from),
@@ -232,7 +234,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// No connection is accepted for a moment.
+    /// Stops accepting connections for [`ACCEPT_PAUSE`].
     pub(crate) fn pause_accepting(&mut self) {
         self.accept_again = Some(self.now.plus(ACCEPT_PAUSE));
     }

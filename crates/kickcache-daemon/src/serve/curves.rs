@@ -5,7 +5,7 @@ use kickcache_curve::sampler::LruSampler;
 use kickcache_engine::request::Operation;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Blocks of a sample: half a MiB a volume, and curves that are .01 off at most on average.
+/// Blocks of a sample: half a MiB of memory a volume, and an average error of the curve of at most 0.01.
 const SAMPLES: u32 = 8_192;
 
 /// The samplers, by volume.
@@ -25,7 +25,7 @@ impl Curves {
     }
 
     /// Counts a request. The curve is about reads; a write moves its blocks to the front of the LRU cache, as
-    /// it caches them in ours. A discard or write-zeroes is no use of a block.
+    /// a write to this cache caches the blocks too. A discard or write-zeroes is no use of a block.
     #[inline]
     pub(crate) fn note(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         let Some(Some(sampler)) = self.volumes.get_mut(usize::from(volume.get())) else { return };
@@ -37,7 +37,7 @@ impl Curves {
         }
     }
 
-    /// The curve of a volume; it is evaluated elsewhere, as that takes long.
+    /// The samples for the curve of a volume; another thread computes the curve, as this takes long.
     pub(crate) fn of(&self, volume: VolumeId) -> Option<HitRatioCurve> {
         Some(self.volumes.get(usize::from(volume.get()))?.as_ref()?.curve())
     }

@@ -21,20 +21,20 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 use crate::serve::volume_info::VolumeInfo;
 
-/// How long new requests wait at most; then the engine stays.
+/// The longest time that new requests wait; after that, the present engine stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// Time between two checks of its conditions.
+/// Time between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// An order to the loop about its engine.
 pub(crate) enum EngineOrder {
     /// Return the present state.
     Look(Sender<Result<CurrentEngine, ServeError>>),
-    /// The same, and keep it unchanged until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
+    /// Return the present state, and keep the engine until [`EngineOrder::Change`] or [`EngineOrder::Stay`].
     Begin(Sender<Result<CurrentEngine, ServeError>>),
-    /// Have another engine in the place of this one.
+    /// Replace the engine by this one.
     Change(Box<NewEngine>, Sender<Result<OldDevices, ServeError>>),
-    /// It stays.
+    /// Keep the present engine.
     Stay(Sender<()>),
 }
 
@@ -49,7 +49,7 @@ pub(crate) struct CurrentEngine {
     pub(crate) superblock: Superblock,
     pub(crate) cache: CacheUse,
     pub(crate) clock: Clock,
-    /// How devices are driven.
+    /// How devices are read and written.
     pub(crate) io_engine: IoEngine,
     pub(crate) volumes: Vec<VolumeInfo>,
     /// Blocks on the cache device that the origins lack, or have not flushed, for served and unserved
@@ -62,24 +62,24 @@ pub(crate) struct CurrentEngine {
 /// Whether there is a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CacheUse {
-    /// There is, in service or not.
+    /// There is a cache device, in service or not.
     Used,
-    /// Volumes are served without.
+    /// Volumes are served without a cache device.
     None,
 }
 
-/// Blocks of a volume that its origin lacks, or has not flushed.
+/// Blocks of a volume that the origin lacks, or has not flushed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UncleanBlocks {
     /// Its name.
     pub volume: String,
-    /// How many.
+    /// The number of blocks that the origin lacks or has not flushed.
     pub blocks: u64,
-    /// Whether it is served: otherwise its blocks are not written back.
+    /// Whether the volume is served: otherwise its blocks are not written back.
     pub is_served: bool,
 }
 
-/// Another engine, which has recovered its log and has not submitted anything since.
+/// The new engine, which has recovered its log and has not submitted anything since.
 pub(crate) struct NewEngine {
     pub(crate) engine: Engine,
     pub(crate) superblock: Superblock,
@@ -88,9 +88,9 @@ pub(crate) struct NewEngine {
 
 /// The devices of the new engine.
 pub(crate) enum NewEngineKind {
-    /// No cache device.
+    /// An engine without a cache device.
     WithoutCache(DirtyFate),
-    /// This cache device, and its records.
+    /// An engine with this cache device, and the records of the device.
     WithCache(BlockFile, Arc<OriginRecords>),
 }
 
@@ -105,17 +105,17 @@ pub(crate) struct OldDevices {
 /// Whether the engine is to be replaced.
 #[derive(Default)]
 pub(crate) enum EngineLease {
-    /// It is not.
+    /// The engine is not to be replaced.
     #[default]
     None,
     /// A caller prepares another engine.
     Prepared,
-    /// Requests wait for that.
+    /// New requests wait until the engine is replaced.
     Changing(EngineChange),
 }
 
 impl EngineLease {
-    /// Whether it is to.
+    /// Whether the engine is to be replaced.
     pub(crate) fn is_some(&self) -> bool {
         !matches!(self, EngineLease::None)
     }
@@ -128,7 +128,7 @@ impl EngineLease {
         }
     }
 
-    /// The time of the next turn of the loop for it: its conditions often change with other events.
+    /// The time of the next check of the change, if no other event begins a turn of the loop before.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         match self {
             EngineLease::Changing(_) => Some(now.plus(LOOK_PAUSE)),
@@ -142,19 +142,19 @@ pub(crate) struct EngineChange {
     pub(crate) other: Box<NewEngine>,
     pub(crate) step: EngineStep,
     pub(crate) answer: Sender<Result<OldDevices, ServeError>>,
-    /// Since when requests wait, and since when it is at its step.
+    /// The time since which requests wait, and the time at which the present step began.
     pub(crate) begun: Instant,
     pub(crate) step_begun: Instant,
 }
 
-/// How far it is.
+/// The step of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EngineStep {
-    /// Requests complete, and origins get all data.
+    /// Requests complete; unless dirty blocks are abandoned, the origins get all data.
     Quieting,
-    /// It is put on record that the cache device is out of service.
+    /// The state directory or the device gets the record that the cache device is out of service.
     Recording,
-    /// No request may be in flight.
+    /// The change waits until no request is in flight.
     Parting,
 }
 
@@ -171,12 +171,12 @@ impl EngineChange {
         EngineChange { other, step, answer, begun: now, step_begun: now }
     }
 
-    /// Whether it has taken too long.
+    /// Whether requests have waited for [`QUIET_MAX`].
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         now >= self.begun.plus(QUIET_MAX)
     }
 
-    /// Begins the next step; returns the time of the previous one.
+    /// Begins the next step; returns how long the previous one took.
     pub(crate) fn go_on(&mut self, now: Instant, step: EngineStep) -> Duration {
         self.step = step;
         let took = now.since(self.step_begun);

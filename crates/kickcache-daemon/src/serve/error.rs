@@ -33,7 +33,7 @@ pub enum ServeError {
         /// The problem and the remedy.
         what: String,
     },
-    /// A device has not answered for a while; the operation ends when it does.
+    /// A device has not answered for a while; the operation continues, and ends when the device answers.
     #[error("{device}: {what}")]
     StillRunning {
         /// The device or the volume.
@@ -61,7 +61,7 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A device that is to take over cannot be read or written; it is no cache device yet.
+    /// A device that is to take over, and is no cache device yet, cannot be read or written.
     #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg)")]
     Successor {
         /// The device.
@@ -71,7 +71,7 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A volume does not fit to its origin or its name.
+    /// A volume does not match the records about its origin or its name.
     #[error("volume {name}: {what}")]
     Volume {
         /// Its name.
@@ -79,7 +79,7 @@ pub enum ServeError {
         /// The problem, the expectation and the remedy.
         what: String,
     },
-    /// Several volumes do not fit to their origins.
+    /// Several volumes do not match the records about their origins.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.
@@ -109,17 +109,17 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A stop was cut short.
+    /// A stop ended before all requests of devices had ended.
     #[error("{what}")]
     GivenUp {
-        /// The device that it did not wait for, and the consequence.
+        /// The device for which the stop did not wait, and the consequence.
         what: String,
     },
     /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks or the data
     /// of removed files are lost.
     #[error("{what}")]
     LeftBehind {
-        /// Which volumes have some, and what to do; or how many are lost.
+        /// Which volumes have such blocks, and the remedy; or how many blocks are lost.
         what: String,
     },
     /// The server has ended.
@@ -141,7 +141,7 @@ impl ServeError {
     /// Returns the refused volumes as an error.
     ///
     /// # Errors
-    /// If there are some.
+    /// If `refused` is not empty.
     pub(crate) fn refusing(mut refused: Vec<RefusedVolume>) -> Result<(), ServeError> {
         match refused.pop() {
             None => Ok(()),
@@ -160,7 +160,7 @@ impl ServeError {
         matches!(self, ServeError::GivenUp { .. } | ServeError::LeftBehind { .. })
     }
 
-    /// The same of a device that is no cache device yet: no start can go on without it.
+    /// Turns an I/O error into one of the successor: its message must not advise a start without the device.
     pub(crate) fn of_successor(self) -> ServeError {
         match self {
             ServeError::CacheIo { path, action, source } => ServeError::Successor { path, action, source },

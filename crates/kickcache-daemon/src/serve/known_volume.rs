@@ -7,15 +7,15 @@ use crate::serve::served_volumes::Volume;
 /// The properties of a volume that other threads than the loop need.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownVolume {
-    /// By which it is known again after a restart.
+    /// The identity by which the volume is recognised after a restart.
     pub(crate) identity: VolumeIdentity,
-    /// Bytes.
+    /// The size in bytes.
     pub(crate) size: u64,
     pub(crate) access: AccessMode,
 }
 
 impl KnownVolume {
-    /// That of a volume that is served.
+    /// The properties of a served volume.
     pub(crate) fn of(volume: &Volume) -> KnownVolume {
         let access = if volume.info.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
         KnownVolume { identity: volume.identity.clone(), size: volume.info.size, access }

@@ -5,8 +5,8 @@ use kickcache_engine::stats::Record;
 /// The messages logged so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OutOfService {
-    /// None.
+    /// No message was logged.
     Untold,
-    /// That it is, and that this is on record there.
+    /// The log has that the device is out of service, and where this is recorded.
     Told(Record),
 }

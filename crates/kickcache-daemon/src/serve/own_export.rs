@@ -1,6 +1,7 @@
 //! Detects an export that this process serves: a client requests an export with a random name from the server of that export.
 //!
-//! If the request arrives at a listener of this process, the server is this process, also behind relays and other host names.
+//! If the request arrives at a listener of this process, the server is this process, even behind relays and under other
+//! host names.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -24,7 +25,7 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Draws a name.
+    /// Makes a probe with a random name.
     ///
     /// # Errors
     /// If the system gives no random bytes.
@@ -51,7 +52,7 @@ impl Drop for Probe {
     }
 }
 
-/// Takes the name of an unknown export that a client requested.
+/// Handles the name of an unknown export that a client requested: marks the probe with this name as arrived.
 pub(crate) fn take_unknown(name: &str) {
     if let Some(arrival) = probes().get_mut(name) {
         *arrival = Arrival::Seen;

@@ -1,5 +1,5 @@
-//! A limit for log lines that other parties can provoke: a few of each kind in an interval, then the number
-//! of suppressed ones.
+//! A limit for log lines that other parties can provoke: a few lines of each kind in an interval, then the
+//! number of suppressed lines.
 //!
 //! The caller defines the kinds: a few for each volume or device, never a value that a stranger chooses.
 
@@ -9,7 +9,7 @@ use std::fmt;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_units::show_count;
 
-/// The span of all limits, and the lines of one kind in it that clients can provoke.
+/// The time span of all limits, and the most lines of one kind in a span that clients can provoke.
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
 pub(crate) const LINES_MAX: u32 = 5;
 
@@ -49,7 +49,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         RateLimit { lines_max, span, kinds: BTreeMap::new(), next: None }
     }
 
-    /// Whether a line of this kind may be written; if not, it is counted.
+    /// Whether a line of this kind may be written; a suppressed line is counted.
     pub(crate) fn allows(&mut self, now: Instant, kind: &K) -> bool {
         let fresh = Kind { began: now, said: 0, held: 0 };
         let entry = match self.kinds.get_mut(kind) {
@@ -81,12 +81,12 @@ impl<K: Ord + Clone> RateLimit<K> {
         Some(SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// When [`RateLimit::poll_held`] has something next.
+    /// The time at which [`RateLimit::poll_held`] returns the next kind.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }
 
-    /// All suppressed lines, due or not: this is the last report.
+    /// Returns all suppressed lines, due or not, for the last report.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
@@ -95,7 +95,7 @@ impl<K: Ord + Clone> RateLimit<K> {
             .map(move |(kind, entry)| SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// All suppressed lines of the selected kinds, due or not: they are not reported again.
+    /// Removes and returns all suppressed lines of the selected kinds, due or not.
     pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<SuppressedKind<K>> {
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =

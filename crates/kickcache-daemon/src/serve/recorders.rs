@@ -16,12 +16,12 @@ struct Entry {
     recorder: Recorder,
 }
 
-/// The recordings that run; usually none.
+/// The running recordings; usually none.
 #[derive(Default)]
 pub(crate) struct Recorders(Vec<Entry>);
 
 impl Recorders {
-    /// Begins to record a volume; `false` if there are as many recordings as may be.
+    /// Begins to record a volume; `false` if the limit of recordings is reached.
     pub(crate) fn add(&mut self, now: Instant, volume: VolumeId, recorder: Recorder) -> bool {
         self.sweep();
         let has_room = self.0.len() < RECORDING_COUNT_MAX;
@@ -46,7 +46,7 @@ impl Recorders {
         self.0.iter().filter(|entry| entry.volume == volume && entry.recorder.is_wanted()).count()
     }
 
-    /// Notes a request, if its volume is recorded.
+    /// Records a request in every recording of its volume.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         if !self.0.is_empty() {

@@ -7,26 +7,27 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 /// The result of reading the log back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// How long that took.
+    /// The time that the reading took.
     pub took: Duration,
     ended: Instant,
-    /// Bytes of each volume that its origin lacked.
+    /// For each volume, the bytes that its origin lacked.
     dirty: Vec<(VolumeId, u64)>,
 }
 
 impl Recovery {
-    /// Of an engine that has just recovered.
+    /// The result for an engine that has just recovered.
     pub(crate) fn new(began: Instant, ended: Instant, status: &Status) -> Recovery {
         let dirty = status.volumes.iter().map(|volume| (volume.volume, volume.dirty_blocks * BLOCK_SIZE));
         Recovery { took: ended.since(began), ended, dirty: dirty.collect() }
     }
 
-    /// The dirty bytes of a volume at that time.
+    /// The bytes of a volume that the origin lacked at the end of the recovery.
     pub fn dirty_bytes(&self, volume: VolumeId) -> u64 {
         self.dirty.iter().find(|(known, _)| *known == volume).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The same, or 0 once the volume had no dirty block.
+    /// The dirty bytes of a volume at the end of the recovery, or 0 if it has had no dirty block at some time
+    /// since.
     pub fn left_bytes(&self, volume: VolumeId, status: &Status) -> u64 {
         let found = status.volumes.iter().find(|found| found.volume == volume);
         let since = found.and_then(|found| found.dirty_since);

@@ -13,12 +13,12 @@ pub(crate) struct InFlight {
     pub(crate) operation: Operation,
     /// The bytes of a read or write.
     pub(crate) bytes: u64,
-    /// The time at which it was passed to the engine.
+    /// The time at which the request was passed to the engine.
     pub(crate) begun: Instant,
     pub(crate) pending: Pending,
 }
 
-/// The requests in flight, by the number that the buffers gave them.
+/// The requests in flight, by their numbers from the buffers.
 #[derive(Default)]
 pub(crate) struct Requests {
     slots: Vec<Option<InFlight>>,

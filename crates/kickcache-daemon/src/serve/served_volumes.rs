@@ -1,4 +1,4 @@
-//! The volumes of a server, each at an index that is its own for as long as it is served.
+//! The volumes of a server; the index of a volume does not change while it is served.
 
 use std::ops::{Index, IndexMut};
 
@@ -15,9 +15,9 @@ pub(crate) struct Volume {
     pub(crate) info: VolumeInfo,
     pub(crate) identity: VolumeIdentity,
     pub(crate) zeroes: ZeroSpeed,
-    /// The names of NBD clients that may use it; none if all may.
+    /// The names of NBD clients that may use the volume; empty if all may.
     pub(crate) allowed: Vec<AllowedClient>,
-    /// Held as long as it is served.
+    /// The locks of the origin, held while the volume is served.
     pub(crate) _locks: Vec<OriginLock>,
 }
 
@@ -29,7 +29,7 @@ impl ServedVolumes {
         ServedVolumes(volumes.into_iter().map(Some).collect())
     }
 
-    /// How many there are.
+    /// The number of volumes.
     pub(crate) fn count(&self) -> usize {
         self.iter().count()
     }
@@ -39,12 +39,12 @@ impl ServedVolumes {
         self.0.iter().flatten()
     }
 
-    /// That of an id.
+    /// The volume of an id.
     pub(crate) fn find_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
         self.0.iter_mut().flatten().find(|volume| volume.info.id == id)
     }
 
-    /// Their indices, in the same order.
+    /// The indices of the volumes, in the same order as the volumes.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + '_ {
         self.0.iter().enumerate().filter_map(|(index, volume)| volume.as_ref().map(|_| index))
     }
@@ -60,7 +60,7 @@ impl ServedVolumes {
         found.map_or("?", |volume| &volume.info.name)
     }
 
-    /// Adds a volume; returns its index.
+    /// Adds a volume at a free index; returns this index.
     pub(crate) fn insert(&mut self, volume: Volume) -> usize {
         match self.0.iter().position(Option::is_none) {
             Some(free) => {
@@ -74,7 +74,7 @@ impl ServedVolumes {
         }
     }
 
-    /// Removes a volume: its index is unused from here on.
+    /// Removes a volume: its index is free for the next one that is added.
     pub(crate) fn remove(&mut self, index: usize) -> Option<Volume> {
         self.0.get_mut(index)?.take()
     }

@@ -46,7 +46,8 @@ pub use crate::serve::times::{Activity, LatencySum};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// How long a scrape of metrics waits for a loop; a kernel that keeps it longer must not hide the others.
+/// How long a scrape of metrics waits for a loop: one loop that the kernel holds up must not hide the other
+/// loops.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
 
 /// Starts servers.
@@ -54,7 +55,7 @@ const SAMPLE_MAX: Duration = Duration::from_secs(2);
 pub struct Server;
 
 impl Server {
-    /// Starts a server on a thread of its own; returns when it listens.
+    /// Starts a server on a thread of its own; returns when the server listens.
     ///
     /// # Errors
     /// [`ServeError`]; its sentence has the remedy.
@@ -94,14 +95,15 @@ fn run(
     tell: &Sender<StartMessage>,
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
-    // The starter waits for this; a failed send is harmless.
+    // The starting thread waits for this message; if it has ended, the failed send is harmless.
     let _ = tell.send(StartMessage {
         notes: event_loop.notes.clone(),
         device: Arc::clone(&event_loop.takeover.device),
     });
     let end = event_loop.run();
     if matches!(end, Err(ServeError::GivenUp { .. })) || !event_loop.core.driver.is_idle(Device::Successor) {
-        // Devices may yet write to its memory, and threads that wait for them cannot be waited for.
+        // Devices may yet write to the memory of the loop, and threads that wait for devices cannot be waited
+        // for.
         std::mem::forget(event_loop);
     }
     end
@@ -113,7 +115,7 @@ struct StartMessage {
     device: Arc<Mutex<PathBuf>>,
 }
 
-/// A running server. Clones refer to the same server; it stops when the last is dropped.
+/// A running server. Clones refer to the same server, which stops when the last clone is dropped.
 #[derive(Clone)]
 pub struct ServerHandle {
     shared: Arc<Shared>,
@@ -122,7 +124,7 @@ pub struct ServerHandle {
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
-    /// Other ones, with another cache device.
+    /// The records; they change with the cache device.
     notes: Mutex<Option<Arc<OriginRecords>>>,
     device: Arc<Mutex<PathBuf>>,
     surroundings: ServerContext,
@@ -138,18 +140,18 @@ struct Link {
 pub struct RecordingBegun {
     /// The recorded volume.
     pub recorded: Recorded,
-    /// Its requests.
+    /// The recorded requests.
     pub recording: Recording,
 }
 
 /// The answer of a loop to a check that it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
-    /// It does.
+    /// The loop runs.
     Turns(ServerHealth),
-    /// It does not answer within `SAMPLE_MAX`.
+    /// The loop does not answer within `SAMPLE_MAX`.
     Silent,
-    /// It has ended, with an error or on request.
+    /// The loop has ended, with an error or on request.
     Ended,
 }
 
@@ -195,12 +197,13 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume. Leaving write-back drains first, which takes longer than this call.
+    /// Changes the mode of a volume. A change from write-back first drains the volume, which continues after
+    /// this call.
     ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
-        // Here and not by the loop, which a slow disk below the state directory would hold up.
+        // The record is written by this thread: a slow disk below the state directory would hold up the loop.
         if let (Some(notes), Mode::WriteBack) = (self.notes(), mode) {
             notes.expect_dirty(volume)?;
         }
@@ -246,7 +249,7 @@ impl ServerHandle {
     /// Checks that the cache device has the room that these volumes are promised together.
     ///
     /// # Errors
-    /// It has not, or is not in service.
+    /// If it has too little room, or is not in service.
     pub fn check_rooms(&self, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
         let members: Members = AskLoop::ask(self, MembershipOrder::Members)??;
         check_rooms(&self.device(), &members.superblock.geometry, volumes)
@@ -263,7 +266,8 @@ impl ServerHandle {
     /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
     ///
     /// # Errors
-    /// It stays as it is: it has clients or dirty blocks, or is the last one.
+    /// The volume stays as it is: it has clients or dirty blocks, or is the last one. If the cache device
+    /// fails, it is removed, but its name stays there.
     pub fn part_volume(
         &self,
         volume: &str,
@@ -277,7 +281,7 @@ impl ServerHandle {
     /// Opens the places of a volume that it has not had before; see [`ServerHandle::change_places`].
     ///
     /// # Errors
-    /// A place cannot be.
+    /// If a place cannot be opened.
     pub fn prepare_places(
         &self,
         before: &VolumeSpec,
@@ -289,7 +293,7 @@ impl ServerHandle {
     /// Serves a volume at other places.
     ///
     /// # Errors
-    /// It is served where it was.
+    /// If that fails; the volume is then served where it was.
     pub fn change_places(&self, ready: ReadyPlaces) -> Result<(), ServeError> {
         AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
     }
@@ -315,7 +319,7 @@ impl ServerHandle {
     /// whole device. Waits for the device for 8 s at most. The status shows the completion.
     ///
     /// # Errors
-    /// If it cannot grow like this, does not answer in time, or [`ServeError::Stopped`].
+    /// If the device cannot grow in this way or does not answer in time, or [`ServeError::Stopped`].
     pub fn grow(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
         self.ask(|answer| Control::Grow(size, answer))?
     }
@@ -332,11 +336,12 @@ impl ServerHandle {
         Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
     }
 
-    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until it is
-    /// ready; the status shows the progress. `check` looks for further obstacles, on a thread that may wait.
+    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until the
+    /// new device is ready; the status shows the progress. `check` looks for further obstacles, on a thread
+    /// that may wait.
     ///
     /// # Errors
-    /// Of `check`; if the other one cannot take over, or [`ServeError::Stopped`].
+    /// The error of `check`, the reason why the new device cannot take over, or [`ServeError::Stopped`].
     pub fn take_over(
         &self,
         spec: SuccessorSpec,
@@ -345,7 +350,7 @@ impl ServerHandle {
         self.ask(|answer| Control::TakeOver(TakeoverOrder::now(spec, check), answer))?
     }
 
-    /// Continues an earlier replacement if the other device is as expected; if not, the status has the reason.
+    /// Continues an earlier replacement if the new device is as expected; if not, the status has the reason.
     ///
     /// # Errors
     /// As [`ServerHandle::take_over`].
@@ -368,8 +373,8 @@ impl ServerHandle {
     /// Checks for obstacles to taking the device out of use. Returns the blocks to be written back before.
     ///
     /// # Errors
-    /// It is out of use already, grows or is being replaced; it has blocks of unserved volumes, which are not
-    /// written back; or [`ServeError::Stopped`].
+    /// The device is out of use already, grows, is being replaced, or has unwritten blocks of unserved
+    /// volumes; or [`ServeError::Stopped`].
     pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
         cache_removal::check(self, &self.surroundings(), dirty)
     }
@@ -394,7 +399,7 @@ impl ServerHandle {
     /// Checks for obstacles to putting a cache device of this many bytes into use, without a change.
     ///
     /// # Errors
-    /// There is one, or not enough room for the volumes; or [`ServeError::Stopped`].
+    /// An obstacle, such as too little room for the volumes, or [`ServeError::Stopped`].
     pub fn check_taking_in(
         &self,
         device: &Path,
@@ -407,10 +412,11 @@ impl ServerHandle {
         check_rooms(device, &superblock.map_err(refuse)?.geometry, volumes)
     }
 
-    /// Serves volumes with a new cache device that were served without one. `format` makes it.
+    /// Puts a new cache device, which `format` makes, into use for volumes that were served without one.
     ///
     /// # Errors
-    /// Of `format`; or as [`ServerHandle::leave_out`]. The volumes are served as before.
+    /// The error of `format`, or an error as of [`ServerHandle::leave_out`]. The volumes are served as
+    /// before.
     pub fn take_in(
         &self,
         taken_in: &CacheInsertion<'_>,
@@ -429,7 +435,7 @@ impl ServerHandle {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
-    /// Where the cache device is: another one may have taken over.
+    /// The path of the present cache device: a successor may have taken over since the start.
     pub fn device(&self) -> PathBuf {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -437,7 +443,7 @@ impl ServerHandle {
     /// Records the requests of a volume, until the recording is dropped or the server stops.
     ///
     /// # Errors
-    /// If no volume has the name, there are as many recordings as may be, or [`ServeError::Stopped`].
+    /// If no volume has the name, the limit of recordings is reached, or [`ServeError::Stopped`].
     pub fn record(&self, volume: &str) -> Result<RecordingBegun, ServeError> {
         let Ends { recorder, mut recording } = ring();
         let shared = Arc::downgrade(&self.shared);
@@ -467,7 +473,7 @@ impl ServerHandle {
     /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
     ///
     /// # Errors
-    /// The error that ended the server, unless it was stopped.
+    /// The error that ended the server; also that of a stop that was cut short, or left blocks behind.
     ///
     /// # Panics
     /// If the server's thread panicked.

@@ -133,7 +133,7 @@ fn open_driver(
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A read-only origin cannot receive the dirty blocks of the cache.
+    /// Refuses a read-only origin if the cache has dirty blocks, which it cannot receive.
     fn check_read_only(&self) -> Result<(), ServeError> {
         let status = self.core.engine.status();
         for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {
@@ -176,7 +176,7 @@ impl EventLoop<Engine> {
         if let Phase::Failed(source) = self.core.engine.phase() {
             return Err(ServeError::of_engine(&self.cache, source, &self.commands.state));
         }
-        // The journal was read in large pieces; requests are rarely as large.
+        // The memory for the large reads of the recovery is released: requests are rarely as large.
         self.core.driver.buffers().allocator.keep_at_most(0);
         self.recovery = Recovery::new(began, self.core.clock.now(), &self.core.engine.status());
         let took = self.recovery.took.as_nanos() / 1_000_000;
@@ -185,7 +185,7 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Compares the cache's blocks with the user's claims about the origins.
+    /// Refuses dirty blocks of read-only volumes, and drops the blocks of stale and changed origins.
     fn check_cached(&mut self, checks: &[VolumeCheck], stale: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
         tracing::info!(
@@ -202,7 +202,7 @@ impl EventLoop<Engine> {
     }
 }
 
-/// The loop's and the driver's parts of all volumes.
+/// The data of all volumes, divided between the loop and the driver.
 #[derive(Default)]
 struct AllServed {
     volumes: Vec<Volume>,

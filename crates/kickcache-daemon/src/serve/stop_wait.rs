@@ -13,25 +13,25 @@ pub(crate) struct StopWait {
     state: WaitState,
 }
 
-/// Whether it waits for as long as it takes.
+/// Whether the stop waits without a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
-    /// It waits, and the log has not named the device.
+    /// The stop waits, and the log has not named the device.
     #[default]
     Untold,
-    /// It waits, and the log has named the device: a user who insists can judge the consequence.
+    /// The stop waits, and the log has named the device: a user who insists can judge the consequence.
     Told,
-    /// It does not.
+    /// The stop does not wait any longer.
     Ended,
 }
 
 impl StopWait {
-    /// The stop begins.
+    /// Begins the wait of a stop.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.tell = Some(now.plus(TELL_EVERY));
     }
 
-    /// When [`StopWait::poll`] has something.
+    /// The time at which [`StopWait::poll`] returns `true`.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.tell
     }

@@ -1,19 +1,20 @@
-//! A stop request during a start, which checks for it wherever it waits for a device or server.
+//! A stop request during a start: the start checks for such a request wherever it waits for a device or
+//! server.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a start is to end before it is through. Clones are the same wish.
+/// Whether a start is to end before it is complete. All clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct StopWish(Arc<AtomicBool>);
 
 impl StopWish {
-    /// A stop is requested.
+    /// Requests a stop.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Whether it was.
+    /// Whether a stop was requested.
     pub fn is_raised(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }

@@ -1,8 +1,8 @@
-//! Caps on the requests of a volume's clients: early requests wait here, in their order, before they reach
-//! the engine.
+//! Caps on the requests of a volume's clients: requests above a cap wait here, in their order, before they
+//! reach the engine.
 //!
-//! Flushes pass: a client that needs durability already has the reply to its write. Discards and writes of
-//! zeroes count as requests, not by their bytes, as no data is moved.
+//! Flushes do not wait: the client already has the replies to the writes that it flushes. Discards and writes
+//! of zeroes count as requests, not by their bytes, as no data is moved.
 
 use std::collections::VecDeque;
 
@@ -34,9 +34,9 @@ impl Weight {
     }
 }
 
-/// The caps of all volumes, and the requests that wait for them.
+/// The caps of all volumes, and the requests that wait because of a cap.
 pub(crate) struct Throttles<T> {
-    /// By the number of the volume; `None` without a cap.
+    /// The state of each volume, by its number; `None` without a cap.
     by_volume: Vec<Option<Throttle<T>>>,
     /// Requests that had to wait so far, by the number of the volume.
     held_total: [u64; VOLUME_COUNT_MAX],
@@ -45,7 +45,7 @@ pub(crate) struct Throttles<T> {
 struct Throttle<T> {
     cap: ClientCap,
     used: RateUse,
-    /// Requests do not wait while the volume is being removed.
+    /// Whether requests do not wait, because the volume is being removed.
     is_open: bool,
     waiting: VecDeque<DelayedRequest<T>>,
 }
@@ -62,7 +62,7 @@ impl<T> Default for Throttles<T> {
 }
 
 impl<T> Throttles<T> {
-    /// From here on a volume has this cap. Waiting requests stay, and are due at once if there is no cap.
+    /// Sets the cap of a volume. Waiting requests stay in the queue; without a cap, they are due at once.
     pub(crate) fn set(&mut self, volume: VolumeId, cap: ClientCap) {
         let index = usize::from(volume.get());
         if self.by_volume.len() <= index {
@@ -83,17 +83,17 @@ impl<T> Throttles<T> {
         }
     }
 
-    /// From here on no request of a volume waits, because it is being removed.
+    /// Lets no request of a volume wait any more, because the volume is being removed.
     pub(crate) fn open(&mut self, volume: VolumeId) {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = true);
     }
 
-    /// It stays after all.
+    /// The volume is not removed after all: its requests wait for its cap again.
     pub(crate) fn close(&mut self, volume: VolumeId) {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = false);
     }
 
-    /// The volume was removed.
+    /// Forgets a volume that was removed.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
         self.by_volume.get_mut(usize::from(volume.get())).into_iter().for_each(|throttle| *throttle = None);
         self.held_total[usize::from(volume.get())] = 0;
@@ -114,7 +114,7 @@ impl<T> Throttles<T> {
         self.held_total[usize::from(volume.get())]
     }
 
-    /// Gives a request back if it may begin; else it waits for [`Throttles::take_due`].
+    /// Returns the request if it may begin; otherwise queues it for [`Throttles::take_due`].
     pub(crate) fn pass(&mut self, now: Instant, volume: VolumeId, weight: Weight, request: T) -> Option<T> {
         let Some(throttle) = self.find_mut(volume) else { return Some(request) };
         if weight.passes() {
@@ -160,7 +160,7 @@ impl<T> Throttles<T> {
         unwanted
     }
 
-    /// When [`Throttles::take_due`] has something.
+    /// The time at which [`Throttles::take_due`] returns the next request.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.by_volume.iter().flatten().filter(|throttle| !throttle.waiting.is_empty());
         waiting.map(Throttle::ready_at).fold(None, |first, due| earlier(first, Some(due)))

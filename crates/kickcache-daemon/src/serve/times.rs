@@ -7,7 +7,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::latency::{Latencies, LatencyHistogram};
 
-/// Shorter times count as this one; longer times as the maximum.
+/// The shortest and the longest time that are distinguished: other times count as the nearer of the two.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Two digits of every time are kept.
@@ -71,7 +71,7 @@ pub(crate) struct VolumeTimes {
 /// The requests of a period, and their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
-    /// For how long this was looked at.
+    /// The length of the period.
     pub span: Duration,
     /// Reads that the cache served alone.
     pub hits: LatencySum,
@@ -86,13 +86,13 @@ pub struct Activity {
 /// Requests of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencySum {
-    /// How many.
+    /// The number of requests.
     pub count: u64,
     /// Bytes of the requests.
     pub bytes: u64,
-    /// Their time on average.
+    /// The average time of the requests.
     pub mean: Duration,
-    /// The time within which 99 of 100 ended.
+    /// The time within which 99 of 100 requests ended.
     pub p99: Duration,
 }
 
@@ -107,7 +107,7 @@ impl VolumeTimes {
         }
     }
 
-    /// Takes a request in that ended well.
+    /// Counts a request that ended without an error.
     pub(crate) fn note(&mut self, now: Instant, class: Class, bytes: u64, took: Duration) {
         if now >= self.turn_at {
             self.turn(now);
@@ -117,7 +117,7 @@ impl VolumeTimes {
         kept.latency.add(took.as_nanos());
     }
 
-    /// Since the start.
+    /// The activity since the start.
     pub(crate) fn since_start(&self, now: Instant) -> Activity {
         self.activity(now.since(self.began), |kept| {
             let mut all = kept.all.clone();
@@ -126,7 +126,7 @@ impl VolumeTimes {
         })
     }
 
-    /// Recent ones.
+    /// The requests of the present interval and the interval before.
     pub(crate) fn recent(&mut self, now: Instant) -> Activity {
         if now >= self.turn_at {
             self.turn(now);
@@ -138,7 +138,7 @@ impl VolumeTimes {
         })
     }
 
-    /// All since the start, in fixed buckets.
+    /// The times of all requests since the start, in fixed buckets.
     pub(crate) fn latencies(&self) -> Latencies {
         let [hits, misses, writes, flushes] = self.classes.each_ref().map(|kept| kept.latency);
         Latencies { hits, misses, writes, flushes }
@@ -162,8 +162,8 @@ struct ClassHistory {
     all: Sum<u64>,
     before: Sum<u32>,
     span: Sum<u32>,
-    /// All times in few buckets, which a scrape of metrics copies: adding intervals up would take the loop
-    /// half a millisecond.
+    /// All times in a few buckets, for a scrape of metrics: a sum of the intervals would take the loop half a
+    /// millisecond.
     latency: LatencyHistogram,
 }
 

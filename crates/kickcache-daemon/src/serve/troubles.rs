@@ -1,4 +1,4 @@
-//! Errors and silences of devices: their number, the last one, and their log messages.
+//! Errors and silences of devices: the number of errors, the last error, and the log messages.
 
 use std::collections::BTreeMap;
 
@@ -12,29 +12,29 @@ use crate::serve::rate_limit::{RateLimit, SPAN, SuppressedKind};
 
 /// A device with outstanding operations is silent if it has completed none for this long.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
-/// How often all this is looked at while something is in flight.
+/// The interval of checks for silences and damage while operations are in flight.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// Errors and silences of the devices of a server.
 pub(crate) struct Troubles {
-    /// The first of each kind is logged at once, the others are counted.
+    /// The first error of each kind in a span is logged at once, later errors are counted.
     limit: RateLimit<FaultKind>,
     tallies: Vec<(Device, Tally)>,
     counts: BTreeMap<FaultKind, u64>,
     silent: Vec<(Device, Instant)>,
     look_at: Instant,
-    /// Whether devices completed something since the last look.
+    /// Whether a device completed an operation since the last check.
     has_work: bool,
 }
 
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// How many.
+    /// The number of errors.
     pub(crate) count: u64,
-    /// The last one.
+    /// The last error.
     pub(crate) last: Fault,
-    /// The time of its arrival.
+    /// The time when the last error was reported.
     pub(crate) at: Instant,
 }
 
@@ -82,7 +82,7 @@ impl Troubles {
         self.limit.allows(now, &kind)
     }
 
-    /// A device is removed, and another one may take its place.
+    /// Forgets the errors of a removed device, as another device may take its place.
     pub(crate) fn forget(&mut self, device: Device) {
         self.tallies.retain(|(known, _)| *known != device);
         self.counts.retain(|kind, _| kind.device != device);
@@ -94,7 +94,7 @@ impl Troubles {
         self.limit.poll_held(now)
     }
 
-    /// All errors that were only counted.
+    /// Returns all errors that were counted and not logged.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<FaultKind>> + use<> {
         self.limit.end(now)
     }
@@ -118,12 +118,13 @@ impl Troubles {
         self.counts.iter().map(count).collect()
     }
 
-    /// A device completed an operation: there may be damage to log, even without a further event.
+    /// Notes that a device completed an operation: the next look may find damage to log, even without a
+    /// further event.
     pub(crate) fn see_work(&mut self) {
         self.has_work = true;
     }
 
-    /// Whether it is time to look; if so, not again for a while.
+    /// Whether the next look at the devices is due; `true` begins the next interval.
     pub(crate) fn begin_look(&mut self, now: Instant) -> bool {
         let is_due = now >= self.look_at;
         if is_due {
@@ -220,7 +221,7 @@ mod tests {
         let mut troubles = Troubles::new();
         assert!(troubles.begin_look(at(5)) && !troubles.begin_look(at(5)));
         assert_eq!((troubles.poll_timeout(0), troubles.poll_timeout(1)), (None, Some(at(6))));
-        // And once after the last work.
+        // One more check follows the last completion.
         troubles.see_work();
         assert_eq!(troubles.poll_timeout(0), Some(at(6)));
         assert!(!troubles.begin_look(at(5)) && troubles.poll_timeout(0).is_some());

@@ -1,15 +1,15 @@
-//! The properties of a volume that are fixed while it is served.
+//! The properties of a volume; only its size may change while it is served.
 
 use kickcache_engine::units::VolumeId;
 
-/// The fixed properties of a volume.
+/// The properties of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeInfo {
     /// Its name.
     pub name: String,
-    /// Its id in the engine's status.
+    /// The volume's id in the engine's status.
     pub id: VolumeId,
-    /// Bytes.
+    /// The size of the volume in bytes.
     pub size: u64,
     /// The origin's identity on the cache device.
     pub origin: String,

@@ -11,20 +11,20 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// An origin, as it is compared with the superblock's record.
+/// The data of an origin that are compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     /// The volume's name.
     pub name: &'a str,
-    /// Bytes.
+    /// The present size of the origin in bytes.
     pub size: u64,
-    /// Its identity.
+    /// The present identity of the origin.
     pub identity: &'a str,
-    /// The same for older versions.
+    /// Identities that older versions of the daemon gave the origin.
     pub older: &'a [OlderIdentity],
-    /// The user's claims about it.
+    /// The user's claims about the origin.
     pub claims: OriginClaims,
-    /// The state directory with its record.
+    /// The state directory with the record of the origin.
     pub state: &'a StatePlace,
 }
 
@@ -86,7 +86,8 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
 }
 
 fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), ServeError> {
-    // The kernel's name may have been another disk's when it was recorded.
+    // With --origin-moved a match by the kernel's name of a disk is ignored: another disk may have had the
+    // recorded name.
     let is_sure = |identity: &str| {
         let is_weak = |older: &OlderIdentity| older.identity == identity && older.strength == Strength::Weak;
         !origin.claims.moved || identity == origin.identity || !origin.older.iter().any(is_weak)

@@ -17,7 +17,7 @@ pub(crate) struct CreatedFiles {
 enum Undo {
     /// The file did not exist.
     Remove,
-    /// There was a file of this many bytes, all of them zeroes.
+    /// Restore a file of this many zero bytes.
     Blank(u64),
 }
 
@@ -27,17 +27,17 @@ impl CreatedFiles {
         self.files.push((path.into(), Undo::Remove));
     }
 
-    /// A file that had this many bytes, all of them zeroes.
+    /// Notes a file of `size` zero bytes that is going to be formatted.
     pub(super) fn blank_file(&mut self, path: &Path, size: u64) {
         self.files.push((path.into(), Undo::Blank(size)));
     }
 
-    /// Notes that replaced others.
+    /// Records of origins: unless they are kept, the earlier records are restored.
     pub(crate) fn notes(&mut self, notes: Arc<OriginRecords>) {
         self.notes = Some(notes);
     }
 
-    /// The start succeeded: all files stay.
+    /// Keeps all files, because the start succeeded.
     pub(crate) fn keep(&mut self) {
         self.files.clear();
         self.notes = None;

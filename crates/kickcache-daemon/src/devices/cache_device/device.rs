@@ -19,11 +19,11 @@ use crate::serve::error::ServeError;
 pub struct CacheDevice {
     /// The device.
     pub file: BlockFile,
-    /// The content of its superblock; [`CacheDevice::store`] writes changes.
+    /// The content of the superblock; [`CacheDevice::store`] writes changes.
     pub superblock: Superblock,
-    /// Whether it was formatted just now.
+    /// Whether this process has just formatted the device.
     pub is_new: bool,
-    /// The uuid of the cache that was there before it was formatted.
+    /// The uuid of the cache that the device had before this format.
     pub replaced: Option<[u8; 16]>,
     pub(super) is_changed: bool,
 }
@@ -35,7 +35,7 @@ impl CacheDevice {
         CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
     }
 
-    /// Whether it is in service, by its marks.
+    /// Whether the device is in service, by its marks.
     ///
     /// # Errors
     /// If a mark cannot be read.
@@ -67,14 +67,15 @@ impl CacheDevice {
         Ok(id)
     }
 
-    /// Has these volumes on a device that was formatted just now.
+    /// Replaces the list of volumes of a device that was formatted just now.
     pub(crate) fn set_volumes(&mut self, volumes: Vec<VolumeRecord>) {
         self.superblock.volumes = volumes;
         self.is_changed = true;
     }
 
-    /// Stores the number of the coming start, durably: above that of the last one here, and of the last one
-    /// recorded elsewhere. A device that accepts no writes may still be read, and keeps its number.
+    /// Stores the number of the coming start, durably: above the last number in this superblock and above
+    /// `noted`, the one in the state directory. If the device accepts no writes, its number stays, and the
+    /// start goes on.
     pub(crate) fn count_start(&mut self, noted: u64) {
         let mut counted = self.superblock.clone();
         counted.starts = counted.starts.max(noted) + 1;

@@ -33,9 +33,9 @@ use crate::signature;
 /// The records about a device in the state directory and on the origins.
 #[derive(Clone, Copy)]
 pub struct DeviceRecords<'a> {
-    /// Where.
+    /// The place of the records.
     pub state: &'a StatePlace,
-    /// The volumes that may need it, by its superblock, if it is recorded as out of service.
+    /// The volumes that may need the device, if a record has it out of service.
     pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
 }
 
@@ -45,18 +45,18 @@ pub(crate) enum Examination {
     Ours(Box<CacheDevice>),
     /// A file or device that may be overwritten.
     Free {
-        /// It.
+        /// The file or device, opened and locked.
         file: BlockFile,
-        /// Whether it is a file of zeroes, and can be one again.
+        /// Whether it is a file of zeroes, which a failed start restores.
         is_blank_file: bool,
     },
-    /// No file, or an empty one, which becomes a cache device of this many bytes.
+    /// The file is missing or empty, and becomes a cache device of this many bytes.
     Nothing {
-        /// Where.
+        /// The path of the file.
         path: PathBuf,
-        /// Bytes.
+        /// The size of the new cache device in bytes.
         size: u64,
-        /// Whether an empty file is there.
+        /// Whether an empty file exists.
         is_there: bool,
     },
 }
@@ -106,7 +106,7 @@ impl Examination {
         }
     }
 
-    /// The open device, if there is one.
+    /// The open file or device; `None` if it does not exist.
     pub(crate) fn file(&self) -> Option<&BlockFile> {
         match self {
             Examination::Ours(device) => Some(&device.file),
@@ -115,7 +115,7 @@ impl Examination {
         }
     }
 
-    /// The cache device, if it is one already.
+    /// The cache device, if the file or device already is one.
     pub(crate) fn ours(&self) -> Option<&CacheDevice> {
         match self {
             Examination::Ours(device) => Some(device),
@@ -133,7 +133,7 @@ impl Examination {
         Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
     }
 
-    /// The cache device, formatted if it is not yet one.
+    /// Returns the cache device, after a format if it is not yet one.
     pub(crate) fn make(self, made: &mut CreatedFiles) -> Result<CacheDevice, ServeError> {
         match self {
             Examination::Ours(device) => Ok(*device),
@@ -177,7 +177,7 @@ pub(super) fn format(
 /// A device to be formatted.
 struct ToFormat {
     found: Examination,
-    /// The uuid of the cache device that it was.
+    /// The uuid of the previous cache on the device.
     replaced: Option<[u8; 16]>,
 }
 
@@ -193,7 +193,7 @@ pub(super) fn check_format(
             let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
             let folder = File::open(folder.unwrap_or_else(|| Path::new(".")));
             if folder.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-                // How much room there is shows when it is made.
+                // The free space is checked when the file is made.
                 return Ok(size);
             }
             let folder = folder.map_err(|source| cache_io(&path, "look at the folder of", source))?;
@@ -266,13 +266,13 @@ fn drains(
     needed.map(drain).collect()
 }
 
-/// The volumes that may need a device out of service; `None` if it is in service.
+/// The volumes that may need a device out of service; `None` if the device is in service.
 fn out_of_service(
     file: &BlockFile,
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // An unreadable device may be needed by volumes; only --force formats it.
+    // If the marks are unreadable, every volume counts as needing the device: only --force formats it.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
@@ -285,7 +285,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // A sentence of the monitor's.
+        // Without an errno, the error is a message of the monitor process.
         Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
         Err(source) => return Err(cache_io(path, "look at the cache device", source)),
     };
@@ -309,7 +309,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
     let has_folder = match std::fs::metadata(folder) {
         Ok(found) => found.is_dir(),
-        // Whether it can be made there shows then.
+        // Without permission to look, only making the file shows whether the folder exists.
         Err(error) => error.kind() == io::ErrorKind::PermissionDenied,
     };
     if !has_folder {
@@ -370,9 +370,10 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
     check_free(file, path, size, has)
 }
 
-/// The same for a file of that many bytes with only `has` allocated; `on` is any file on its file system.
+/// Refuses a file of `size` bytes, of which `has` are allocated, if its file system has too little room; `on`
+/// is any file there.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
-    // Some FUSE file systems do not report it.
+    // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
     let Some(system) = told else { return Ok(()) };
     let room = system.f_bavail.saturating_mul(system.f_frsize);
@@ -412,10 +413,11 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
     if size > has {
         file.file().set_len(size).map_err(failed)?;
     }
-    // A superblock for more bytes than the device has would be refused.
+    // The new size is durable before the superblock has it: a superblock for more bytes than the device has
+    // is refused.
     let done = give_blocks(file, size).and_then(|()| file.file().sync_all().map_err(failed));
     if done.is_err() && size > has {
-        // If this fails, the file only stays too long, which is logged.
+        // If this fails, the file is longer than its superblock requires, which is harmless.
         let _ = file.file().set_len(has);
     }
     done

@@ -15,13 +15,13 @@ use crate::serve::error::ServeError;
 /// The possible size of a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
-    /// Bytes that it is to use.
+    /// Bytes that the cache device is to use.
     pub(crate) size: u64,
     /// See [`Superblock::grow`].
     pub(crate) found: Option<Generation>,
 }
 
-/// Prepares a device for a size, or for its present one; `None` if the device is fully used already.
+/// Prepares a device for a size, by default for the whole device; `None` if the device is fully used already.
 pub(crate) fn extend(
     file: &BlockFile,
     superblock: &Superblock,
@@ -30,7 +30,7 @@ pub(crate) fn extend(
     let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
     if file.kind() == Kind::File {
         allocate_to(file, planned.has, planned.size).map_err(|error| match error {
-            // A device in use, which continues.
+            // The device is in use, and stays in use with its old size.
             ServeError::CacheIo { source, .. } => {
                 let size = planned.size;
                 refuse(
@@ -44,7 +44,8 @@ pub(crate) fn extend(
     planned.look(file, superblock).map(Some)
 }
 
-/// Checks for obstacles, without a change. Returns the new size; `None` if it has that already.
+/// Checks for obstacles to an extension, without a change. Returns the new size; `None` if the device has it
+/// already.
 pub(crate) fn check_extension(
     file: &BlockFile,
     superblock: &Superblock,

@@ -1,4 +1,4 @@
-//! Reads and writes of a cache device that is not being served.
+//! Reads and writes of a cache device that wait for it, outside of the loop.
 
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -18,7 +18,7 @@ pub(super) fn read(file: &BlockFile, offset: u64, length: usize) -> io::Result<V
                 Ok(0) => break,
                 Ok(count) => filled += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                // Direct reads from an odd place at the end of a file.
+                // A direct read that continues at an unaligned offset fails: the end of the file is reached.
                 Err(error) if filled > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
                 Err(error) => return Err(error),
             }

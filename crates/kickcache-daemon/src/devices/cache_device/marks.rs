@@ -1,4 +1,4 @@
-//! The service marks of a cache device, outside of serving.
+//! The service marks of a cache device, read and written without the engine.
 
 use std::io;
 
@@ -17,7 +17,8 @@ const VERSION_WITH_MARKS: u32 = 2;
 /// no marks, and counts as in service.
 ///
 /// # Errors
-/// If one cannot be read: the device may do better the next time, and is not taken for one out of service.
+/// If a mark cannot be read, unless the other one means out of service: the next read may succeed, so the
+/// device does not count as out of service.
 pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<ServiceMark, ServeError> {
     let copies = MARK_OFFSETS.map(|offset| read(file, offset, MARK_BYTES));
     of_reads(copies, superblock)
@@ -58,7 +59,8 @@ fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
 }
 
 /// Combines the marks with a record kept elsewhere: the volumes that may need a device out of service, `None`
-/// if it is in service. Each record only ever names fewer volumes.
+/// if it is in service. As either record only drops volumes with time, a volume needs the device only if both
+/// name it.
 pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<VolumeSet> {
     match (mark, noted) {
         (ServiceMark::InService, noted) => noted,
@@ -67,7 +69,7 @@ pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<Vo
     }
 }
 
-/// The volumes that the superblock has.
+/// The volumes of a set that are in the superblock.
 pub(crate) fn of_known(superblock: &Superblock, volumes: VolumeSet) -> VolumeSet {
     superblock.volumes.iter().map(|record| record.id).filter(|id| volumes.contains(*id)).collect()
 }
@@ -82,7 +84,8 @@ pub(crate) fn write_marks(file: &BlockFile, mark: ServiceMark, uuid: [u8; 16]) -
         .map_err(|source| cache_io(file.path(), "write the service marks", source))
 }
 
-/// Brings a device without marks up to the version that has them: the marks first, so that a power cut leaves it as it was.
+/// Brings a device without marks up to the version that has them: the marks are written first, so that a power cut
+/// leaves the old version intact.
 pub(super) fn upgrade(file: &BlockFile, superblock: &mut Superblock) -> Result<(), ServeError> {
     if superblock.version < VERSION_WITH_MARKS {
         write_marks(file, ServiceMark::InService, superblock.uuid)?;

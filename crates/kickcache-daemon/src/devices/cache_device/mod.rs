@@ -62,7 +62,7 @@ impl CacheDevice {
         examination::check_format(path, size, overwrite, noted)
     }
 
-    /// The same, if there may be a record that the device is out of service.
+    /// Formats a device that may be recorded as out of service.
     ///
     /// # Errors
     /// As [`CacheDevice::format`].

@@ -1,4 +1,4 @@
-//! Whether a device may be formatted that holds something.
+//! Whether a device with data may be formatted.
 
 /// Whether the old content of a device may be overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

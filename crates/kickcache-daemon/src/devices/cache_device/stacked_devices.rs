@@ -7,8 +7,8 @@ use crate::driver::device::BlockFile;
 use crate::driver::device::sysfs::{BLOCK_DEVICES, loop_device_on};
 use crate::serve::error::ServeError;
 
-/// A file below a loop device may have a mounted file system on it: even a user who accepts the loss of its
-/// data does not intend that.
+/// Refuses a file below a loop device, even if its data may be lost: a file system on the loop device may be
+/// mounted.
 pub(super) fn check_nothing_above(file: &BlockFile) -> Result<(), ServeError> {
     let metadata = file.file().metadata().map_err(|source| cache_io(file.path(), "look at", source))?;
     match loop_device_on(&metadata, Path::new(BLOCK_DEVICES)).filter(|_| metadata.is_file()) {

@@ -26,24 +26,24 @@ use crate::whole_path::whole_path;
 /// The device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
-    /// Where it is, or is to be made.
+    /// The path of the device, or of the file to be made.
     pub path: std::path::PathBuf,
-    /// Bytes of a file that must be made.
+    /// The size in bytes of a file that must be made.
     pub size: Option<u64>,
-    /// Whether its present data may be lost.
+    /// Whether the present data of the device may be lost.
     pub overwrite: Overwrite,
 }
 
-/// A device that was made ready to be copied to.
+/// A device that was prepared for the copy.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
-    /// Its name in other records. It keeps the name that the user gave: one in /dev/disk/by-id stays valid
-    /// after a reboot.
+    /// The uuid and path of the device for other records: the path is that of the user, as a name in
+    /// /dev/disk/by-id stays valid after a reboot.
     pub(crate) called: OtherDevice,
 }
 
 impl Successor {
-    /// Prepares a device: it is marked as incomplete.
+    /// Prepares a device as a successor, and marks it as incomplete.
     pub(crate) fn prepare(
         spec: &SuccessorSpec,
         old: &BlockFile,
@@ -72,9 +72,9 @@ impl Successor {
 
 /// A device that may take over.
 enum Candidate {
-    /// It was made ready for that before.
+    /// The device was already prepared as the successor of this cache device.
     Its(Box<BlockFile>),
-    /// It is to be formatted, a file of this size if it must be made.
+    /// The device is to be formatted; a missing file is made with this size.
     ToFormat { size: Option<u64> },
 }
 
@@ -159,7 +159,8 @@ fn utf8(path: &Path) -> Result<String, ServeError> {
     text.map(Into::into).ok_or_else(|| ServeError::Cache { path: path.into(), what: what.into() })
 }
 
-/// Writes both copies, whatever the device contains; until the first one is whole, it is no cache device.
+/// Writes both copies of the superblock over any content; until the first copy is whole, the device is no
+/// cache device.
 fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> {
     let zeroes = vec![0; SUPERBLOCK_SIZE];
     for bytes in [zeroes, superblock.encode()] {
@@ -189,8 +190,8 @@ pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
 
-/// Refuses a device that is not complete at its path any more, nor at its recorded name: the blocks that it
-/// alone has would be unreachable after the next start.
+/// Refuses a device that was cut short, or is no longer found both at its path and at its recorded name: the
+/// next start could not reach its blocks.
 pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
     let refuse = |path: &Path, what: &str| {
         let what = format!("{what} during the copy, and it does not take over; replace it again");

@@ -18,7 +18,7 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     marks::upgrade(file, superblock)?;
     let copies = read_copies(file)?;
     let epoch = |copy: &Vec<u8>| {
-        // The device may have been extended since it was opened.
+        // The size is read again, since the device may have been extended after it was opened.
         let found = Superblock::decode_any([copy, copy], u64::MAX);
         found.ok().map(|found| found.epoch)
     };
@@ -58,7 +58,7 @@ pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> 
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
 }
 
-/// Reads both copies. A copy that cannot be read counts as damaged: the other one has the same content.
+/// Reads both copies. A copy that cannot be read counts as damaged, as the other copy has the same content.
 pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),

@@ -25,26 +25,26 @@ use crate::whole_path::whole_path;
 pub(super) struct BoundOrigin {
     /// The number of the file or block device.
     pub(super) number: Option<Identity>,
-    /// Keeps the number from being reused.
+    /// The open file: the kernel does not reuse its number.
     _held: Option<File>,
 }
 
 /// Why the origin that a cache device names is not written to.
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
-    /// No directory.
+    /// There is no state directory.
     #[error("there is no state directory that confirms it")]
     NoDirectory,
     /// Others can write the records.
     #[error("{0}, so that its records are no proof")]
     Directory(String),
-    /// No record confirms it.
+    /// No record in this state directory confirms the origin.
     #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
     /// The record cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Another file is there.
+    /// Another file is at the recorded path.
     #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
     /// Others can change where the path leads.
@@ -52,7 +52,7 @@ pub enum Unbound {
         "other users than root and this user can exchange that file, and the record has neither its inode number nor its birth time"
     )]
     Exposed,
-    /// The path cannot be followed.
+    /// The path of the origin cannot be followed, or leads through a folder that is not trusted.
     #[error("its path cannot be followed safely: {0}")]
     Path(Untrusted),
 }
@@ -64,7 +64,7 @@ impl From<Untrusted> for Unbound {
 }
 
 impl BoundOrigin {
-    /// An origin of the command line.
+    /// An origin that the command line names, which needs no confirmation.
     pub(super) fn named() -> BoundOrigin {
         BoundOrigin { number: None, _held: None }
     }
@@ -115,7 +115,7 @@ fn of_path(path: &Path, note: &OriginRecord, claims: OriginClaims) -> Result<Bou
     if metadata.file_type().is_block_device() != is_block {
         return Err(Unbound::Replaced);
     }
-    // The record of a loop device has the file below it.
+    // The record of a loop device identifies the file below the loop device.
     let file_now =
         || if is_block { FileIdentity::of_origin(&note.identity) } else { FileIdentity::of_file(&found) };
     let is_same = note.file.map(|noted| file_now().is_some_and(|now| now.is_same(noted)));

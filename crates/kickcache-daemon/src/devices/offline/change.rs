@@ -31,9 +31,9 @@ const REQUEST_BYTES: usize = 1 << 20;
 /// Whether dirty blocks may be lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyBlocks {
-    /// They are kept, and the change is refused.
+    /// The change is refused if it would lose dirty blocks.
     Keep,
-    /// The user wants them lost.
+    /// The change is made, and the dirty blocks are lost.
     Lose,
 }
 
@@ -48,7 +48,7 @@ pub struct Detached {
     pub complete: Vec<ByteExtent>,
     /// The cache device.
     pub uuid: [u8; 16],
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub origin: String,
 }
 
@@ -115,7 +115,7 @@ fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Resu
     }
 }
 
-/// An engine without volumes on a cache device of its own.
+/// An open cache device with a recovered engine, which serves no volume.
 struct Change {
     path: PathBuf,
     superblock: Superblock,
@@ -186,7 +186,7 @@ impl Change {
         }
     }
 
-    /// Demotes a block if it is clean; whether it was.
+    /// Demotes a block if it is clean; returns whether it was clean.
     fn demote(&mut self, volume: VolumeId, block: BlockIndex) -> Result<bool, OfflineError> {
         loop {
             match self.engine.demote(volume, block) {

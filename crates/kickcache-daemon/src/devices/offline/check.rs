@@ -40,7 +40,7 @@ pub enum Verdict {
     /// Dirty blocks are damaged: their data is lost, because the origin does not have it.
     Lost,
     /// A journal block or a batch header that recovery needs is damaged: its content is unknown, so that
-    /// blocks may be older than the last writes, also others than those whose data is lost.
+    /// blocks may be older than the last writes, even blocks that are not listed as lost.
     Suspect,
 }
 
@@ -90,7 +90,7 @@ pub struct SegmentFindings {
     pub in_use: u64,
     /// Segments that a write error took out of use.
     pub retired: u64,
-    /// Those with a whole summary.
+    /// Segments with a whole summary.
     pub with_summary: u64,
     /// Damaged summaries; recovery reads the batches instead.
     pub damaged_summaries: u64,
@@ -106,7 +106,7 @@ pub struct SegmentFindings {
 /// The findings on a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct VolumeFindings {
-    /// Its name; empty for blocks of a volume that the superblock does not know.
+    /// The volume's name; empty for blocks of a volume that the superblock does not know.
     pub name: String,
     /// Clean blocks with a correct checksum.
     pub clean_blocks: u64,
@@ -179,11 +179,10 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The metadata, recovered from the intact part of the log if a part is damaged or unreadable, and that part.
-/// The readable content of a device.
+/// The metadata of a device, recovered from the intact part of the log if a part is damaged or unreadable.
 struct Readable {
     metadata: Metadata,
-    /// The damaged part of its log.
+    /// The damaged part of the device's log, in words.
     rotted: Option<String>,
 }
 
@@ -392,7 +391,7 @@ impl Check<'_> {
         self.volumes.iter().flat_map(of).collect()
     }
 
-    /// Every clean block: none can be trusted.
+    /// Every clean block: after damage to the log, no clean block can be trusted.
     fn all_clean(&self) -> Vec<BlockKey> {
         let engine = self.metadata.engine();
         let segments = (0..self.metadata.superblock().geometry.segment_count).map(SegmentIndex::new);

@@ -16,7 +16,7 @@ use crate::extents::extents;
 pub struct Contents {
     /// Bytes of the device.
     pub device_size: u64,
-    /// Its superblock.
+    /// The superblock of the device.
     pub superblock: Superblock,
     /// The state that a daemon would start with.
     pub status: Status,

@@ -34,9 +34,9 @@ use crate::shell_command::ShellCommand;
 pub struct DrainPlan<'a> {
     /// The cache device.
     pub cache: &'a Path,
-    /// The volume; the only one if it is not named.
+    /// The volume; `None` selects the only volume of the cache device.
     pub volume: Option<&'a str>,
-    /// Its origin; `None` selects the origin with the identity on the cache device.
+    /// The volume's origin; `None` selects the origin with the identity on the cache device.
     pub origin: Option<&'a OriginSource>,
     /// How long requests wait for a server that is lost, if the origin is an export.
     pub origin_timeout: Option<OriginTimeout>,
@@ -51,9 +51,9 @@ pub struct DrainPlan<'a> {
 /// Whether to write back blocks that may be older than the origin's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OlderBlocks {
-    /// They are not written back.
+    /// The older blocks are not written back.
     Refuse,
-    /// They are written back, at the user's request.
+    /// The older blocks are written back, at the user's request.
     Accept,
 }
 
@@ -66,7 +66,7 @@ pub struct Drained {
     pub origin: OriginSource,
     /// The outcome.
     pub outcome: DrainOutcome,
-    /// Bytes that were left alone, as newer ones were written to the origin.
+    /// Dirty bytes that were not written back, because the origin has newer data there.
     pub overtaken_bytes: u64,
 }
 
@@ -105,7 +105,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
         forget_needless(plan, &contents.superblock, record)?;
         return Ok(Drained { name, origin, outcome: DrainOutcome::Nothing, overtaken_bytes: 0 });
     };
-    // Kept until the end.
+    // `bound` is held until the end, so that the number of the origin's file is not reused.
     let bound = bind(plan, &contents.superblock, record, &origin)?;
     // Only dirty blocks are written over possibly newer data, no clean block between them.
     let service = match age {
@@ -160,7 +160,7 @@ pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<
     }
 }
 
-/// Refuses an origin that only the cache device names.
+/// Refuses an origin that the cache device names, unless a record confirms it.
 fn bind(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -232,7 +232,7 @@ fn forget_needless(
     }
 }
 
-/// The newer cache device is abandoned. Its blocks are stale if it is used again, which is recorded before.
+/// Records that no volume needs the newer cache device any more. An earlier record marks its blocks as stale.
 fn give_up_newer(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -250,7 +250,7 @@ fn give_up_newer(
 
 /// Whether dirty blocks may be older than the data of the origin.
 enum Age {
-    /// It is newer.
+    /// The device's blocks are newer than the data of the origin.
     Current,
     /// The cache device is out of service.
     OutOfService(OutOfServiceDevice),
@@ -284,7 +284,8 @@ fn age(
     }
     match find_outdated(plan, record, origin)? {
         None => match (unnoted(plan, contents, record, origin), may_be_older) {
-            // Its server is not compared with the clean blocks here then.
+            // A server gets older blocks without a comparison with the clean blocks: these are dropped
+            // afterwards.
             (None, true) if is_dirty && origin.has_server() => Ok(Some(Age::Overtaken)),
             (None, _) => Ok(Some(Age::Current)),
             (Some(_), _) if !is_dirty => Ok(None),
@@ -297,8 +298,8 @@ fn age(
     }
 }
 
-/// Reports that a cache device was served without a record here: its origin may have been served without it,
-/// with a record elsewhere.
+/// Reports that a cache device was served without a record here: the origin may have been served without the
+/// device since, with a record elsewhere.
 fn unnoted(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -403,7 +404,7 @@ fn server_config(
     ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache) }
 }
 
-/// Dirty blocks of a volume, as they were read from the cache device before it was served.
+/// The number of dirty blocks of a volume in these contents.
 fn dirty_blocks(contents: &Contents, record: &VolumeRecord) -> u64 {
     let of_volume = contents.dirty.iter().filter(|(id, _)| *id == record.id);
     of_volume.flat_map(|(_, extents)| extents).map(|extent| extent.length / BLOCK_SIZE).sum()

@@ -1,7 +1,7 @@
 //! The whole metadata of a cache device, as one JSON document that is written while it is read: one line for
 //! each journal block and each segment, so that memory does not grow with the device.
 //!
-//! It shows bytes as they are, without recovery: also of a cache device that cannot be recovered.
+//! The dump shows bytes as they are, without recovery, even those of a cache device that cannot be recovered.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,10 +23,10 @@ const JOURNAL_READ_BYTES: u64 = 1 << 20;
 /// Why a dump ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// The device.
+    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] OfflineError),
-    /// The reader of the dump.
+    /// The dump cannot be written.
     #[error("cannot write the dump")]
     Write(#[from] io::Error),
 }

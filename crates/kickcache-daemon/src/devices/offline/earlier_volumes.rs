@@ -24,9 +24,9 @@ pub struct EarlierVolumes {
 /// Whether a device may be touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
-    /// It answers.
+    /// The device answers.
     Allowed,
-    /// It does not respond, and an access may block for ever.
+    /// The device does not answer, and an access may block for ever.
     Forbidden,
 }
 
@@ -48,7 +48,8 @@ impl EarlierVolumes {
         }
     }
 
-    /// Whether a volume of this name is among them; `origin` is where its origin shall be.
+    /// Whether the superblock or a record shows that the device had a volume with this name. For a missing
+    /// device, a record with this `origin` counts too.
     pub fn knows(&self, name: &str, origin: &OriginSource, touch: Touch) -> bool {
         let identity = match touch {
             Touch::Allowed => origin.identity().ok(),

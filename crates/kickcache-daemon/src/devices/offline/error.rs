@@ -33,21 +33,21 @@ pub enum OfflineError {
         /// Why.
         source: io::Error,
     },
-    /// Neither file nor block device.
+    /// The path is neither a file nor a block device.
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
-    /// Something else.
+    /// The device holds other data.
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
     Foreign {
         /// The device.
         path: PathBuf,
-        /// Its actual contents.
+        /// The contents that the device seems to have.
         found: String,
     },
     /// The device is blank.
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
-    /// A daemon has it.
+    /// Another process has it.
     #[error(
         "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
     )]
@@ -57,7 +57,7 @@ pub enum OfflineError {
         /// The process, if it could be found.
         by: Option<Opener>,
     },
-    /// The engine cannot use it.
+    /// The engine cannot use the content of the cache device.
     #[error("{}: {source}", .path.display())]
     Content {
         /// The device.
@@ -65,21 +65,21 @@ pub enum OfflineError {
         /// Why.
         source: Error,
     },
-    /// Its record cannot be read or written.
+    /// A record in the state directory cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
-    /// It is out of service.
+    /// The cache device is out of service.
     #[error(
         "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
         ShellCommand::new("format").path(.path).state(.state)
     )]
     OutOfService {
-        /// The state directory, which may have its record.
+        /// The state directory, which may have the device's record.
         state: StatePlace,
         /// The device.
         path: PathBuf,
     },
-    /// It is out of service with dirty blocks.
+    /// The cache device is out of service, and has dirty blocks.
     #[error(
         "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
@@ -92,7 +92,7 @@ pub enum OfflineError {
         /// Which blocks.
         what: String,
     },
-    /// Its origin was served past it, and it has dirty blocks.
+    /// The cache device has dirty blocks, and the origin was served without it since.
     #[error(
         "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
          {}write that over the data of the origin ({}), which removes the volume from this device, as \
@@ -111,19 +111,19 @@ pub enum OfflineError {
         /// Which blocks.
         what: String,
     },
-    /// The origin is not where it was.
+    /// The origin was not found at its last known path.
     #[error(
         "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
     OriginGone {
-        /// The place of their records.
+        /// The place of the records.
         state: StatePlace,
         /// The device.
         path: PathBuf,
         /// The volume.
         name: String,
-        /// Where the origin was.
+        /// The last known path of the origin.
         origin: PathBuf,
         /// Why.
         source: Box<OpenError>,
@@ -138,14 +138,14 @@ pub enum OfflineError {
         path: PathBuf,
         /// The volume.
         name: String,
-        /// The origin that it names.
+        /// The origin that the cache device names.
         origin: String,
-        /// Why that does not count.
+        /// Why the name on the device is not accepted.
         why: Box<Unbound>,
-        /// The command that names it.
+        /// The drain command that names this origin.
         drain: ShellCommand,
     },
-    /// It is older than its record.
+    /// The cache device is older than its record.
     #[error("{}: {copy}", .path.display())]
     OlderCopy {
         /// The device.
@@ -165,7 +165,7 @@ pub enum OfflineError {
         /// The other cache device.
         other: PathBuf,
     },
-    /// It was served, and the given state directory has no record of it.
+    /// The cache device was served, and the given state directory has no record for it.
     #[error(
         "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
          data; name the state directory that has its record (--state), or use --accept-older and \
@@ -177,12 +177,12 @@ pub enum OfflineError {
         path: PathBuf,
         /// The volume.
         name: String,
-        /// Where it was looked for.
+        /// The state directory in which the record was looked for.
         place: String,
         /// The dirty blocks.
         what: String,
     },
-    /// It cannot be opened for changes, or a change failed.
+    /// The cache device cannot be opened for changes, or a change failed.
     #[error(transparent)]
     Change(#[from] ServeError),
     /// No volume of this name.
@@ -192,7 +192,7 @@ pub enum OfflineError {
         path: PathBuf,
         /// The requested name.
         name: String,
-        /// The volumes that it has.
+        /// The volumes of the cache device.
         known: Vec<String>,
     },
     /// A volume has dirty blocks.
@@ -205,9 +205,9 @@ pub enum OfflineError {
         name: String,
         /// Which extents.
         extents: Vec<ByteExtent>,
-        /// The command that writes them back.
+        /// The command that writes the dirty blocks back.
         drain: ShellCommand,
-        /// The flag that loses them.
+        /// The flag with which the command loses the dirty blocks.
         lose: Flag,
     },
     /// The contents of a cache device are unknown.
@@ -230,24 +230,24 @@ pub enum OfflineError {
     Undrained {
         /// The volume.
         name: String,
-        /// How many.
+        /// The number of blocks that stay dirty.
         blocks: u64,
         /// Which extents.
         extents: Vec<ByteExtent>,
         /// Why.
         why: String,
     },
-    /// A signal interrupted it.
+    /// A signal interrupted the drain.
     #[error(
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
-    /// Several volumes, and none was named.
+    /// The cache device has several volumes, and the user named none.
     #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {
         /// The device.
         path: PathBuf,
-        /// The volumes that it has.
+        /// The volumes of the cache device.
         known: Vec<String>,
     },
     /// Recovery waits for an event that never occurs.

@@ -1,5 +1,5 @@
-//! Giving a cache device up: its volumes will be served from their origins alone, so their blocks on it must
-//! be dropped.
+//! Giving a cache device up: its volumes will be served from their origins alone, so their blocks on the
+//! device must be dropped.
 
 use std::path::Path;
 
@@ -15,23 +15,23 @@ use crate::devices::offline::stale_blocks::{Need, need};
 use crate::devices::state::uuid_text;
 use crate::serve::config::StatePlace;
 
-/// A cache device that was left.
+/// The result of giving a cache device up.
 #[derive(Debug)]
 pub struct AbandonedDevice {
     /// Dirty extents that are lost, by the name of their volume.
     pub lost: Vec<(String, Vec<ByteExtent>)>,
-    /// The volumes with dropped dirty blocks that their origins have, by the records.
+    /// The volumes with dropped dirty blocks which, by the records, the origins have too.
     pub dropped: Vec<String>,
-    /// The reason why the device could not record this, if so: its blocks are stale, and it must be formatted
-    /// before it is used again.
+    /// Why the device could not record this; `None` if it could. Its blocks are then stale, and it must be
+    /// formatted before it is used again.
     pub untold: Option<OfflineError>,
 }
 
 /// Removes volumes from a cache device, as far as it can still be read and written.
 ///
 /// # Errors
-/// If the device is in use; and, unless dirty blocks may be lost, if it holds some of these volumes, or is
-/// unreadable, so that this is unknown.
+/// If the device is in use; and, unless dirty blocks may be lost, if the device has dirty blocks of these
+/// volumes that may be needed, or is unreadable, so that this is unknown.
 pub fn leave(
     path: &Path,
     names: &[&str],
@@ -75,7 +75,7 @@ pub fn leave(
 pub struct Needed {
     /// Its name.
     pub name: String,
-    /// Where they are.
+    /// The extents of the dirty blocks.
     pub dirty: Vec<ByteExtent>,
 }
 
@@ -100,7 +100,7 @@ pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
-/// The blocks on a device are unknown for every volume.
+/// The error if the blocks on a device are unknown, for any volume.
 fn unknown(path: &Path, error: OfflineError) -> OfflineError {
     OfflineError::Unknown { path: path.into(), lose: lose_dirty("VOLUME"), source: Box::new(error) }
 }
@@ -118,7 +118,7 @@ impl VolumeExtents {
     }
 }
 
-/// The blocks on the device of these volumes, as far as it has them.
+/// The volumes among these that the device has, with their blocks.
 fn held(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<VolumeExtents>, OfflineError> {
     let Contents { superblock, dirty, .. } = read(path)?;
     let known = superblock.volumes.iter().zip(dirty);

@@ -16,7 +16,7 @@ use crate::driver::rights::access;
 use crate::path_text::check_real_path;
 use crate::serve::error::ServeError;
 
-/// How long a lock may take to go away.
+/// The longest wait for a lock of another process to end.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);
 
 /// Bytes that are looked at together for signs of data.
@@ -42,7 +42,7 @@ impl OfflineDevice {
     pub(crate) fn open(path: &Path) -> Result<OfflineDevice, OfflineError> {
         let fail = |source| OfflineError::Io { path: path.into(), source };
         check_real_path(path).map_err(|error| ServeError::from(OpenError::from(error)))?;
-        // Looked at before it is opened: opening a pipe would wait for its other end.
+        // The type is checked before the file is opened, as the open of a pipe would wait for its other end.
         let kind = access::metadata(path).map_err(fail)?.file_type();
         if !kind.is_file() && !kind.is_block_device() {
             return Err(OfflineError::Type(path.into()));
@@ -69,7 +69,7 @@ impl OfflineDevice {
         copies.map_err(|source| OfflineError::Io { path: self.path.clone(), source })
     }
 
-    /// The first bytes, as many as there are.
+    /// The first `length` bytes; fewer if the device is smaller.
     pub(crate) fn head(&self, length: usize) -> Result<Vec<u8>, OfflineError> {
         let fail = |source| OfflineError::Io { path: self.path.clone(), source };
         self.read_at_most(0, length).map_err(fail)
@@ -90,7 +90,7 @@ impl OfflineDevice {
         Ok(bytes)
     }
 
-    /// Whether it is blank: a file everywhere, a block device in its first and its last MiB, where other
+    /// Whether the device is blank: a file everywhere, a block device in its first and last MiB, where other
     /// formats have their signatures.
     pub(crate) fn is_blank(&self) -> io::Result<bool> {
         let is_file = self.file.metadata()?.is_file();

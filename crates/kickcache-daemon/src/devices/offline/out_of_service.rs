@@ -23,11 +23,11 @@ use crate::serve::error::ServeError;
 /// A cache device that is out of service.
 #[derive(Debug)]
 pub struct OutOfServiceDevice {
-    /// Which one.
+    /// The record of the device.
     pub cache: CacheRecord,
-    /// The volumes that may need it.
+    /// The volumes that may have dirty blocks on this device alone.
     pub incomplete: Vec<Incomplete>,
-    /// The unreadable record, if there is one: the device may be in service after all.
+    /// The error of an unreadable record, if there is one: the device may then be in service.
     pub doubt: Option<StateError>,
 }
 
@@ -44,7 +44,7 @@ impl OutOfServiceDevice {
 pub struct Incomplete {
     /// Its name.
     pub name: String,
-    /// Their places, never empty; `None` if they are unknown.
+    /// The extents of the dirty blocks, never empty; `None` if they are unknown.
     pub extents: Option<Vec<ByteExtent>>,
 }
 
@@ -62,7 +62,7 @@ pub fn out_of_service(
     match looked {
         Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)?),
         Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
-        // A device in use, or no cache device at all, is refused when it is opened.
+        // A device that is in use or is no cache device is refused later, when it is opened.
         Err(_) => Ok(None),
     }
 }
@@ -76,7 +76,7 @@ fn of_readable(
     let noted = noted(state, superblock)?;
     let incomplete = match mark(&source, superblock) {
         Ok(mark) => together(mark, noted.incomplete),
-        // The error is reported when it is opened.
+        // The error is reported when the device is opened.
         Err(_) => noted.incomplete,
     };
     let Some(incomplete) = incomplete else { return Ok(None) };
@@ -105,7 +105,7 @@ fn mark(source: &OfflineDevice, superblock: &Superblock) -> io::Result<ServiceMa
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<OutOfServiceDevice>, StateError> {
     let Some(store) = state.store() else { return Ok(None) };
     for identity in origins {
-        // An unreadable record concerns its origin alone, and is reported when that is served.
+        // An unreadable record concerns its origin alone, and is reported when the origin is served.
         let Some(origin) = store.origin(identity).ok().flatten() else { continue };
         let Some(cache) = store.cache(&origin.cache_uuid)? else { continue };
         if let Some(out) = &cache.out_of_service {

@@ -1,4 +1,4 @@
-//! The cache device that replaced one taken out of use: the configuration may still name the old one.
+//! The cache device that replaced a device out of use: the configuration may still name the old device.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,7 @@ pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Of
         event = "cache_successor",
         "{now} is the cache device, and not {before}, which is not used any more: name {now} in the configuration"
     );
-    // The size belongs to the other device.
+    // The configured size is that of the former device.
     cache.size = None;
     let before = std::mem::replace(&mut cache.device, other.path);
     cache.former.push(before);
@@ -56,7 +56,7 @@ fn is_given_up(
     Ok(standing.is_some_and(|standing| standing.incomplete.is_empty() && standing.doubt.is_none()))
 }
 
-/// A cache device that is there.
+/// The cache device that served some origins last.
 struct LastDevice {
     path: PathBuf,
     uuid: String,
@@ -70,7 +70,8 @@ fn other_of(state: &StatePlace, identities: &[String]) -> Option<LastDevice> {
     let records = identities.iter().map(|identity| store.origin(identity));
     let records: Vec<OriginRecord> =
         records.collect::<Result<Vec<_>, _>>().ok()?.into_iter().flatten().collect();
-    // The device may have been replaced while only some records had its new path: the superblock leads on.
+    // The device may have been replaced while only some records had its new path: the superblock at its old
+    // path still has its uuid.
     let found = records.iter().filter(|record| !record.written_without).find_map(|record| {
         let superblock = any_superblock_at(&record.cache_path)?;
         let uuid = uuid_text(superblock.uuid);

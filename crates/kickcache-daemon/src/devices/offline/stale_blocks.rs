@@ -1,4 +1,5 @@
-//! The blocks on a cache device of origins that were served without it: the volumes, and their dirty blocks.
+//! The blocks on a cache device of origins that were served without this device: the volumes, and their dirty
+//! blocks.
 
 use std::path::Path;
 
@@ -23,9 +24,9 @@ use crate::serve::config::StatePlace;
 pub struct VolumeQuery<'a> {
     /// Its name.
     pub name: &'a str,
-    /// The identity of its origin.
+    /// The identity of the volume's origin.
     pub identity: String,
-    /// The user's claims about it.
+    /// The user's claims about the origin.
     pub claims: OriginClaims,
 }
 
@@ -34,18 +35,18 @@ pub struct VolumeQuery<'a> {
 pub struct StaleVolume {
     /// Its name.
     pub name: String,
-    /// Why.
+    /// Why they are stale.
     pub since: ServedSince,
-    /// Its dirty blocks there, which are older than the origin.
+    /// The volume's dirty blocks on the cache device, which are older than the origin's data.
     pub dirty: Vec<ByteExtent>,
-    /// Whether these may be needed.
+    /// Whether the dirty blocks may be needed.
     pub need: Need,
 }
 
 /// Whether dirty blocks are on a cache device alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// They may be.
+    /// The blocks may be needed.
     Possible,
     /// The origin has all of the blocks, or newer ones: the cache device was complete when it was last
     /// served.
@@ -53,7 +54,7 @@ pub enum Need {
 }
 
 impl StaleVolume {
-    /// Whether dirty blocks would be lost with it.
+    /// Whether the loss of the dirty blocks may be a loss of data.
     pub fn is_needed(&self) -> bool {
         !self.dirty.is_empty() && self.need == Need::Possible
     }
@@ -78,7 +79,7 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
 /// loss.
 ///
 /// # Errors
-/// If there are some, and the cache device cannot be read.
+/// If, by the records, there are such volumes, and the cache device cannot be read.
 pub fn outdated(
     path: &Path,
     state: &StatePlace,
@@ -132,7 +133,8 @@ pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<StaleVolume> {
     outdated(path, state, &asked.collect::<Vec<_>>(), Replacement::Accept).unwrap_or_default()
 }
 
-/// Whether anything may be on a cache device alone of the origin that it knows.
+/// Whether a cache device may hold blocks that the origin with this identity lacks, by the record of the
+/// origin.
 pub(crate) fn need(state: &StatePlace, superblock: &Superblock, identity: &str) -> Need {
     let record = state.store().and_then(|store| store.origin(identity).ok()?);
     if record.is_some_and(|record| record.is_complete(superblock)) { Need::None } else { Need::Possible }

@@ -16,23 +16,23 @@ use crate::serve::frontend::ublk::in_use::known_user_of;
 pub use crate::serve::frontend::ublk::in_use::user_of;
 use crate::serve::frontend::ublk::state::{DeviceState, stuck};
 
-/// How a device is.
+/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkState {
-    /// It was never started, or is being deleted.
+    /// The device was never started, or is being deleted.
     Dead,
-    /// A process serves it.
+    /// A process serves the device.
     Live,
-    /// Its server has ended; requests wait for the next one.
+    /// The server of the device has ended; requests wait for the next server.
     Waiting,
-    /// Its server was killed, and the kernel has not released it.
+    /// The server of the device was killed, and the kernel has not released the device.
     Ending,
 }
 
 /// The creator of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkMaker {
-    /// A kickcache.
+    /// A daemon of kickcache.
     Kickcache,
     /// Another program.
     Other,
@@ -45,11 +45,11 @@ pub struct UblkDevice {
     pub id: u32,
     /// The block device.
     pub path: PathBuf,
-    /// How it is.
+    /// The state of the device.
     pub state: UblkState,
     /// Bytes.
     pub size: u64,
-    /// The process that serves it.
+    /// The process that serves the device.
     pub server: Option<i32>,
     /// The creator.
     pub maker: UblkMaker,
@@ -60,10 +60,10 @@ pub struct UblkDevice {
 /// Whether a device is removed that is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InUse {
-    /// It is not.
+    /// A device in use is not removed.
     #[default]
     Keep,
-    /// Remove it nevertheless: its waiting requests fail.
+    /// Remove the device nevertheless: its waiting requests fail.
     Fail,
 }
 
@@ -72,7 +72,7 @@ pub enum InUse {
 pub enum Removed {
     /// The device is deleted.
     Gone,
-    /// Its waiting requests fail, and it is deleted once this user closes it.
+    /// The waiting requests fail, and the device is deleted once this user closes it.
     Ended(DeviceUser),
 }
 
@@ -89,19 +89,19 @@ pub fn list(tell: LineSink) -> Result<Vec<UblkDevice>, String> {
 /// Deletes a device of an ended kickcache; `tell` gets messages about slow commands.
 ///
 /// # Errors
-/// A sentence, if there is none, it is served, it is in use, or it is not a kickcache's.
+/// A sentence, if the device does not exist, is served, is in use, or belongs to another program.
 pub fn remove(id: u32, in_use: InUse, tell: LineSink) -> Result<Removed, String> {
     remove_with(&mut ControlDevice::open_telling(tell)?, id, in_use)
 }
 
 fn remove_with(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<Removed, String> {
-    // Its daemon may be ending, or about to start it, and needs the lock for it.
+    // The daemon of the device may be ending, or about to start the device, and needs the lock in both cases.
     control.wait_until(|control| !matches!(find(control, id), Ok(Some(found)) if found.is_under_way()));
     let PendingRemoval { removal, user } = control.alone(|control| begin_removal(control, id, in_use))?;
     if removal == Removal::Done || control.wait_until_gone(id) {
         return Ok(Removed::Gone);
     }
-    // A user that arrived meanwhile may have it for a moment only.
+    // A user that appeared meanwhile is named only if it still has the device open.
     Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
 }
 
@@ -111,7 +111,7 @@ struct PendingRemoval {
     user: Option<DeviceUser>,
 }
 
-/// A device, and the process that serves it or is about to.
+/// A device, and the process that serves it or is about to serve it.
 struct ListedDevice {
     info: DeviceInfo,
     starter: Option<DeviceUser>,
@@ -161,13 +161,13 @@ fn begin_removal(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<
     }
 }
 
-/// Refuses to free a volume's name on a cache device while a block device belongs to that volume: it would
-/// become the next volume of that name.
+/// Refuses to free a volume's name on a cache device while a block device belongs to that volume: otherwise
+/// the device would serve the next volume with the same name.
 ///
 /// # Errors
 /// A sentence.
 pub fn check_name_is_free(cache: &Path, name: &str) -> Result<(), String> {
-    // The detach reports the reason why it is unreadable.
+    // If the cache device is unreadable, the detach reports the reason.
     let read = OfflineDevice::open(cache).and_then(|device| superblock(&device));
     let Some((known, record)) =
         read.ok().and_then(|known| known.volume(name).cloned().map(|record| (known, record)))
@@ -212,7 +212,7 @@ fn describe(control: &mut ControlDevice, info: &DeviceInfo) -> UblkDevice {
         DeviceState::Ending => (UblkState::Ending, None),
         DeviceState::Dead => (UblkState::Dead, None),
     };
-    // A query of a stuck device, or an open, would not return.
+    // If the kernel has not released the device from its server, a query or an open would not return.
     let user = if state == UblkState::Ending { known_user_of(&path) } else { user_of(&path) };
     let size = size_of_disk(id)
         .unwrap_or_else(|| control.parameters(id).map_or(0, |known| known.basic.device_sectors * 512));

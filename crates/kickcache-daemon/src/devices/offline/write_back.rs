@@ -22,7 +22,7 @@ use crate::signals::{self, Wish};
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long an interrupted drain waits for requests in flight.
 const STOP_MAX: Duration = Duration::from_secs(1);
-/// How long there may be no progress while the origin fails.
+/// The longest time without progress while the origin fails.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The end of a drain.
@@ -31,7 +31,7 @@ pub(super) enum End {
     Drained(u64),
     /// The remaining dirty blocks are damaged.
     Damaged,
-    /// Something stays dirty.
+    /// Blocks stay dirty, for this reason.
     Stuck(String),
 }
 
@@ -44,7 +44,7 @@ pub(super) fn write_back(
 ) -> Result<End, OfflineError> {
     let stop = config.stop_wish.clone();
     let raised = stop.clone();
-    // A shell makes background commands ignore SIGINT, so that without this no signal would end a start.
+    // A shell makes background commands ignore SIGINT; caught signals end a start nevertheless.
     let caught = signals::catch(move |wish| match wish {
         Wish::Stop => raised.raise(),
         Wish::Reload => signals::tell_ignored("SIGHUP"),
@@ -90,7 +90,7 @@ fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, Of
 }
 
 /// Waits until no block is dirty. `dirty` is the number before the server began: it may have written all of
-/// these back before the first check.
+/// these blocks back before the first check.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,
@@ -125,7 +125,7 @@ fn watch(
     }
 }
 
-/// The reason why the origin of the one volume cannot be written.
+/// The reason why the origin of the server's only volume cannot be written.
 fn origin_error(handle: &ServerHandle) -> String {
     let errors = handle.status().ok().and_then(|status| status.origin_troubles.first()?.errors);
     let Some(last) = errors.map(|errors| errors.last) else { return "the origin cannot be written".into() };

@@ -9,28 +9,29 @@ use serde::{Deserialize, Serialize};
 use crate::driver::device::identity::file_of_identity;
 use crate::driver::rights::access;
 
-/// A file: no other file that was ever at its path has both of these numbers. Device numbers of file systems
-/// are omitted, as they change at a reboot.
+/// Identifies a file: no other file that was ever at the same path has both of these numbers. Device numbers
+/// of file systems are omitted, as they change at a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// Its number in its file system; 0 if the file system assigns new numbers at each mount.
+    /// The number of the file in its file system; 0 if the file system assigns new numbers at each mount.
     pub inode: u64,
-    /// When it was made, in nanoseconds since 1970.
+    /// When the file was created, in nanoseconds since 1970.
     pub born_ns: u64,
 }
 
-/// File systems, by the magic numbers of linux/magic.h, that make up the numbers of files: FAT, exFAT, FUSE, overlay, 9p, SMB.
+/// Magic numbers of linux/magic.h for file systems that assign new file numbers at each mount: FAT, exFAT, FUSE,
+/// overlay, 9p, SMB.
 const MADE_UP_INODES: [u64; 7] =
     [0x4d44, 0x2011_bab0, 0x6573_5546, 0x794c_7630, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42];
 
 impl FileIdentity {
-    /// The file of an origin, or the file below a loop device; `None` for other block devices, and where the file system does not keep when a
-    /// file was made.
+    /// Identifies the file of an origin, or the file below a loop device; `None` for other block devices, and if the
+    /// file system records no creation times.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
         FileIdentity::of_file(&access::look(file_of_identity(identity)?).ok()?)
     }
 
-    /// That of a file; `None` where the file system does not keep when a file was made.
+    /// Identifies an open file; `None` if the file system records no creation times.
     pub fn of_file(file: &File) -> Option<FileIdentity> {
         let found = file.metadata().ok()?;
         let born = found.created().ok()?.duration_since(UNIX_EPOCH).ok()?;
@@ -38,7 +39,7 @@ impl FileIdentity {
         Some(FileIdentity { inode, born_ns: u64::try_from(born.as_nanos()).ok()? })
     }
 
-    /// Whether it is the recorded file; if either number is synthetic, the time decides.
+    /// Whether this is the recorded file; if the file number of either is 0, the creation time alone decides.
     pub fn is_same(self, noted: FileIdentity) -> bool {
         let is_unknown = self.inode == 0 || noted.inode == 0;
         self.born_ns == noted.born_ns && (is_unknown || self.inode == noted.inode)

@@ -11,7 +11,7 @@ use crate::driver::rights::access;
 /// Size and times of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// Bytes.
+    /// The size in bytes.
     pub size: u64,
     /// The last change of its content (mtime), in nanoseconds since 1970.
     pub modified_ns: i64,
@@ -20,18 +20,19 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// The file that is an origin; `None` for block devices and exports, and if it cannot be looked at.
+    /// The stamp of an origin that is a file; `None` for block devices and exports, and if the file cannot be
+    /// examined.
     pub fn of_origin(identity: &str) -> Option<FileStamp> {
         Some(FileStamp::of(&access::metadata(path_of_file(identity)?).ok()?))
     }
 
-    /// The same before any change of the file.
+    /// This stamp with times of 0, so that it never equals the stamp of the present file.
     #[must_use]
     pub fn outdated(self) -> FileStamp {
         FileStamp { modified_ns: 0, changed_ns: 0, ..self }
     }
 
-    /// A file, by its metadata.
+    /// The stamp of a file with this metadata.
     pub fn of(metadata: &Metadata) -> FileStamp {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);

@@ -1,8 +1,9 @@
 //! The state directory: records that are needed when a cache device is missing or unreadable.
 //!
-//! One file for each origin records the cache device that it was served with, and whether that may hold
-//! blocks which the origin lacks. One file for each cache device records whether it is out of service, and
-//! another one its recent writes. Files are JSON, replaced whole and synced. A served export has a lock.
+//! One file for each origin records the origin's last cache device, and whether that device may hold blocks
+//! which the origin lacks. One file for each cache device records whether it is out of service, and another
+//! one its recent writes. Files are JSON, replaced whole and synced. The export of a served volume has a lock
+//! file.
 
 mod file_identity;
 mod file_stamp;
@@ -25,7 +26,7 @@ pub use self::state_file::StateFile;
 pub use self::store::{Origins, StateError, StateStore};
 pub use self::wear_record::WearRecord;
 
-/// Names another state directory.
+/// The environment variable that names another state directory.
 pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";
 /// The state directory of a daemon that the system started.
 const SYSTEM_STATE: &str = "/var/lib/kickcache";
@@ -36,7 +37,8 @@ pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }
 
-/// The same without `$KICKCACHE_STATE`, as in a shell in which a user types a recommended command.
+/// The default state directory if `$KICKCACHE_STATE` is not set: a user may type a recommended command in a
+/// shell without it.
 pub(crate) fn usual_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(SYSTEM_STATE.into());

@@ -1,5 +1,5 @@
-//! One daemon at a time serves an export: the server of a remote origin does not lock it, so a lock here
-//! does.
+//! One daemon at a time serves an export: the server of a remote origin does not lock the export, so a file
+//! in the state directory is locked.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;
@@ -9,15 +9,16 @@ use std::path::Path;
 use crate::devices::state::owner::keep_owner;
 use crate::driver::device::AccessMode;
 
-/// A lock on the identity of an origin. The system gives it back when the process ends, however that is.
+/// A lock on the identity of an origin. The system releases the lock whenever the process ends, even by a
+/// kill.
 #[derive(Debug)]
 pub struct OriginLock {
     file: File,
 }
 
 impl OriginLock {
-    /// Takes the lock on a file, which is created if needed and stays; `None` if another process has it.
-    /// Read-only users share it.
+    /// Locks a file, which is created if needed and is never removed; `None` if another process has the lock.
+    /// Read-only users share the lock.
     pub(super) fn take(path: &Path, access: AccessMode) -> io::Result<Option<OriginLock>> {
         if let Some(directory) = path.parent() {
             DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
@@ -59,7 +60,7 @@ fn open(path: &Path) -> io::Result<File> {
 
 impl Drop for OriginLock {
     fn drop(&mut self) {
-        // Closing it does the same.
+        // If this fails, closing the file releases the lock.
         let _ = self.file.unlock();
     }
 }

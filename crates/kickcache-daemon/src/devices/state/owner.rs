@@ -1,11 +1,12 @@
-//! Records belong to the owner of the state directory.
+//! Gives records to the owner of the state directory.
 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::{MetadataExt, fchown};
 use std::path::Path;
 
-/// Gives a file that was made just now to the owner of its directory, if root made it: a daemon that is another user reads it.
+/// Gives a new file to the owner of its directory if this process is root: a daemon of another user reads the file
+/// later.
 pub(super) fn keep_owner(made: &File, directory: &Path) -> io::Result<()> {
     let owner = directory.metadata()?;
     if owner.uid() == 0 || !rustix::process::geteuid().is_root() {

@@ -19,29 +19,31 @@ pub struct OriginRecord {
     pub version: u32,
     /// The origin's identity on the cache device.
     pub identity: String,
-    /// The volume that it was served as.
+    /// The name of the volume that the origin was last served as.
     pub volume: String,
-    /// The cache device that it was served with; empty if it was never served with one.
+    /// The cache device that the origin was last served with; empty if it was never served with a cache
+    /// device.
     pub cache_uuid: String,
-    /// Where that was.
+    /// The path of that cache device.
     pub cache_path: PathBuf,
-    /// Whether that may hold blocks which the origin lacks.
+    /// Whether that cache device may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
     /// The file of the origin; `None` for block devices, and if the file system has no such identity.
     #[serde(default)]
     pub file: Option<FileIdentity>,
-    /// Size and times of a file at its last clean stop; `None` while it is served, after a kill, and for block devices.
+    /// Size and times of the origin's file at the last clean stop; `None` while it is served, after a kill, and for
+    /// block devices.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
-    /// Whether it may have been written without that cache device since: its blocks on any cache device are
-    /// stale.
+    /// Whether the origin may have been written without that cache device since: its blocks on every cache
+    /// device are stale.
     #[serde(default)]
     pub written_without: bool,
     /// Cache devices that were complete when each was last served with the origin: the origin had all
     /// acknowledged writes. Their blocks are dirty only because of a crash.
     #[serde(default)]
     pub complete: Vec<CompleteCache>,
-    /// The uuids of other cache devices that it was served with, the last one first.
+    /// The uuids of other cache devices that the origin was served with, the last one first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub earlier: Vec<String>,
 }
@@ -49,13 +51,14 @@ pub struct OriginRecord {
 /// A cache device, as of its last start with an origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompleteCache {
-    /// Drawn when it was formatted.
+    /// The random uuid of the cache device, from its format.
     pub cache_uuid: String,
-    /// The number of that start: writes of a later start, on another host, are not covered.
+    /// The number of the device's last start with the origin: the record does not cover writes of a later
+    /// start on another host.
     pub starts: u64,
 }
 
-/// Cache devices that an origin remembers.
+/// The most cache devices in each list of an origin's record.
 const COMPLETE_MAX: usize = 32;
 
 /// A cache device, by its uuid.
@@ -63,15 +66,15 @@ const COMPLETE_MAX: usize = 32;
 pub struct CacheRecord {
     /// Version of the file.
     pub version: u32,
-    /// Drawn when it was formatted.
+    /// The random uuid of the cache device, from its format.
     pub uuid: String,
-    /// Where it was.
+    /// The last known path of the cache device.
     pub path: PathBuf,
-    /// The number of its last start, as in its superblock: a device with a lower one is an older copy. 0 if
-    /// it is unknown.
+    /// The number of the last start, as in the superblock: a device with a lower number is an older copy. 0
+    /// if the number is unknown.
     #[serde(default)]
     pub starts: u64,
-    /// Whether it must not be used any more.
+    /// If set, the cache device must not be used any more.
     #[serde(default)]
     pub out_of_service: Option<OutOfService>,
 }
@@ -81,17 +84,17 @@ pub struct CacheRecord {
 pub struct OutOfService {
     /// The time of the first record, in seconds since 1970.
     pub since: u64,
-    /// The volumes that may have dirty blocks which are on it alone.
+    /// The volumes that may have dirty blocks on this device alone.
     pub incomplete: Vec<String>,
-    /// The blocks that were still the newest there when its daemon stopped. For other volumes, and after a
-    /// kill, they are unknown.
+    /// The blocks for which this device had the newest data when its daemon stopped. For volumes without an
+    /// entry, and if the daemon was killed, these blocks are unknown.
     #[serde(default)]
     pub newest: Vec<NewestBlocks>,
 }
 
 impl OutOfService {
-    /// The same with the information of a daemon at its end. Information on volumes that it did not serve
-    /// stays valid.
+    /// This record with a stopping daemon's newest blocks; entries of volumes that the daemon did not serve
+    /// are kept.
     #[must_use]
     pub fn with_newest(mut self, known: Vec<NewestBlocks>) -> OutOfService {
         self.newest.retain(|earlier| known.iter().all(|blocks| blocks.volume != earlier.volume));
@@ -100,20 +103,20 @@ impl OutOfService {
     }
 }
 
-/// Blocks of a volume for which a cache device out of service has the newest data; its others were written on
-/// the origin since.
+/// Blocks of a volume for which a cache device out of service has the newest data; other blocks are newer on
+/// the origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewestBlocks {
     /// The name of the volume.
     pub volume: String,
-    /// Where they are.
+    /// The extents of these blocks in the volume, in bytes.
     pub extents: Vec<Extent>,
 }
 
 /// Whether an origin has all acknowledged writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// It has, independent of the cache device.
+    /// The origin has all acknowledged writes, even without the cache device.
     Complete,
     /// Dirty blocks may be on the cache device alone.
     MayBeDirty,
@@ -146,7 +149,7 @@ impl OriginRecord {
         }
     }
 
-    /// The same with an earlier record's information on other cache devices.
+    /// This record with an earlier record's information on other cache devices.
     #[must_use]
     pub fn after(mut self, before: &OriginRecord) -> OriginRecord {
         let others = before.complete.iter().filter(|cache| cache.cache_uuid != self.cache_uuid);
@@ -157,8 +160,8 @@ impl OriginRecord {
         self
     }
 
-    /// The same after a start of a cache device without acknowledged writes: if the device was complete
-    /// before, it still is.
+    /// This record after a start of a cache device that acknowledged no writes: if the device was complete
+    /// before the start, it is recorded as complete with the new start number.
     #[must_use]
     pub fn after_failed_start(mut self, cache: &CacheRecord) -> OriginRecord {
         let is_meant =
@@ -189,19 +192,20 @@ impl OriginRecord {
         self.volume == other.volume && self.cache_uuid == other.cache_uuid
     }
 
-    /// Whether the origin has all writes acknowledged on a cache device, by its present superblock, or newer
-    /// ones.
+    /// Whether the record proves that the origin has all writes that the cache device with this superblock
+    /// acknowledged, or newer ones.
     pub fn is_complete(&self, superblock: &Superblock) -> bool {
         let meant = CompleteCache { cache_uuid: uuid_text(superblock.uuid), starts: superblock.starts };
         self.complete.contains(&meant)
     }
 
-    /// Whether it was ever served with the cache device with this uuid.
+    /// Whether the record has the cache device with this uuid as the last or an earlier one.
     pub fn is_of(&self, uuid: &str) -> bool {
         self.cache_uuid == uuid || self.earlier.iter().any(|earlier| earlier == uuid)
     }
 
-    /// Whether all writes to the origin passed the cache device with this uuid.
+    /// Whether, by the record, the cache device with this uuid is the origin's last one and all writes since
+    /// passed it.
     pub fn is_current(&self, uuid: &str) -> bool {
         self.cache_uuid == uuid && !self.written_without
     }

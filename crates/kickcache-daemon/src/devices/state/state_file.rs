@@ -54,7 +54,7 @@ impl StateFile {
         match self {
             StateFile::OriginRecord | StateFile::CacheRecord | StateFile::WearRecord => ".json",
             StateFile::OriginLock => ".lock",
-            // Its end is random.
+            // The rest of the name is random, so there is no fixed suffix.
             StateFile::Unfinished => "",
         }
     }

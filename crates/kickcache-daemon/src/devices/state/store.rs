@@ -24,10 +24,10 @@ struct Versioned {
     version: u32,
 }
 
-/// The most bytes of a file: many times the length of the longest.
+/// The most bytes that are read of a file: many times the length of the longest record.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// Bytes of a name in the name of a file; the checksum behind it distinguishes origins.
+/// The most characters of an origin's name in a file name; the checksum after them distinguishes origins.
 const NAME_BYTES_MAX: usize = 64;
 
 /// Why the state directory cannot be used.
@@ -43,7 +43,7 @@ pub enum StateError {
         /// Why.
         source: io::Error,
     },
-    /// It has another content than this program writes.
+    /// The file has content that this program does not write.
     #[error("{path}: {what}; remove this file if its content is not needed")]
     Content {
         /// The file.
@@ -51,7 +51,7 @@ pub enum StateError {
         /// The content found.
         what: String,
     },
-    /// It is from a later version.
+    /// A later version wrote the file.
     #[error(
         "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the \
          newer one, or remove the file if its content is not needed"
@@ -59,7 +59,7 @@ pub enum StateError {
     Newer {
         /// The file.
         path: PathBuf,
-        /// Its version.
+        /// The version of the file.
         found: u32,
     },
     /// A place where no file may be created.
@@ -70,7 +70,7 @@ pub enum StateError {
         /// Why.
         what: String,
     },
-    /// There is none.
+    /// There is no state directory.
     #[error("there is no state directory: neither $XDG_STATE_HOME nor $HOME names one")]
     NoDirectory,
 }
@@ -92,7 +92,7 @@ impl StateError {
 pub struct Origins {
     /// The readable records.
     pub records: Vec<OriginRecord>,
-    /// Notes that cannot be read, each by its error.
+    /// One error for each record that cannot be read.
     pub unreadable: Vec<StateError>,
 }
 
@@ -108,7 +108,7 @@ impl StateStore {
         StateStore { directory: directory.into() }
     }
 
-    /// Where it is.
+    /// The path of the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -141,7 +141,7 @@ impl StateStore {
         }
     }
 
-    /// All origins: an unreadable record concerns its origin only.
+    /// The records of all origins; an unreadable record is listed, and does not make the call fail.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -192,7 +192,7 @@ impl StateStore {
         self.replace(&self.cache_path(&record.uuid), record)
     }
 
-    /// The writes to a cache device before its last end.
+    /// The record of recent writes to a cache device.
     ///
     /// # Errors
     /// If the file is there and cannot be read.
@@ -208,7 +208,7 @@ impl StateStore {
         self.replace(&self.wear_path(&record.uuid), record)
     }
 
-    /// Forgets an origin.
+    /// Removes the record of an origin, durably.
     ///
     /// # Errors
     /// If it cannot be removed.
@@ -219,7 +219,7 @@ impl StateStore {
     /// Removes the records of an origin by the identities of older versions.
     ///
     /// # Errors
-    /// If one cannot be removed.
+    /// If a record cannot be removed.
     pub fn forget_older(&self, record: &OriginRecord) -> Result<(), StateError> {
         for OlderIdentity { identity, .. } in older_identities(&record.identity) {
             if self
@@ -232,8 +232,9 @@ impl StateStore {
         Ok(())
     }
 
-    /// Removes the record of a cache device, and that origins may lack its blocks. The record that they were
-    /// served with it stays: their blocks on another device, or on a copy of this one, are stale.
+    /// Records that no origin lacks blocks of a cache device, and that the device is in service with the next
+    /// start number, so that copies count as older. A record without a start number is removed. Origins keep
+    /// this device as their last one: their blocks on other devices are stale.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.
@@ -251,7 +252,7 @@ impl StateStore {
         }
     }
 
-    /// Where the record of an origin is, also one of an older version's identity.
+    /// The path of an origin's record, also under an identity of an older version.
     pub fn origin_note(&self, identity: &str) -> PathBuf {
         let path = self.origin_path(identity);
         if path.exists() {
@@ -282,7 +283,7 @@ impl StateStore {
     /// Takes the lock of an origin; `None` if another process serves it.
     ///
     /// # Errors
-    /// If there can be none.
+    /// If the lock file cannot be created, opened or locked.
     pub fn lock_origin(&self, identity: &str, access: AccessMode) -> Result<Option<OriginLock>, StateError> {
         let path = self.origin_lock_path(identity);
         OriginLock::take(&path, access).map_err(|source| StateError::Io { action: "lock", path, source })
@@ -350,7 +351,7 @@ fn origin_key(identity: &str) -> String {
     format!("{name}-{sum:016x}")
 }
 
-/// Whether the file does not exist, or the directory is not one.
+/// Whether the error means that the file does not exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }

@@ -8,25 +8,26 @@ use serde::{Deserialize, Serialize};
 
 use super::record::VERSION;
 
-/// A quarter of an hour.
+/// Seconds of a slot.
 const SLOT_SECONDS: u64 = 900;
 const DAY_SECONDS: u64 = 86_400;
 
-/// The writes to a cache device in a day.
+/// The writes to a cache device in the last day before the record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WearRecord {
     /// Version of the file.
     pub version: u32,
-    /// Drawn when the device was formatted.
+    /// The uuid of the cache device.
     pub uuid: String,
-    /// When that was, in seconds since 1970.
+    /// The time of the record, in seconds since 1970.
     pub at: u64,
-    /// Bytes that its write budget permitted at once.
+    /// Bytes that the write budget permitted at once; less than 0 if it was exceeded.
     pub credit: i64,
     /// Seconds for which writes were counted, at most a day; `None` in records of versions without this field.
     #[serde(default)]
     pub seconds: Option<u64>,
-    /// Quarters of an hour, the oldest first: bytes that were written, and blocks that would have been without a budget.
+    /// Slots of 15 minutes, the oldest first: bytes that were written, and blocks that would have been written without
+    /// a budget.
     pub slots: Vec<(u64, u64)>,
 }
 
@@ -39,7 +40,7 @@ impl WearRecord {
         WearRecord { version: VERSION, uuid: uuid.into(), at, credit: history.credit, seconds, slots }
     }
 
-    /// As the engine knows it.
+    /// Converts the record to the engine's type.
     pub fn history(&self) -> WearHistory {
         let slot = |&(written, wanted): &(u64, u64)| WearSlot { written, wanted };
         let seconds = self.seconds.unwrap_or(self.slots.len() as u64 * SLOT_SECONDS).min(DAY_SECONDS);
@@ -50,7 +51,7 @@ impl WearRecord {
         }
     }
 
-    /// How long ago it was; not at all if the clock was set back.
+    /// The age of the record; 0 if the clock was set back behind the record's time.
     pub fn age(&self) -> Duration {
         let at = UNIX_EPOCH.checked_add(Duration::from_secs(self.at)).unwrap_or(UNIX_EPOCH);
         SystemTime::now().duration_since(at).unwrap_or_default()

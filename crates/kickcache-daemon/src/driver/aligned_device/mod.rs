@@ -129,7 +129,8 @@ impl AlignedDevice {
         }
     }
 
-    /// A request to the device ended. If all parts of the driver's request have ended, returns its end.
+    /// Handles the end of a request to the device. If all parts of the driver's request have ended, returns
+    /// the end of that request.
     fn on_end(&mut self, now: Instant, end: QueuedEnd) -> Option<QueuedEnd> {
         let QueuedEnd { token, result } = end;
         let whole = token & (HEAD - 1);

@@ -9,7 +9,7 @@
 //! * Requests of a volume are granted memory in their order, except those of connections with little in
 //!   flight.
 //! * The volume with the least common memory is next to get some, and among equal volumes the volume with the
-//!   oldest grant; with several volumes, each gets at most half.
+//!   oldest grant; with several volumes, each gets at most half, or a single larger request.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,7 +20,8 @@ use crate::driver::common_memory::Member;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::wakeup::Wakeup;
 
-/// Connections that a volume's memory for connections is divided between; an address takes as many.
+/// The number of connections between which a volume's memory for connections is divided; an address accepts
+/// as many.
 const CONNECTION_COUNT: usize = 128;
 
 /// The memory for payload that an event loop may use.
@@ -39,19 +40,19 @@ pub struct Budget {
     accounts: Vec<Account>,
     /// The volumes with waiting requests.
     lines: BTreeSet<usize>,
-    /// Of the next request that waits.
+    /// The number of the last request that had to wait.
     ticket: u64,
     /// Whether memory was released, or the lines changed, since the last poll of grants.
     has_changed: bool,
 }
 
-/// The charges of a volume, and its requests that wait.
+/// The memory that is charged to a volume, and the volume's requests that wait for memory.
 #[derive(Debug, Default)]
 struct Account {
     by_connections: usize,
     own: usize,
     common: usize,
-    /// Number of the last grant of common memory.
+    /// The number of the last grant of common memory to the volume.
     last: u64,
     line: VecDeque<WaitingRequest>,
 }
@@ -63,12 +64,12 @@ struct WaitingRequest {
     bytes: usize,
 }
 
-/// A request that may get common memory: the smallest is next.
+/// A request that may get common memory: the smallest in the order of the fields is next.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GrantCandidate {
-    /// Bytes of the common memory that its volume has.
+    /// Bytes of the common memory that the request's volume has.
     taken: usize,
-    /// The last grant of common memory to its volume.
+    /// The number of the last grant of common memory to the request's volume.
     last: u64,
     ticket: u64,
     volume: usize,
@@ -239,7 +240,7 @@ impl Budget {
         Some(LateGrant { key: first.key, grant })
     }
 
-    /// Removes the request of a key from its line.
+    /// Removes the waiting request with a key.
     pub(crate) fn cancel(&mut self, key: u64) {
         let lines: Vec<usize> = self.lines.iter().copied().collect();
         for volume in lines {
@@ -298,12 +299,13 @@ impl Budget {
         }
     }
 
-    /// The part of a volume.
+    /// The bytes of the loop's part for each volume.
     fn share(&self) -> usize {
         self.part / self.volume_count.max(1)
     }
 
-    /// A volume that is added while others have requests in flight shares the rest of the part at first.
+    /// Whether the part of the loop has these bytes unused: a volume that is added while others have requests
+    /// in flight shares the rest of the part at first.
     fn has_part(&self, bytes: usize) -> bool {
         bytes <= self.unused_part()
     }

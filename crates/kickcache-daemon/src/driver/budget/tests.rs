@@ -15,7 +15,7 @@ fn of(memory: &PayloadMemory, volumes: usize) -> Budget {
 }
 
 fn claim(volume: usize, bytes: usize, key: u64) -> Claim {
-    // As of a connection that has a lot.
+    // A claim as of a connection that has much memory in use.
     Claim { volume, bytes, held: 32 * MIB, key }
 }
 

@@ -12,7 +12,7 @@ use crate::driver::rights::access;
 
 /// The time after which the log names an awaited device.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// How long a device may take.
+/// The longest time that a device may take for an answer.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 /// Opens each device and reads its first block, all at the same time, and waits until all have answered, with
@@ -22,7 +22,7 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();
     for path in paths {
-        // Without a thread there is no deadline.
+        // If no thread can be started, the device is not checked here.
         if ask((*path).into(), sender.clone()).is_ok() {
             silent.push((*path).into());
         }
@@ -39,7 +39,7 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
                 told = true;
                 silent.iter().for_each(|path| tell(path));
             }
-            // `sender` is here: it is never the other one.
+            // `Disconnected` never occurs, as `sender` exists.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
         }
     }
@@ -65,7 +65,7 @@ fn ask(path: PathBuf, answers: Sender<PathBuf>) -> io::Result<()> {
 
 fn read(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Open { path: path.into(), source };
-    // Opening a pipe would wait for its other end.
+    // The type is checked before the open, because the open of a pipe would wait for the other end.
     kind(path, &access::metadata(path).map_err(failed)?)?;
     let direct = access::open_to_read(path, libc::O_DIRECT);
     let file = direct.or_else(|_| access::open_to_read(path, 0)).map_err(failed)?;

@@ -21,18 +21,18 @@ impl DeviceStack {
         DeviceStack { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() }
     }
 
-    /// The whole devices that a path is, or is on, as folders in sysfs; a file system without a device by its number. A file
-    /// that does not exist is in its folder.
+    /// The whole devices that a path is, or is on, as folders in sysfs; a file system without a device is named by its
+    /// device number. A file that does not exist is in its folder.
     pub(crate) fn devices_of(&self, path: &Path) -> BTreeSet<PathBuf> {
         self.number_of(path).map_or_else(BTreeSet::new, |number| self.devices_under(number))
     }
 
-    /// Those of them without another device below.
+    /// The devices of [`DeviceStack::devices_of`] without another device below.
     pub fn disks_of(&self, path: &Path) -> BTreeSet<PathBuf> {
         self.number_of(path).map_or_else(BTreeSet::new, |number| self.disks_under(number))
     }
 
-    /// The whole devices without another device below that a device is, or is on top of.
+    /// The lowest whole devices that a device is on top of, or the device itself.
     pub fn disks_under(&self, number: String) -> BTreeSet<PathBuf> {
         let is_disk = |device: &PathBuf| self.below(device).is_empty();
         self.devices_under(number).into_iter().filter(is_disk).collect()
@@ -51,7 +51,7 @@ impl DeviceStack {
         found
     }
 
-    /// The folder of a device; of a partition, that of the device which it is a part of.
+    /// The folder of a device; for a partition, the folder of the whole device.
     fn whole_device(&self, number: &str) -> Option<PathBuf> {
         let place = fs::canonicalize(self.sys.join("dev/block").join(number)).ok()?;
         let is_part = place.join("partition").exists();
@@ -68,7 +68,7 @@ impl DeviceStack {
         numbers
     }
 
-    /// The number of a block device, or of the one below the file system of a file.
+    /// The number of a block device, or of the block device below a file's file system.
     fn number_of(&self, path: &Path) -> Option<String> {
         let path = existing(path)?;
         let found = fs::metadata(&path).ok()?;
@@ -95,7 +95,7 @@ impl DeviceStack {
             let source = line.split_once(" - ")?.1.split(' ').nth(1)?;
             Some((place, source)).filter(|_| path.starts_with(place))
         });
-        // Of several on one place, the last one is on top.
+        // If several file systems are mounted at one place, the last one hides the others.
         mounts.max_by_key(|(place, _)| place.len()).map(|(_, source)| source.to_owned())
     }
 }

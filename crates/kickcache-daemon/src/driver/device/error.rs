@@ -7,7 +7,7 @@ use crate::opener::{Opener, in_front};
 use crate::own_user::own_user;
 use crate::path_text::NotUtf8;
 
-/// Why a device cannot be used. The sentences name the path.
+/// Why a device cannot be used. Each sentence names the path of the device.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The system refused.
@@ -18,7 +18,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// The user of the process may not open it.
+    /// The user of the process may not open the device.
     #[error(
         "{user} may not open {path} ({source}); give this user the right, in its folders too (namei -l {path}), or use another user"
     )]
@@ -30,10 +30,10 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// Its path, without links, is no text.
+    /// The device's path without links is not UTF-8.
     #[error(transparent)]
     Text(#[from] NotUtf8),
-    /// Neither file nor block device.
+    /// The path is neither a file nor a block device.
     #[error("{path} is a {found}; give a regular file or a block device")]
     Type {
         /// Which device.
@@ -41,7 +41,7 @@ pub enum OpenError {
         /// The kind of the file.
         found: &'static str,
     },
-    /// Not writable.
+    /// The device is not writable.
     #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
     ReadOnly {
         /// Which device.
@@ -51,7 +51,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// Not readable.
+    /// The device is not readable.
     #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
     Unreadable {
         /// Which device.
@@ -59,7 +59,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// Not flushable.
+    /// The device cannot be flushed.
     #[error(
         "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
          fails; to accept this loss, even of flushed writes, use --origin-no-flush"
@@ -70,7 +70,7 @@ pub enum OpenError {
         /// Why.
         source: io::Error,
     },
-    /// The kernel refuses writes to it.
+    /// The kernel refuses writes to the device.
     #[error(
         "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
          read-only (--read-only)"
@@ -79,7 +79,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Another process has it.
+    /// Another process has the device open.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())
@@ -89,35 +89,35 @@ pub enum OpenError {
         path: PathBuf,
         /// The process, if it could be found.
         by: Option<Opener>,
-        /// How that was found.
+        /// How the other use was detected, in words.
         detail: &'static str,
     },
-    /// It does not answer.
+    /// The device does not answer.
     #[error(
         "{path} does not answer: its first block could not be read in {seconds} s; check the device, then start again"
     )]
     Silent {
         /// Which device.
         path: PathBuf,
-        /// How long it was waited for.
+        /// The seconds after which the wait was given up.
         seconds: u64,
     },
-    /// No bytes.
+    /// The file or device has no bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
     Empty {
         /// Which device.
         path: PathBuf,
-        /// Its size.
+        /// The size of the device in bytes.
         found: u64,
     },
-    /// Two devices are one.
+    /// Two paths name one device.
     #[error(
         "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]
     Same {
-        /// One name.
+        /// One path.
         first: PathBuf,
-        /// The other.
+        /// The other path.
         second: PathBuf,
     },
 }
@@ -131,7 +131,7 @@ impl OpenError {
 
 /// The system's error for a device.
 pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
-    // A refusal of the monitor has no number, and gives its own reason.
+    // A refusal by the monitor has no errno, but a sentence as its reason.
     if source.raw_os_error() == Some(libc::EACCES) {
         return OpenError::Denied { path: path.into(), user: own_user(), source };
     }

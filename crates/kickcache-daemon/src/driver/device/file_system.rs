@@ -4,7 +4,7 @@ use std::fs::File;
 
 /// File systems known to honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops it.
 const KEEP_DSYNC: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
-/// File systems that punch holes: the same, F2FS, tmpfs.
+/// File systems that punch holes: those of `KEEP_DSYNC`, F2FS and tmpfs.
 const PUNCH_HOLES: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
 const FUSE: i64 = 0x6573_5546;
 /// FUSE, NFS, CIFS, SMB2, 9P, Ceph, AFS in two drivers, Lustre.
@@ -21,12 +21,13 @@ pub(super) fn punches_holes(file: &File) -> bool {
     is_one_of(file, &PUNCH_HOLES)
 }
 
-/// Whether a program or another machine answers in the kernel's stead: any system call may wait for it.
+/// Whether a program or another machine answers in the kernel's stead: any system call may wait for this
+/// answer.
 pub(super) fn is_remote(file: &File) -> bool {
     is_one_of(file, &REMOTE)
 }
 
-/// Whether a program answers.
+/// Whether a program in user space serves the file system.
 pub(crate) fn is_fuse(file: &File) -> bool {
     is_one_of(file, &[FUSE])
 }

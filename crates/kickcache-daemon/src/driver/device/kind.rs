@@ -3,9 +3,9 @@
 /// The access to a device, and the access of clients to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessMode {
-    /// Reading; others may have it open too.
+    /// The device is only read; other readers may have it open too.
     ReadOnly,
-    /// Reading and writing; no other process may have it open.
+    /// The device is read and written; no other process may have it open.
     #[default]
     ReadWrite,
 }
@@ -22,27 +22,27 @@ pub enum Kind {
 /// Whether a device is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
-    /// On request.
+    /// A flush is sent to the device.
     Done,
-    /// Never: the device cannot flush, and its writes count as durable.
+    /// No flush is sent: the device cannot flush, and its writes count as durable.
     Assumed,
 }
 
-/// Whether the page cache is passed by.
+/// Whether I/O bypasses the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direct {
-    /// O_DIRECT.
+    /// The device is opened with O_DIRECT, past the page cache.
     Yes,
-    /// Through the page cache, because the file system or the sector size requires it.
+    /// I/O uses the page cache, because the file system or the sector size requires that.
     No,
 }
 
-/// Whether a device stores zeroes without being sent them.
+/// Whether a device stores zeroes by a request without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZeroSpeed {
-    /// Yes.
+    /// A request without data stores zeroes.
     Fast,
-    /// No: zeroes are written like data.
+    /// Zeroes are written like data.
     Slow,
 }
 
@@ -51,6 +51,6 @@ pub enum ZeroSpeed {
 pub enum Emptiness {
     /// A new cache file has no bytes yet.
     Allowed,
-    /// The device must have a sector at least.
+    /// The device must have at least one sector.
     Refused,
 }

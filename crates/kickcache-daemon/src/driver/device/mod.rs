@@ -45,7 +45,7 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
-    /// As the user gives it.
+    /// The path as the user gives it.
     named: PathBuf,
     path: PathBuf,
     kind: Kind,
@@ -59,7 +59,7 @@ pub struct BlockFile {
     is_remote: bool,
     flush: Flush,
     storage: Option<Storage>,
-    /// The files below, open as long as this is.
+    /// The locked files and devices below, which stay open as long as this device.
     _below: Vec<File>,
 }
 
@@ -111,12 +111,12 @@ impl BlockFile {
         self.size
     }
 
-    /// Bytes to the last one, when it was opened.
+    /// Bytes when it was opened, not rounded.
     pub fn exact_size(&self) -> u64 {
         self.exact_size
     }
 
-    /// As [`BlockFile::size`], read again: the device may have been extended.
+    /// The size as [`BlockFile::size`] has it, but read again, since the device may have been extended.
     ///
     /// # Errors
     /// If the system does not report it.
@@ -129,27 +129,27 @@ impl BlockFile {
         &self.path
     }
 
-    /// File or block device.
+    /// Whether this is a file or a block device.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// Its access mode.
+    /// The access mode of the device.
     pub fn access(&self) -> AccessMode {
         self.access
     }
 
-    /// Whether the page cache is passed by.
+    /// Whether I/O bypasses the page cache.
     pub fn direct(&self) -> Direct {
         self.direct
     }
 
-    /// Whether zeroes are cheap.
+    /// Whether a request without data stores zeroes.
     pub fn zeroes(&self) -> ZeroSpeed {
         self.zeroes
     }
 
-    /// The smallest block that it zeroes or discards.
+    /// The smallest block that the device zeroes or discards.
     pub(crate) fn minimum_block(&self) -> MinimumBlock {
         self.minimum_block
     }
@@ -159,18 +159,18 @@ impl BlockFile {
         self.keeps_dsync
     }
 
-    /// Whether a program or another machine serves it: any system call on it may block, also one that never
-    /// does elsewhere.
+    /// Whether a program or another machine serves the file: every system call on it may block, even a call
+    /// that never blocks elsewhere.
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
     }
 
-    /// Whether it is flushed.
+    /// Whether the device is flushed.
     pub(crate) fn flush(&self) -> Flush {
         self.flush
     }
 
-    /// From here on, all its writes count as durable.
+    /// Counts all writes to the device as durable from now on.
     pub fn assume_flushed(&mut self) {
         self.flush = Flush::Assumed;
     }
@@ -190,7 +190,7 @@ impl BlockFile {
         is_unlinked.then(|| format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// The identity as an origin.
+    /// The identities of the file or device as an origin.
     pub fn identified(&self) -> Identified {
         let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
         identified(&self.named, &self.path, self.kind, number)
@@ -259,11 +259,11 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
     Err(OpenError::Type { path: path.into(), found })
 }
 
-/// A file, and how it was opened.
+/// An open file or device, and how it was opened.
 struct OpenFile {
     file: File,
     direct: Direct,
-    /// The locked files below it.
+    /// The locked files and devices below.
     below: Vec<File>,
 }
 
@@ -273,7 +273,7 @@ impl OpenFile {
     }
 }
 
-/// Opens and locks. A device that is busy is tried again for a while: the kernel closes the files of an io_uring
+/// Opens and locks a device. A busy device is tried again for a while: the kernel closes the files of an io_uring
 /// shortly after the process that used it has ended.
 fn open_patiently(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, OpenError> {
     let until = Instant::now() + BUSY_PATIENCE;
@@ -293,7 +293,7 @@ fn open_patiently(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFil
     }
 }
 
-/// The process that has a device, or a file below it, open.
+/// Another process that has the device, or a file below it, open.
 pub(crate) fn user_of(path: &Path) -> Option<Opener> {
     let below = access::metadata(path).map(|metadata| storage::paths_below(&metadata)).unwrap_or_default();
     let paths: Vec<&Path> = std::iter::once(path).chain(below.iter().map(PathBuf::as_path)).collect();
@@ -347,7 +347,7 @@ fn lock(file: &File, path: &Path, access: AccessMode) -> Result<(), OpenError> {
     match lock {
         Ok(()) => Ok(()),
         Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::busy(path, "it holds a lock on it")),
-        // Some file systems have no locks; serving without one is better than not serving.
+        // Some file systems have no locks; then the device is served without a lock.
         Err(std::fs::TryLockError::Error(error)) => {
             tracing::warn!(
                 event = "lock_unavailable",

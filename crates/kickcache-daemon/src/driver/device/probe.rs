@@ -1,4 +1,4 @@
-//! One read before a device is relied on.
+//! One read, and one flush, before a device is used.
 
 use std::fs::File;
 use std::io;

@@ -12,8 +12,8 @@ const HOLE: i64 = 4096;
 
 /// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file
 /// itself, even behind its end, would change its times, by which the next start detects changes of an origin.
-/// If this process cannot create files in the folder, the type of the file system decides. Not tried on FUSE,
-/// whose programs print errors on the terminal of their user: the answer is no.
+/// If this process cannot create files in the folder, the type of the file system decides. On FUSE, this is
+/// not tried, as its programs print errors on the user's terminal: the answer is no.
 pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     if is_fuse(file) {
         return false;

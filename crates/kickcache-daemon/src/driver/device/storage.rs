@@ -1,5 +1,5 @@
-//! The storage below a device, through loop devices: it identifies two names of one device, and locks are
-//! taken on all of its layers.
+//! The storage below a device, through loop devices: it shows whether two paths name one device, and each
+//! layer is locked.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;
@@ -11,11 +11,11 @@ use crate::driver::device::kind::AccessMode;
 use crate::driver::device::sysfs;
 use crate::driver::rights::access;
 
-/// Loop devices upon loop devices that are looked through.
+/// The most loop devices on top of each other that are followed.
 const DEPTH_MAX: usize = 8;
 const SECTOR: u64 = 512;
 
-/// A part of a file, or of a block device that is none on a file.
+/// A part of a file, or of a block device that is not on a file.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Storage {
     medium: Medium,
@@ -42,7 +42,7 @@ impl Storage {
         Storage { medium, bytes: start..length.map_or(u64::MAX, |length| start + length) }
     }
 
-    /// Whether they have bytes in common.
+    /// Whether the two storages have bytes in common.
     pub(crate) fn overlaps(&self, other: &Storage) -> bool {
         self.medium == other.medium
             && self.bytes.start < other.bytes.end
@@ -86,7 +86,7 @@ pub(crate) fn path_below(metadata: &Metadata) -> Option<PathBuf> {
 struct Disk {
     place: PathBuf,
     is_partition: bool,
-    /// Its own place, or that of the disk that it is a partition of.
+    /// The place of the device in /sys, or for a partition that of the whole disk.
     whole: PathBuf,
 }
 
@@ -119,8 +119,8 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     Some(Layer { path, metadata, bytes: start..start.checked_add(length)?, is_whole })
 }
 
-/// Locks the layers below a device along with it: exclusively if all of a layer is used, shared if a part is
-/// used.
+/// Locks the layers below a device along with it: exclusively if all of a layer is used for writing,
+/// otherwise shared.
 ///
 /// # Errors
 /// [`OpenError::Busy`] if another process has it.

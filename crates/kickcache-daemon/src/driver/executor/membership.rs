@@ -15,7 +15,7 @@ impl Driver {
     /// Adds a device.
     ///
     /// # Panics
-    /// If it is there already.
+    /// If the driver has the device already.
     pub fn add(&mut self, named: NamedMedium) {
         let slot = slot(named.device);
         if self.media.len() <= slot {
@@ -36,7 +36,7 @@ impl Driver {
         self.buffers.budget.set_volumes(self.volume_count());
     }
 
-    /// Removes a device; it must be idle.
+    /// Removes a device, which must be idle.
     pub fn remove(&mut self, device: Device) -> RemovedDevice {
         let slot = slot(device);
         let medium = self.media.get_mut(slot).and_then(Option::take);
@@ -51,7 +51,7 @@ impl Driver {
         RemovedDevice { _medium: medium }
     }
 
-    /// The device that was to take over from the cache device does; neither owes anything. Gives the old one.
+    /// Makes the successor the cache device, and returns the old cache device. Both must be idle.
     ///
     /// # Panics
     /// If there is none.

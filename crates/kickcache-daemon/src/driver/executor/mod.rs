@@ -53,15 +53,15 @@ pub enum Medium {
 
 /// A device of the engine, and its kind.
 pub struct NamedMedium {
-    /// Which one.
+    /// The device.
     pub device: Device,
     /// The kind of the device.
     pub medium: Medium,
 }
 
-/// How a driver is set up.
+/// The parameters of a driver.
 pub struct DriverSettings {
-    /// Which way to the devices.
+    /// How devices are read and written.
     pub io_engine: IoEngine,
     /// Memory for payload.
     pub budget: Budget,
@@ -82,7 +82,7 @@ pub struct Driver {
     unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// The events of a wait, before they are sorted into the next two fields.
+    /// The events of a wait, before they are sorted into the next three fields.
     fresh: Vec<Event>,
     /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
@@ -93,9 +93,9 @@ pub struct Driver {
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
-    /// Errors that were not taken yet.
+    /// Errors that [`Driver::take_faults`] has not returned yet.
     faults: Faults,
-    /// The operation with its completion in the engine.
+    /// The operation of the completion that was returned last: it is released by the next call.
     held: Option<u32>,
     checksums: Vec<Checksum>,
     zeroes: Option<Mapping>,
@@ -107,7 +107,7 @@ pub struct Driver {
 /// The outstanding work of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// Which one.
+    /// The device.
     pub device: Device,
     /// Operations in flight.
     pub operation_count: usize,
@@ -123,14 +123,14 @@ enum EndedOperation {
     Operation(u32, Result<(), DeviceError>),
 }
 
-/// Bytes of the engine's own on their way to or from the cache device.
+/// Metadata of the engine that is being written to or read from the cache device.
 #[derive(Clone, Copy)]
 enum Metadata<'a> {
     Out(&'a [u8]),
     In(usize),
 }
 
-/// Behind the cache device and the origins.
+/// The slot of the successor, behind the slots of the cache device and the origins.
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
 impl Driver {
@@ -167,7 +167,7 @@ impl Driver {
         })
     }
 
-    /// The way to the devices that is used: never [`IoEngine::Auto`].
+    /// How devices are read and written: never [`IoEngine::Auto`].
     pub fn io_engine(&self) -> IoEngine {
         self.io_engine
     }
@@ -182,7 +182,8 @@ impl Driver {
         &self.buffers.budget
     }
 
-    /// The file or block device behind a device of the engine, if it is one.
+    /// The file or block device that is a device of the engine; `None` if the device queues its operations
+    /// itself.
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
@@ -190,7 +191,7 @@ impl Driver {
         }
     }
 
-    /// The same for another thread.
+    /// [`Driver::file`] for use by another thread.
     pub fn shared_file(&self, device: Device) -> Option<Arc<BlockFile>> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(Arc::clone(file)),
@@ -206,7 +207,7 @@ impl Driver {
         self.submit_for(now, Device::Cache, submission);
     }
 
-    /// The same for one of two devices, the cache device and its successor.
+    /// Executes a submission on one of two devices, the cache device or its successor.
     pub fn submit_routed(&mut self, now: Instant, Routed { side, submission }: Routed) {
         match side {
             Side::Old => self.submit_for(now, Device::Cache, submission),
@@ -297,8 +298,8 @@ impl Driver {
         Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes }) })
     }
 
-    /// The next device that lost unflushed data, once [`Driver::poll_completion`] returns `None`; call that
-    /// again then.
+    /// The next device that lost unflushed data. To be called once [`Driver::poll_completion`] returns
+    /// `None`; afterwards, completions must be polled again.
     pub fn poll_restart(&mut self) -> Option<Device> {
         let Driver { queued, media, .. } = self;
         let slot = queued.iter().copied().find(|slot| match &mut media[*slot] {
@@ -308,7 +309,7 @@ impl Driver {
         Some(device_at(slot))
     }
 
-    /// Since when and why the server of a device is unreachable, if it is.
+    /// If the server of a device is unreachable: since when, and why.
     pub fn away(&self, device: Device) -> Option<ServerOutage> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
@@ -321,7 +322,7 @@ impl Driver {
         self.ready.pop_front()
     }
 
-    /// The next command that ended, by its key: a result of the device's, or an errno below zero.
+    /// The next command that ended, by its key: the result from the device, or a negative errno.
     pub(crate) fn poll_command(&mut self) -> Option<(u64, i32)> {
         self.commands.pop_front()
     }
@@ -353,7 +354,7 @@ impl Driver {
     }
 
     /// Passes submissions to the system and waits until an operation ends or a socket becomes ready, at most
-    /// until `until`. Returns the time without an available event: not the time after that, until the thread
+    /// until `until`. Returns the time without an available event, without the later delay until the thread
     /// got a processor.
     ///
     /// # Errors
@@ -362,7 +363,7 @@ impl Driver {
         self.wait_beside(now, until, &mut NoDoorbells)
     }
 
-    /// The same with doorbells: also ends when one has work.
+    /// As [`Driver::wait`], but also ends when a doorbell has work.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -565,7 +566,7 @@ impl Driver {
         }
     }
 
-    /// A request of an operation to a queued device succeeded.
+    /// Continues an operation after a successful request to a queued device.
     fn end_queued(&mut self, now: Instant, slot: usize, token: u32) {
         let index = usize::try_from(token).expect("usize has at least 32 bits");
         if let Some(moved) = self.operations[index].repeated_length() {

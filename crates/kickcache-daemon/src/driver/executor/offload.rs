@@ -28,7 +28,8 @@ impl Driver {
         }
     }
 
-    /// Has the device store the zeroes of the whole blocks of the operation's extent, and writes the others.
+    /// Has the device store zeroes in the whole blocks of the operation's extent, and writes the zeroes of
+    /// partial blocks.
     pub(super) fn start_zeroes(&mut self, now: Instant, token: u32) {
         let BlockParts { head, middle, tail } = self.parts(token);
         let operation = self.operation(token);

@@ -23,10 +23,10 @@ impl Driver {
         }
     }
 
-    /// Ends that; may wait for the device.
+    /// Ends the comparison; may wait for the device.
     ///
     /// # Errors
-    /// A sentence, if it holds something else, or does not answer.
+    /// A sentence, if the device holds something else, or does not answer.
     pub fn end_compare(&mut self, device: Device) -> Result<(), String> {
         self.queued_device(device).map_or(Ok(()), |device| device.end_compare())
     }

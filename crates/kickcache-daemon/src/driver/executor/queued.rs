@@ -64,7 +64,7 @@ pub(super) fn unwatch(backend: &mut dyn Backend, slot: usize, device: &dyn Queue
     }
 }
 
-/// The slot of the device with the watch of this key, if it is in this range.
+/// The slot of the device with this watch key; `None` if the key is not in the range of queued devices.
 pub(super) fn slot_of(key: u64) -> Option<usize> {
     let slot = KEY_MAX.checked_sub(key).filter(|slot| *slot < DEVICE_COUNT_MAX)?;
     usize::try_from(slot).ok()

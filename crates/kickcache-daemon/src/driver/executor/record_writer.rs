@@ -9,7 +9,7 @@ pub(super) const RECORD_THREAD_KEY: u64 = WATCH_KEY_MAX - 1;
 /// The writer of the records.
 #[derive(Default)]
 pub(super) enum RecordWriter {
-    /// There is none.
+    /// No records are written.
     #[default]
     Nobody,
     /// The writer starts with the first record.

@@ -1,4 +1,4 @@
-//! Files and devices by their paths: as the process may, or else as its monitor does.
+//! Opens files and devices by their paths: by this process if it has the right, otherwise by the monitor.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
@@ -10,12 +10,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use crate::driver::rights::trusted_path::path_of;
 use crate::driver::rights::wire::{Answer, Request, Task};
 
-/// Where the monitor listens, if the process has one.
+/// The socket of the monitor; unset if this process has no monitor.
 static MONITOR: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 
-/// From now on requests are sent to it.
+/// From now on, requests are sent to the monitor at this socket.
 pub(super) fn set_monitor(socket: OwnedFd) {
-    // There is one: it is forked once.
+    // The monitor is forked once, so that the socket is set once.
     let _ = MONITOR.set(Mutex::new(socket));
 }
 
@@ -27,7 +27,7 @@ pub fn metadata(path: &Path) -> io::Result<Metadata> {
     or_ask(std::fs::metadata(path), || opened(path, Task::Look)?.metadata())
 }
 
-/// Whether a file exists at a path; inaccessible files count too, as far as they are known.
+/// Whether a file exists at a path; a path that cannot be examined counts as existing.
 pub fn exists(path: &Path) -> bool {
     match metadata(path) {
         Ok(_) => true,
@@ -43,7 +43,7 @@ pub fn canonical(path: &Path) -> io::Result<PathBuf> {
     or_ask(std::fs::canonicalize(path), || path_of(&opened(path, Task::Look)?))
 }
 
-/// Finds it (`O_PATH`).
+/// Opens the file only as a reference (`O_PATH`).
 ///
 /// # Errors
 /// As [`metadata`].
@@ -52,7 +52,7 @@ pub(crate) fn look(path: &Path) -> io::Result<File> {
     or_ask(local, || opened(path, Task::Look))
 }
 
-/// Opens it to read, with more flags of open(2).
+/// Opens a file to read, with more flags of open(2).
 ///
 /// # Errors
 /// As [`metadata`].
@@ -61,7 +61,7 @@ pub(crate) fn open_to_read(path: &Path, flags: i32) -> io::Result<File> {
     or_ask(local, || opened(path, Task::Open(libc::O_RDONLY | flags)))
 }
 
-/// Opens it to read and write, with more flags of open(2).
+/// Opens a file to read and write, with more flags of open(2).
 ///
 /// # Errors
 /// As [`metadata`].
@@ -125,7 +125,7 @@ fn ask(path: &Path, task: Task) -> io::Result<Answer> {
     ask_at(monitor, &Request { task, path: std::path::absolute(path)? })
 }
 
-/// Asks, one after the other, and waits for the answer side by side.
+/// Sends requests one after the other; several threads may wait for their answers at the same time.
 pub(super) fn ask_at(monitor: &Mutex<OwnedFd>, request: &Request) -> io::Result<Answer> {
     let asked = request.send(&*monitor.lock().unwrap_or_else(PoisonError::into_inner));
     asked.and_then(Answer::receive).map_err(|error| match error.kind() {

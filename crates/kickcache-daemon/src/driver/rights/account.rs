@@ -6,7 +6,7 @@ use std::ffi::CString;
 /// A user and its groups, by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// As it was named.
+    /// The account as the user named it.
     pub name: String,
     pub(super) uid: Uid,
     pub(super) gid: Gid,
@@ -14,7 +14,8 @@ pub struct Account {
 }
 
 impl Account {
-    /// Looks a user up, by name or number, and a group, if one is named; otherwise it is that of the user.
+    /// Looks a user up by name or number, and a group likewise; without a named group, the user's own group
+    /// counts.
     ///
     /// # Errors
     /// A sentence: there is no such user, or no such group.
@@ -46,12 +47,12 @@ impl Account {
         Ok(Account { name: user.into(), uid, gid, groups })
     }
 
-    /// Whether the process has this user already, and this group.
+    /// Whether the process already has this user and group.
     pub fn is_own(&self) -> bool {
         self.uid == nix::unistd::geteuid() && self.gid == nix::unistd::getegid()
     }
 
-    /// Whether it is root.
+    /// Whether the account is root.
     pub fn is_root(&self) -> bool {
         self.uid.is_root()
     }

@@ -18,21 +18,21 @@ use crate::driver::rights::trusted_path::{Untrusted, walk};
 /// The purpose of a folder, which decides its allowed contents.
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
-    /// Records, which become the user's, too.
+    /// Records, which the user becomes the owner of as well.
     State {
         /// Whether a record has this name. A file with another name may belong to another program.
         is_record: fn(&OsStr) -> bool,
     },
-    /// Sockets. Those without a server are removed.
+    /// Sockets. Sockets without a server are removed.
     Sockets,
 }
 
 /// Gives a folder to a user: it is created if it is missing, with its parents. If only root can change the
-/// folder, and the user is not root, all entries are checked: if they are expected, the user becomes the owner
-/// of the folder, else this is an error. The owner of any other folder stays, and a later write shows whether
-/// the user may use it. If another user controls a folder for sockets, but not its parents, sockets of root
-/// without a server are removed from it. `passed` are sockets that the process was started with: they belong
-/// to it, wherever they are.
+/// folder, and the user is not root, all entries are checked: if they are expected, the user becomes the
+/// owner of the folder, else this is an error. The owner of any other folder stays, and a later write shows
+/// whether the user may use it. If another user controls a folder for sockets, but not its parents, sockets
+/// of root without a server are removed from it. `passed` are sockets that the process was started with: they
+/// stay as they are.
 ///
 /// # Errors
 /// A sentence.
@@ -52,7 +52,7 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     }
     match walk(path) {
         Ok(_) => {}
-        // Others than root may change it already.
+        // Other users than root may change the folder already: its owner stays.
         Err(Untrusted::Folder(_)) => match purpose {
             Purpose::Sockets => return clear(path).map_err(failed),
             Purpose::State { .. } => return Ok(()),

@@ -6,24 +6,24 @@ use std::path::{Path, PathBuf};
 use crate::driver::device::path_below;
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, walk};
 
-/// Loop devices upon loop devices that are looked through.
+/// The most loop devices on top of each other that are followed.
 const LAYERS_MAX: usize = 8;
 
 /// The permitted operations on a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Right {
-    /// It may be read.
+    /// The file may be opened for reading.
     Read,
-    /// It may be written, too.
+    /// The file may be opened for reading and writing.
     Write,
-    /// It may be made, too, if it does not exist.
+    /// The file may be opened for reading and writing, and created if it does not exist.
     Make,
 }
 
 /// A named file, and the permitted operations on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// From the root.
+    /// The path of the file from the root.
     pub path: PathBuf,
     /// The permitted operations.
     pub right: Right,
@@ -31,8 +31,8 @@ pub struct Grant {
 
 impl Grant {
     /// The operations that this grant permits on a file that was found, by any of its names. A file below a
-    /// device may be read, because it has the same bytes: it is locked along with the device. Its path is
-    /// walked like any other one, as other users may create another file there after its removal.
+    /// device may be read, because it has the same bytes: it is locked along with the device. The path of
+    /// such a file gets the usual checks, as other users may create another file there after its removal.
     pub(super) fn right_to(&self, found: &Metadata) -> Option<Right> {
         let wanted = Identity::of(found);
         let mut above = at(&self.path)?;
@@ -48,7 +48,7 @@ impl Grant {
         None
     }
 
-    /// Whether it names a missing file, by this folder and name.
+    /// Whether the grant names a missing file, with this folder and name.
     pub(super) fn is_place(&self, place: &ResolvedPath) -> bool {
         let same = |file: &File, other: &File| {
             let identity = |file: &File| file.metadata().ok().map(|metadata| Identity::of(&metadata));
@@ -58,7 +58,7 @@ impl Grant {
     }
 }
 
-/// The target of a path, if root alone decides it.
+/// The file that a path leads to, if only root can change where the path leads.
 fn at(path: &Path) -> Option<Metadata> {
     walk(path).ok()?.found?.metadata().ok()
 }

@@ -14,7 +14,7 @@ use crate::driver::rights::grant::{Grant, Right};
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, Untrusted, walk};
 use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
-/// Requests that are answered at once: a device may hang while it is opened.
+/// Requests that are answered at the same time: a device may hang while it is opened.
 const REQUESTS_MAX: usize = 256;
 /// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;
@@ -30,7 +30,7 @@ pub(super) struct Monitor {
     pub(super) user: String,
     /// The place where grants are configured, for messages.
     pub(super) named_in: String,
-    /// Files that it made.
+    /// Files that the monitor made.
     pub(super) made: Mutex<Vec<CreatedFile>>,
 }
 
@@ -60,7 +60,8 @@ impl Monitor {
                     let Ok(answers) = hand_answers(socket) else { return };
                     answer_aside(&monitor, &busy, request, answers);
                 }
-                // A healthy daemon sends no invalid requests.
+                // The daemon has ended; after an invalid request, which no healthy daemon sends, the monitor
+                // ends too.
                 Ok(None) | Err(_) => return,
             }
         }
@@ -96,7 +97,7 @@ impl Monitor {
         }
     }
 
-    /// No file exists at a place.
+    /// Answers a request for a missing file: creates the file, if that is requested and a grant permits it.
     fn make(&self, request: &Request, place: &ResolvedPath) -> Result<Answer, Refused> {
         let wanted = if request.task == Task::Make { Right::Make } else { Right::Read };
         self.check(&request.path, |grant| grant.right >= wanted && grant.is_place(place))?;
@@ -121,8 +122,8 @@ impl Monitor {
         Ok(Answer::Done)
     }
 
-    /// Refuses a request without a grant in the present configuration, or, if that cannot be read, in the
-    /// previous one.
+    /// Refuses a request without a grant in the present configuration; if this cannot be read, the previous
+    /// configuration counts.
     fn check(&self, path: &Path, is_granted: impl Fn(&Grant) -> bool) -> Result<(), Refused> {
         let now = (self.reread)();
         let known = {
@@ -132,7 +133,8 @@ impl Monitor {
             }
             known.clone()
         };
-        // Others are looked at only if it has another name: they may be devices that hang.
+        // Grants of other paths are compared only if no grant of this path applies: their files may be
+        // devices that hang.
         let (named, others): (Vec<Grant>, Vec<Grant>) =
             known.into_iter().partition(|grant| grant.path == path);
         if named.iter().chain(&others).any(&is_granted) {

@@ -16,7 +16,7 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
-/// The meaning of its end.
+/// The message after the monitor has ended.
 pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: open \
                                  devices are served on, but no other one that needs its rights can be \
                                  opened; start the daemon again";
@@ -25,7 +25,7 @@ const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// The source of the monitor's grants.
 pub struct GrantSource {
-    /// At the start.
+    /// The grants at the start.
     pub granted: Vec<Grant>,
     /// Reads the grants again: the configuration may have changed.
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
@@ -33,7 +33,7 @@ pub struct GrantSource {
     pub named_in: String,
 }
 
-/// Whether there was a monitor, and is no more.
+/// Whether the monitor of this daemon has ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the monitor has ended before the daemon.
@@ -41,7 +41,7 @@ pub fn has_monitor_ended() -> bool {
     ENDED.load(Ordering::Acquire)
 }
 
-/// The monitor, as its daemon knows it.
+/// The daemon's handle of its monitor: the number of the process.
 #[must_use = "its end is noticed by `watch`"]
 pub struct MonitorHandle(Pid);
 
@@ -49,7 +49,7 @@ impl MonitorHandle {
     /// Logs if the monitor ends before the daemon, which continues.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If no thread can be started.
     pub fn watch(self) -> io::Result<()> {
         let wait = move || {
             let _ = rustix::io::retry_on_intr(|| waitpid(Some(self.0), WaitOptions::empty()));
@@ -101,7 +101,8 @@ fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
 }
 
-/// Runs the monitor until the daemon ends; signals to the group of both are for the daemon.
+/// Runs the monitor until the daemon ends; the monitor ignores signals to the process group, which are meant
+/// for the daemon.
 fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();
     close_others(socket.as_raw_fd());

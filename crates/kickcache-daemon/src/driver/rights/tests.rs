@@ -156,7 +156,7 @@ struct Running {
 }
 
 impl Running {
-    /// It may write `mine`, read `read`, and make `new`; there is `other`, too.
+    /// The daemon may write `mine`, read `read`, and make `new`; the file `other` has no grant.
     fn start() -> Running {
         let top = folder();
         let at = |name: &str| top.path().join(name);
@@ -396,7 +396,7 @@ fn a_folder_with_foreign_files_keeps_its_owner() {
     let refused = given("run", Purpose::Sockets, &[]).unwrap_err();
     assert!(refused.contains("run/other, the folder of another daemon"), "{refused}");
     chown(at("run/other"), Some(OTHER), None).unwrap();
-    // Of a unit of sockets.
+    // A socket of a unit of systemd, which was passed to the daemon.
     let _passed = UnixListener::bind(at("run/vm1.nbd")).unwrap();
     assert!(given("run", Purpose::Sockets, &[]).unwrap_err().contains("vm1.nbd, the socket of a daemon"));
     assert_eq!(owner("run"), 0);

@@ -12,7 +12,7 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, openat, readlinkat};
 
-/// Links on the way that are followed.
+/// The most links on the way that are followed.
 const LINKS_MAX: usize = 40;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
 const STICKY: u32 = 0o1000;
@@ -30,11 +30,11 @@ pub enum Untrusted {
 
 /// Where a path leads to.
 pub struct ResolvedPath {
-    /// The folder that it is in.
+    /// The folder of the file.
     pub folder: File,
-    /// Its name there.
+    /// The name of the file in that folder.
     pub name: OsString,
-    /// The file (`O_PATH`); `None` if there is none.
+    /// The file (`O_PATH`); `None` if it does not exist.
     pub found: Option<File>,
     /// The users with the right to exchange the file.
     pub reach: Reach,
@@ -45,16 +45,16 @@ pub struct ResolvedPath {
 pub enum Reach {
     /// Trusted users alone.
     Trusted,
-    /// Other users as well: the file must be compared with its record.
+    /// Other users as well, so the file must be compared with its record.
     Others,
 }
 
 /// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    /// Root; a path through another directory is refused.
+    /// Only directories of root are trusted; a path through another directory is refused.
     RootAlone,
-    /// Root and the caller; links in other directories are refused.
+    /// Directories of root and of the caller are trusted; links in other directories are refused.
     CallerToo,
 }
 
@@ -67,14 +67,14 @@ impl Rule {
 /// A folder on the way.
 struct Folder {
     file: File,
-    /// Others may make files in it.
+    /// Whether other users may make files in the folder.
     is_shared: bool,
     /// Other users can rename and remove entries as well.
     is_foreign: bool,
 }
 
 impl Folder {
-    /// Others may make files in it if it is sticky, as /tmp is.
+    /// Checks a folder on the way: other users may make files in it only if it is sticky, as /tmp is.
     fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
         let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
@@ -147,7 +147,7 @@ fn walk_by(path: &Path, rule: Rule) -> Result<ResolvedPath, Untrusted> {
             folder = next;
             continue;
         }
-        // Other users may have created it, or may move it.
+        // Other users may have created the entry, or may move it.
         if folder.is_shared {
             if metadata.is_symlink() || rule == Rule::RootAlone {
                 return Err(folder.refuse());
@@ -193,7 +193,7 @@ pub enum Identity {
     Inode {
         /// The number of its file system.
         device: u64,
-        /// Its number there.
+        /// The number of the file in its file system.
         inode: u64,
     },
 }
@@ -207,7 +207,7 @@ impl Identity {
     }
 }
 
-/// Refuses a file or directory that others than root and the caller can write, or replace by another one.
+/// Refuses a file or directory that others than root and the caller can write or replace.
 ///
 /// # Errors
 /// A sentence.
@@ -223,7 +223,7 @@ pub fn check_private(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Refuses a file that others than root may change, or put another one in the place of.
+/// Refuses a file that others than root may change or replace.
 ///
 /// # Errors
 /// A sentence.

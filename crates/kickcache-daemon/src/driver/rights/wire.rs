@@ -14,7 +14,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Bytes of the longest message: a path, or a sentence with one.
+/// Bytes of the longest message: a path, or a sentence that contains a path.
 const LENGTH_MAX: usize = 8192;
 /// Bytes in front of a path.
 const HEAD: usize = 5;
@@ -22,11 +22,11 @@ const HEAD: usize = 5;
 /// The operation on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
-    /// Find it (`O_PATH`).
+    /// Open the file only as a reference (`O_PATH`).
     Look,
-    /// Open it, with these flags of open(2).
+    /// Open the file, with these flags of open(2).
     Open(i32),
-    /// Open it to write; create it if it is missing.
+    /// Open the file to write; create it if it is missing.
     Make,
     /// Remove a file that the monitor created.
     Remove,
@@ -42,17 +42,17 @@ pub(super) struct Request {
 /// The result.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// It is open.
+    /// The file was opened.
     Opened(OwnedFd),
-    /// It was done.
+    /// The operation was done.
     Done,
-    /// The system refused, with this number.
+    /// The system refused, with this errno.
     Failed(i32),
     /// The monitor refused, with a reason.
     Refused(String),
 }
 
-/// Two ends that keep messages apart.
+/// The two ends of a socket pair that keeps message boundaries.
 pub(super) struct Ends {
     pub(super) here: OwnedFd,
     pub(super) there: OwnedFd,
@@ -163,14 +163,14 @@ fn receive(from: impl AsFd) -> io::Result<Message> {
         recvmsg(from.as_fd(), &mut [IoSliceMut::new(&mut bytes)], &mut control, RecvFlags::CMSG_CLOEXEC)
     })?;
     if received.flags.contains(ReturnFlags::CTRUNC) {
-        // The message had a descriptor without room for it.
+        // The message had a descriptor, and this process has no free number for it.
         return Err(io::Error::from_raw_os_error(libc::EMFILE));
     }
     bytes.truncate(received.bytes);
     let mut fd = None;
     for message in control.drain() {
         if let RecvAncillaryMessage::ScmRights(fds) = message {
-            // More than one is closed.
+            // One descriptor is kept; any others are closed.
             fd = fds.into_iter().next().or(fd);
         }
     }

@@ -12,15 +12,15 @@ use crate::driver::rights::access;
 /// The field of a device's busy time in its file `stat`, in milliseconds.
 const BUSY_FIELD: usize = 9;
 
-/// The clocks of devices, found once each.
+/// The files with the busy times of devices; each is looked up once.
 #[derive(Default)]
 pub(super) struct BusyClock {
     stats: BTreeMap<PathBuf, Option<PathBuf>>,
 }
 
 impl BusyClock {
-    /// Milliseconds for which a device, or the device of a file, was busy; `None` if it is no path, or in
-    /// memory.
+    /// Milliseconds for which a device, or the device below a file, was busy; `None` without an absolute path
+    /// or a block device.
     pub(super) fn millis(&mut self, path: &Path) -> Option<u64> {
         if !self.stats.contains_key(path) {
             self.stats.insert(path.into(), stat_of(path));

@@ -15,7 +15,7 @@ use crate::metrics::live::history::{
 };
 use crate::metrics::live::totals::{CACHE_COLUMNS, VOLUME_COLUMNS};
 
-/// Whether a document has the data that seldom change.
+/// Whether a document contains the curves, which seldom change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::metrics) enum Curves {
     Sent,
@@ -24,13 +24,13 @@ pub(in crate::metrics) enum Curves {
 
 /// The parts of a document.
 pub(super) struct DocumentParts<'a> {
-    /// The last report, if there was one.
+    /// The last report; `None` before the first one.
     pub(super) report: Option<&'a Report>,
     pub(super) tracks: &'a Tracks,
     pub(super) happenings: &'a LiveEvents,
 }
 
-/// All data since a second.
+/// The page's data after a second, as JSON.
 pub(super) fn document(shown: &DocumentParts<'_>, since: u64, curves: Curves) -> String {
     let mut text = String::from("{");
     let _ = write!(text, "\"state\":{}", state(shown, curves));
@@ -91,7 +91,7 @@ fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
     })
 }
 
-/// As in `100 MiB/s, at most 2 GiB`.
+/// The limits of a volume as text, such as `100 MiB/s, at most 2 GiB`.
 fn show_limits(limits: &LimitsReport) -> String {
     let all = [
         limits.client_bytes_per_second.map(|bytes| format!("{}/s", show_bytes(bytes))),

@@ -8,7 +8,7 @@ use kickcache_units::{counted, show_bytes};
 use crate::control::condition::{Condition, ConditionKind, Severity};
 use crate::control::report::{CacheReport, Report, VolumeReport};
 
-/// Happenings that are kept.
+/// The most events that are kept.
 const COUNT_MAX: usize = 200;
 
 /// Recent events, the oldest first.
@@ -26,7 +26,7 @@ pub(super) struct LiveEvent {
 }
 
 impl LiveEvents {
-    /// Finds changes.
+    /// Adds events for the differences between two reports.
     pub(super) fn look(&mut self, at: u64, before: Option<&Report>, now: &Report) {
         let Some(before) = before else {
             let begun =
@@ -97,7 +97,7 @@ impl LiveEvents {
         }
     }
 
-    /// A cache device that serves the volumes of another one has replaced that.
+    /// A new cache device has replaced another one if it serves a volume that the other one had.
     fn look_at_new_cache(&mut self, at: u64, before: &Report, cache: &CacheReport) {
         let serves = |old: &&CacheReport| {
             let is_own = |name: &String| cache.volumes.iter().any(|volume| volume.name == *name);

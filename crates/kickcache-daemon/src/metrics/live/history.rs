@@ -6,10 +6,10 @@ use std::time::Duration;
 /// Time between fine rows, and how many are kept.
 pub(super) const FINE_SPAN: Duration = Duration::from_secs(1);
 pub(super) const FINE_COUNT: usize = 3_600;
-/// The same of coarse ones.
+/// Time between coarse rows, and how many are kept.
 pub(super) const COARSE_SPAN: Duration = Duration::from_secs(300);
 pub(super) const COARSE_COUNT: usize = 2_016;
-/// Numbers of a row.
+/// How many numbers a row has.
 pub(super) const COLUMN_COUNT: usize = 12;
 
 /// The rates of a volume or a cache device in an interval; an unknown value is NaN.
@@ -38,7 +38,7 @@ pub(super) struct Tracks {
 pub(super) struct Track {
     /// When each span ended.
     pub(super) times: VecDeque<u64>,
-    /// As many rows of each as there are times.
+    /// For each subject, one row for each time.
     pub(super) rows: BTreeMap<Subject, VecDeque<Row>>,
 }
 
@@ -54,7 +54,7 @@ impl Tracks {
 
 impl Track {
     fn add(&mut self, at: u64, mut rows: Rows, count_max: usize) {
-        // A clock that was set back does not mix the order up.
+        // The times stay in order even if the clock was set back.
         let at = self.times.back().map_or(at, |last| at.max(last + 1));
         self.times.push_back(at);
         for subject in

@@ -2,7 +2,8 @@
 //! metrics, and the page that draws it.
 //!
 //! * `history`: the rings; `totals`: from reports to rows of the rings; `busy`: how long devices were busy.
-//! * `happenings`: events; `document`: all data as JSON, for the page; `view`: the owner of the data.
+//! * `events`: changes between reports; `document`: all data as JSON, for the page; `view`: the owner of the
+//!   data.
 //!
 //! Invariants: all kept data is bounded. The page needs no external resource, and changes no state.
 

@@ -11,7 +11,7 @@ use crate::latency::LatencyHistogram;
 use crate::metrics::live::busy::BusyClock;
 use crate::metrics::live::history::{COLUMN_COUNT, Row, Rows, Subject};
 
-/// The columns of a volume. A name that ends with `s` is a rate per second.
+/// The columns of a volume. Counts and bytes are rates per second, except `dirty_bytes` and `cached_bytes`.
 pub(super) const VOLUME_COLUMNS: [&str; COLUMN_COUNT] = [
     "hits",
     "misses",
@@ -41,7 +41,7 @@ pub(super) struct Totals {
 #[derive(Clone, Default)]
 struct Counters {
     grows: [u64; COLUMN_COUNT],
-    /// Numbers as they are.
+    /// Present values, which can also fall.
     stands: [f64; 2],
     busy_millis: Option<u64>,
 }
@@ -64,7 +64,7 @@ impl Totals {
         Totals { at, of }
     }
 
-    /// The rows since an earlier moment.
+    /// The rates between an earlier moment and this one, as rows.
     pub(super) fn rows_since(&self, before: &Totals) -> Rows {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let row = |(subject, counters): (&Subject, &Counters)| {
@@ -114,7 +114,7 @@ impl Counters {
     fn row(&self, subject: &Subject, before: &Counters, seconds: f64) -> Row {
         let grown = |column: usize| self.grows[column].saturating_sub(before.grows[column]) as f64;
         let rate = |column: usize| grown(column) / seconds;
-        // No request, no time.
+        // Without requests the mean is NaN.
         let mean_millis = |column: usize| grown(column + 3) / grown(column) / 1e6;
         let busy = match (self.busy_millis, before.busy_millis) {
             (Some(now), Some(then)) => (now.saturating_sub(then) as f64 / seconds / 1e3).min(1.0),

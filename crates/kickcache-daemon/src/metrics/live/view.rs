@@ -39,7 +39,7 @@ impl LiveView {
         self.due
     }
 
-    /// Takes a sample; without a report, the call has no effect.
+    /// Takes a sample; without a report, only the time of the next sample changes.
     pub(in crate::metrics) fn take(&mut self, now: Instant, scrape: Option<Scrape>) {
         self.due = (self.due + FINE_SPAN).max(now + FINE_SPAN / 2);
         let Some(scrape) = scrape else { return };

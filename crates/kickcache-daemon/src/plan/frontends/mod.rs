@@ -28,13 +28,13 @@ use crate::plan::frontends::vhost_user::VhostUserSpec;
 #[derive(Clone, PartialEq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct FrontendSpecs {
-    /// Over NBD.
+    /// The settings for NBD.
     #[command(flatten)]
     pub nbd: NbdSpec,
-    /// To a virtual machine.
+    /// The settings for a virtual machine.
     #[command(flatten)]
     pub vhost_user: VhostUserSpec,
-    /// As a block device of this host.
+    /// The settings for a block device of this host.
     #[command(flatten)]
     pub ublk: UblkSpec,
     /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
@@ -49,15 +49,15 @@ pub struct FrontendSpecs {
 /// Where a volume is served.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct ServedAt {
-    /// Where NBD clients find it.
+    /// The URIs of the volume for NBD clients.
     pub nbd: Vec<String>,
-    /// The socket where a virtual machine finds it.
+    /// The socket of the volume for a virtual machine.
     #[serde(default)]
     pub vhost_user: Option<String>,
     /// The block device of the host that the volume is.
     #[serde(default)]
     pub ublk: Option<String>,
-    /// The block device that it was until another process removed it.
+    /// The block device of the volume that another process removed.
     #[serde(default)]
     pub ublk_removed: Option<String>,
 }
@@ -74,7 +74,7 @@ pub struct Sessions {
     pub ublk: u64,
 }
 
-/// Keys that are no front end's alone.
+/// Keys that several front ends use.
 const GUEST_BLOCK: &str = "guest-block";
 const SERIAL: &str = "serial";
 
@@ -84,7 +84,7 @@ impl FrontendSpecs {
         [&self.nbd, &self.ublk, &self.vhost_user]
     }
 
-    /// The keys of a volume in a configuration file that are theirs.
+    /// The keys of all front ends for a volume in a configuration file.
     pub(super) fn keys() -> Vec<&'static str> {
         [nbd::KEYS, vhost_user::KEYS, ublk::KEYS, &[GUEST_BLOCK, SERIAL]].concat()
     }
@@ -107,12 +107,13 @@ impl FrontendSpecs {
         Ok(())
     }
 
-    /// Over NBD alone, at these addresses.
+    /// Settings that serve a volume over NBD alone, at these addresses.
     pub fn nbd(addresses: Vec<NbdAddress>) -> FrontendSpecs {
         FrontendSpecs { nbd: NbdSpec::at(addresses), ..FrontendSpecs::default() }
     }
 
-    /// Without a word about it a volume is served over NBD, below the runtime directory.
+    /// The settings, with an NBD socket in the runtime directory if they name no front end and no NBD
+    /// address.
     #[must_use]
     pub fn or_default(&self, volume: &str) -> FrontendSpecs {
         let is_said = self.nbd.nbd.is_some() || self.is_reachable();
@@ -127,7 +128,7 @@ impl FrontendSpecs {
         self.all().iter().any(|frontend| frontend.is_reachable())
     }
 
-    /// Whether it is a block device of the host.
+    /// Whether the volume is a block device of the host.
     pub fn has_host_device(&self) -> bool {
         self.ublk.is_reachable()
     }

@@ -33,7 +33,7 @@ pub struct NbdSpec {
 }
 
 impl NbdSpec {
-    /// These addresses; one may serve several volumes of a cache device.
+    /// Settings with these addresses; volumes of one cache device may share an address.
     pub const fn at(addresses: Vec<NbdAddress>) -> NbdSpec {
         NbdSpec { nbd: Some(addresses), allow_client: None }
     }
@@ -43,7 +43,7 @@ impl NbdSpec {
         NbdSpec::at(vec![default_nbd(volume)])
     }
 
-    /// The addresses that were named.
+    /// The addresses in these settings; empty if none are set.
     pub fn addresses(&self) -> &[NbdAddress] {
         self.nbd.as_deref().unwrap_or_default()
     }

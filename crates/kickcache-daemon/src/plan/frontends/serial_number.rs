@@ -1,4 +1,5 @@
-//! The serial number of a disk in a virtual machine. It is unique in a daemon: guests name disks in /dev/disk/by-id after it.
+//! The serial number of a disk in a virtual machine. Each is unique in a daemon: names in a guest's /dev/disk/by-id
+//! contain it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,7 +28,7 @@ impl SerialNumber {
         SerialNumber(format!("{start}-{:08x}", checksum(name.as_bytes()).get()))
     }
 
-    /// As GET_ID of virtio-blk has it: filled up with zeroes.
+    /// The answer to GET_ID of virtio-blk: 20 bytes, filled up with zeroes.
     pub(crate) fn padded(&self) -> [u8; LENGTH_MAX] {
         let mut padded = [0; LENGTH_MAX];
         padded[..self.0.len()].copy_from_slice(self.0.as_bytes());

@@ -4,20 +4,20 @@ use std::path::Path;
 
 /// The settings of a front end for a volume.
 pub trait FrontendSpec {
-    /// Whether clients can reach the volume by it.
+    /// Whether clients can reach the volume by this front end.
     fn is_reachable(&self) -> bool;
 
-    /// Its unix sockets.
+    /// The unix sockets of this front end.
     fn unix_sockets(&self) -> Vec<&Path> {
         Vec::new()
     }
 
-    /// The socket that no other volume may have, if it has one.
+    /// The socket that no other volume may share; `None` if this front end has none.
     fn own_socket(&self) -> Option<&Path> {
         None
     }
 
-    /// Where it serves the volume of a name, in words.
+    /// Where this front end serves the volume of a name, in words.
     fn announcements(&self, volume: &str) -> Vec<String>;
 
     /// Refuses impossible values.

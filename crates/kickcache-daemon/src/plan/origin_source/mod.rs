@@ -32,13 +32,13 @@ pub enum OriginSource {
 /// Why a text is no origin.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum OriginError {
-    /// Of no kind.
+    /// An empty text, or a URI with an unknown scheme.
     #[error("`{0}` is no origin; write a path, nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
     Unknown(String),
-    /// Its bytes are no text.
+    /// The text is not UTF-8.
     #[error(transparent)]
     Text(#[from] NotUtf8),
-    /// Meant as an export.
+    /// A defective URI of an NBD export.
     #[error(transparent)]
     Nbd(#[from] UriError),
 }
@@ -47,7 +47,7 @@ impl OriginSource {
     /// Parses the user's notation: a path, or a URI.
     ///
     /// # Errors
-    /// If it is not UTF-8, or a URI that cannot be an origin.
+    /// If the text is not UTF-8, or is a URI that cannot be an origin.
     pub fn parse(text: &OsStr) -> Result<OriginSource, OriginError> {
         let whole = path_text(text)?;
         let Some(scheme) = scheme(whole) else {
@@ -62,7 +62,8 @@ impl OriginSource {
         }
     }
 
-    /// Where an origin is that a cache device recognises by this: `file:PATH`, `block:PATH`, an identity of a present device, or a URI.
+    /// The place of an origin with this identity, which may be `file:PATH`, `block:PATH`, the identity of a present
+    /// device, or a URI.
     pub fn of_identity(identity: &str) -> OriginSource {
         if let Some(path) = path_of_identity(identity) {
             return OriginSource::Path(path);
@@ -76,7 +77,7 @@ impl OriginSource {
         }
     }
 
-    /// The socket of its server, if that is on this machine.
+    /// The unix socket of the origin's NBD server, if it has one.
     pub fn socket_path(&self) -> Option<&Path> {
         match self {
             OriginSource::Nbd(uri) => uri.socket_path(),
@@ -111,7 +112,7 @@ impl OriginSource {
         self.spec().path()
     }
 
-    /// Its path on this machine: the file, the block device, or the socket of its server.
+    /// The path on this machine: of the file, of the block device, or of the server's socket.
     pub fn local_path(&self) -> Option<&Path> {
         match self {
             OriginSource::Path(path) => Some(path),

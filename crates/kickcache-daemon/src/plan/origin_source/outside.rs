@@ -9,14 +9,14 @@ use crate::plan::origin_source::spec::OriginSpec;
 
 /// An origin implemented outside of the daemon.
 pub trait OutsideOrigin: QueuedDevice {
-    /// Bytes, a multiple of 4096; it does not change.
+    /// The size in bytes, a multiple of 4096, which must not change.
     fn size(&self) -> u64;
 
     /// The origin's identity on the cache device, such as `simulated:disk`.
     fn identity(&self) -> String;
 }
 
-/// Makes an origin from outside, each time that it is opened.
+/// Creates an outside origin each time that it is opened.
 #[derive(Clone)]
 pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
 
@@ -26,7 +26,7 @@ impl OutsideSource {
         OutsideSource(Arc::new(open))
     }
 
-    /// Makes it.
+    /// Creates the origin by the function.
     pub fn open(&self) -> Box<dyn OutsideOrigin> {
         (self.0)()
     }

@@ -9,10 +9,10 @@ use crate::driver::device::{OpenError, identity_of};
 /// The place of an origin, and how a start or an offline tool must treat it. The defaults here apply to a
 /// local file or block device.
 pub trait OriginSpec {
-    /// As people write it.
+    /// The place in the user's notation.
     fn shown(&self) -> String;
 
-    /// The name that it gives a volume, if it gives one.
+    /// The default name of a volume with this origin, if the place suggests one.
     fn name(&self) -> Option<&str>;
 
     /// The origin's identity on the cache device; the origin is looked up, not opened.
@@ -21,7 +21,8 @@ pub trait OriginSpec {
     /// [`OpenError`] if there is none.
     fn identity(&self) -> Result<String, OpenError>;
 
-    /// The file or block device, if it is local: the system locks it for its daemon.
+    /// The path of a local file or block device, which the system can lock against a second daemon; `None`
+    /// for other kinds.
     fn path(&self) -> Option<&Path> {
         None
     }
@@ -31,10 +32,10 @@ pub trait OriginSpec {
         OriginKind::Local
     }
 
-    /// Whether a server provides it. A server may be unreachable, or slow: a start contacts several servers
-    /// in parallel and logs each awaited one, and requests wait for it as long as `origin-timeout` permits.
-    /// It is compared with the cache's samples. The system does not lock it against a second daemon: the
-    /// state directory does.
+    /// Whether a server provides the origin. A server may be unreachable, or slow: a start contacts several
+    /// servers in parallel and logs each awaited one, and requests wait for it as long as `origin-timeout`
+    /// permits. The origin is compared with the cache's samples. The system cannot lock the origin against a
+    /// second daemon; a lock in the state directory does.
     fn has_server(&self) -> bool {
         false
     }

@@ -18,8 +18,9 @@ pub(crate) enum WhileServed {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Brings the records up to date: in write-back a served volume may become dirty at any time. Before
-    /// volumes are served, records are written at once, later when [`EventLoop::note_queue`] is empty.
+    /// Records volumes as complete that have no dirty blocks and, while served, cannot get any. Before
+    /// volumes are served, records are written at once; at the end they are queued in
+    /// [`EventLoop::note_queue`].
     pub(crate) fn note_dirty(&mut self, while_served: WhileServed) {
         let Some(notes) = &self.notes else { return };
         for volume in self.core.engine.status().volumes {
@@ -27,8 +28,8 @@ impl<E: CacheEngine> EventLoop<E> {
             let is_writable = served.is_some_and(|served| !served.info.read_only);
             let writes_back =
                 is_writable && volume.mode == Mode::WriteBack && while_served == WhileServed::Yes;
-            // Blocks that a crash marked dirty, in a life that could not make any dirty, keep their earlier
-            // record.
+            // A volume with dirty blocks keeps its record, also if only a recovery marked them dirty, in a
+            // mode that makes none.
             if writes_back || volume.dirty_blocks + volume.unflushed_blocks > 0 {
                 continue;
             }

@@ -26,7 +26,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.accept_again = None;
     }
 
-    /// Goes towards the end; `true` when it is reached.
+    /// Advances the stop; `true` when the loop can end.
     pub(super) fn advance_stage(&mut self, now: Instant) -> bool {
         let is_done =
             self.core.requests.is_empty() && self.frontends.is_idle() && !self.is_storing_superblock();
@@ -56,7 +56,8 @@ impl<E: CacheEngine> EventLoop<E> {
         true
     }
 
-    /// The superblock records that there is a journal: a lost journal is then not treated as a new one.
+    /// Records the journal in the superblock, so that the next start does not treat a lost journal as a new
+    /// one.
     fn note_journal(&mut self) {
         if self.takeover.is_unnoted() {
             return;
@@ -86,7 +87,7 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn tell_end(&self) {
         if self.left_behind().is_some() {
-            // The error is reported elsewhere.
+            // The caller of the loop reports this as an error.
             return;
         }
         let left = |left: &UncleanBlocks| format!("{} of {}", counted(left.blocks, "block"), left.volume);
@@ -101,19 +102,19 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The device that a stop waits for, every ten seconds.
+    /// Returns the device that a stop waits for, once every ten seconds.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
         self.stop_wait.poll(now).then(|| self.awaited(now))
     }
 
-    /// Ends the wait of a stop that has taken long, according to the log; otherwise it continues.
+    /// Ends the wait of a stop if the log has named the awaited device; else the stop begins or continues.
     pub(super) fn insist(&mut self, now: Instant) {
         if !self.stop_wait.end() {
             self.begin_stop(now, "a stop was requested");
         }
     }
 
-    /// The device that a stop does not wait for any longer, if a user insists.
+    /// The error that ends the loop before the stop is complete, if a user has insisted.
     pub(super) fn given_up(&self, now: Instant) -> Option<ServeError> {
         if !self.stop_wait.is_ended() {
             return None;

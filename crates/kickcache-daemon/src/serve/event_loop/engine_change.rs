@@ -1,8 +1,8 @@
 //! Replacing the serving engine by another one.
 //!
-//! The order is decisive when a cache device is taken out of use: first the origins have all data, flushed;
-//! then it is on record that the device is out of service; only then the old engine is replaced, and requests
-//! bypass the device.
+//! The order is decisive when a cache device is taken out of use: first the origins have all data, flushed,
+//! unless dirty blocks are abandoned; then it is on record that the device is out of service; only then the
+//! old engine is replaced, and requests bypass the device.
 
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, PoisonError};
@@ -30,7 +30,7 @@ use crate::serve::error::ServeError;
 use crate::serve::out_of_service::OutOfService;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A caller that has left needs no answer.
+    /// If the caller does not wait any more, the failed send is harmless.
     pub(super) fn take_engine_order(&mut self, now: Instant, order: EngineOrder) {
         match order {
             EngineOrder::Look(answer) => drop(answer.send(self.behind())),
@@ -53,7 +53,7 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Cache { path: self.cache.clone(), what: what.into() }
     }
 
-    /// Refuses unless the loop has no other change in progress.
+    /// The present state; an error if a stop or another change is in progress.
     fn behind(&self) -> Result<CurrentEngine, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_engine_change("its server is stopping"));
@@ -99,7 +99,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.engine_lease = EngineLease::Changing(EngineChange::begin(now, other, answer));
     }
 
-    /// Goes on with a change of the engine.
+    /// Continues a change of the engine.
     pub(super) fn advance_engine_change(&mut self, now: Instant) {
         let EngineLease::Changing(change) = &self.engine_lease else { return };
         if self.core.stage != LoopPhase::Serving {
@@ -153,7 +153,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         if self.core.engine.health() == CacheHealth::Good {
-            // The device has not failed: the log has another message for it.
+            // The device is left out by order: the messages for a failed device are not logged.
             self.out_of_service = OutOfService::Told(Record::Pending);
             self.core.engine.leave_out(now);
             self.pump(now);
@@ -188,7 +188,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// No request is in flight: the other engine serves from here on.
+    /// Puts the new engine in place of the old one, while no request is in flight.
     fn change_engine(&mut self, now: Instant) {
         let EngineLease::Changing(EngineChange { other, answer, begun, .. }) =
             std::mem::take(&mut self.engine_lease)
@@ -215,7 +215,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.superblock = superblock;
         self.apply_write_budget(now);
         self.damaged.clear();
-        // It was about the device before.
+        // `is_done` was about the former cache device.
         self.takeover.is_done = false;
         self.end_engine_lease(now);
         tell_turn("in all, for another engine", now.since(begun));
@@ -233,7 +233,7 @@ impl<E: CacheEngine> EventLoop<E> {
         *self.takeover.device.lock().unwrap_or_else(PoisonError::into_inner) = self.cache.clone();
     }
 
-    /// The engine stays after all.
+    /// Cancels the change, for this reason: the present engine stays.
     fn keep_engine(&mut self, now: Instant, why: &str) {
         let EngineLease::Changing(EngineChange { answer, .. }) = std::mem::take(&mut self.engine_lease)
         else {
@@ -246,14 +246,14 @@ impl<E: CacheEngine> EventLoop<E> {
     fn end_engine_lease(&mut self, now: Instant) {
         (self.is_leased, self.engine_lease) = (false, EngineLease::None);
         self.core.let_go();
-        // A size may have waited for it.
+        // A new size of a volume may have waited for the lease.
         self.take_resizes();
         // Waiting requests are passed on at once: the loop may sleep next.
         self.pump(now);
     }
 }
 
-/// How long new requests waited.
+/// Logs how long new requests waited.
 fn tell_turn(what: &str, span: Duration) {
     let micros = span.as_nanos() / 1_000;
     tracing::debug!(event = "engine_turn", "new requests waited {micros} us {what}");

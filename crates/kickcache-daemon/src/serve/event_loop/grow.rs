@@ -23,7 +23,8 @@ impl<E: CacheEngine> EventLoop<E> {
     /// been extended already. The answer is sent once the new size is known to be possible.
     pub(super) fn begin_growth(&mut self, now: Instant, wanted: Option<u64>, answer: GrowthAnswer) {
         match self.growth.step() {
-            // The first client has had its answer: the device was late.
+            // An earlier client was answered before the end, because the device was late: the present client
+            // waits for the same growth.
             Some(GrowthStep::Looking(before)) if before == wanted && self.growth.reply_wait.is_nobody() => {
                 return self.growth.reply_wait.wait(now, answer);
             }
@@ -41,7 +42,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.growth.reply_wait.wait(now, answer),
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
@@ -160,7 +161,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.is_storing() || self.is_storing_for_others()
     }
 
-    /// The same, except by a device that takes over.
+    /// Whether a superblock is being written by another operation than a takeover, or its lease is in use.
     pub(super) fn is_storing_for_others(&self) -> bool {
         let is_written =
             self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();
@@ -180,7 +181,8 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The device keeps its old size. A partly written new superblock is harmless: its new segments are free.
+    /// Gives the growth up: the cache device keeps its old size. A partly written new superblock is harmless,
+    /// as its new segments are free.
     fn give_up_growth(&mut self, error: &ServeError) {
         self.growth.end();
         tracing::error!(

@@ -55,7 +55,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// A caller that has left needs no answer.
+    /// If the caller does not wait any more, the failed send is harmless.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
             Control::Stop => self.begin_stop(now, "a stop was requested"),
@@ -119,7 +119,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Begins the drain of a volume. If one is running, the log has no second message.
+    /// Begins the drain of a volume. If a drain of the volume is running, no second message is logged.
     fn begin_drain(&mut self, now: Instant, volume: VolumeId, name: &str) {
         let status = self.core.engine.status();
         if !status.volumes.iter().any(|found| found.volume == volume && found.is_draining) {

@@ -17,7 +17,7 @@ use crate::serve::out_of_service::OutOfService;
 use crate::serve::served_volumes::Volume;
 use crate::shell_command::ShellCommand;
 
-/// The blocks of a volume on a cache device out of service that its origin lacks, or has not flushed.
+/// The blocks of a volume on a cache device out of service that the origin lacks, or has not flushed.
 struct UnsavedBlocks {
     /// Its name.
     volume: String,
@@ -38,7 +38,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.volumes.iter().map(left).filter(|left| !left.blocks.is_empty()).collect()
     }
 
-    /// The reason why the loop does not end with complete origins, if so.
+    /// The error for an end with incomplete origins; `None` if all origins are complete.
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
@@ -76,7 +76,8 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Logs the blocks of a cache device that went out of service. This information ends with the daemon.
+    /// Logs once the unwritten blocks of a cache device that went out of service, and whether that state is
+    /// recorded.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
         match self.out_of_service {

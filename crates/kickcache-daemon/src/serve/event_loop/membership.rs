@@ -25,7 +25,7 @@ use crate::serve::known_volume::KnownVolume;
 use crate::serve::origin::SAMPLES_MAX;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// A caller that has left needs no answer.
+    /// If the caller does not wait any more, the failed send is harmless.
     pub(super) fn take_membership_order(&mut self, now: Instant, order: MembershipOrder) {
         match order {
             MembershipOrder::Members(answer) => drop(answer.send(self.members())),
@@ -107,7 +107,7 @@ impl<E: CacheEngine> EventLoop<E> {
             self.superblock = superblock;
         }
         self.is_leased = false;
-        // A size may have waited for it.
+        // A new size of a volume may have waited for the lease.
         self.take_resizes();
     }
 
@@ -131,7 +131,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// How long the loop was occupied by it.
+    /// Logs how long the loop was occupied by a change of a volume.
     fn tell_turn(&self, what: &str, index: usize, begun: Instant) {
         let micros = self.core.clock.now().since(begun).as_nanos() / 1_000;
         let name = self.core.volumes.name(index);
@@ -154,14 +154,14 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(refuse(what));
         }
         self.frontends.hide(&mut self.core, index);
-        // Requests that wait for a cap must end like the others.
+        // Requests that wait for a cap are passed on now, so that they end with the requests in flight.
         self.core.throttles.open(id);
         self.core.begin_due();
         self.leaving = Some(RemovalState::begin(now, id, index, *dirty, answer.clone()));
         Ok(())
     }
 
-    /// Goes on with a volume that leaves.
+    /// Continues the removal of a volume.
     pub(super) fn advance_leaving(&mut self, now: Instant) {
         let Some(RemovalState { id, index, dirty, step, .. }) = self.leaving else { return };
         match step {
@@ -226,7 +226,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("partly dropped", index, begun);
     }
 
-    /// The volume stays after all, unchanged.
+    /// Ends the removal: the volume stays unchanged.
     fn stay(&mut self, why: &str) {
         let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);
@@ -250,7 +250,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// No block of the volume is left.
+    /// Removes a volume that has no cached block left.
     fn end_leave(&mut self) -> Option<GoneVolume> {
         let begun = self.core.clock.now();
         let RemovalState { id, index, .. } = self.leaving.take()?;

@@ -1,7 +1,7 @@
 //! The loop: completions and requests of front ends in; submissions and replies out; then one wait for all
 //! events.
 //!
-//! One thread owns engine, driver and front ends. Protocols of clients are left to the front ends
+//! One thread owns engine, driver and front ends. The protocols of clients are in the front ends
 //! ([`crate::serve::frontend`]).
 
 pub(crate) mod dirty_notes;
@@ -55,8 +55,8 @@ use crate::serve::troubles::Troubles;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
-/// If completions are handled in turns, each turn takes a share of those available: replies are sent,
-/// requests arrive and devices get work between the turns. A turn has at least this many.
+/// If completions are handled in turns, a turn takes one in [`TURNS`] of the operations in flight, at least
+/// [`TURN_LEAST`]: replies are sent, requests arrive and devices get work between the turns.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
 /// The shortest gap of the loop that the log reports.
@@ -69,7 +69,7 @@ const CONTROL_KEY: u64 = 0;
 pub(crate) enum Origins {
     /// Only submissions of the recovery are accepted: the origins are still to be compared with the clean blocks.
     Compared,
-    /// All submissions of the engine are accepted.
+    /// The origins may be used: all submissions of the engine are executed.
     Used,
 }
 
@@ -81,7 +81,7 @@ pub(crate) struct EventLoop<E> {
     /// The superblock of the cache device, or of its stand-in.
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
-    /// The damaged blocks that were logged, or that were written again since.
+    /// The damaged blocks at the last check: only blocks damaged since then are logged.
     pub(crate) damaged: Vec<BlockKey>,
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
@@ -92,17 +92,18 @@ pub(crate) struct EventLoop<E> {
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
-    /// As configured: a share of the cache device follows its size.
+    /// The budget as configured: if it is a share of the cache device, a change of the device's size changes
+    /// the bytes.
     pub(crate) write_budget: Option<WriteBudget>,
     /// A volume that is being removed.
     pub(crate) leaving: Option<RemovalState>,
     /// Whether the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
-    /// A caller has the lease of the superblock.
+    /// Whether a caller has the lease of the superblock.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
-    /// The next volume to add its curve to a sample.
+    /// The index of the volume with the curve in the next sample.
     pub(crate) curve_turn: usize,
     pub(crate) recovery: Recovery,
     pub(crate) origins: Origins,
@@ -212,7 +213,8 @@ impl<E: CacheEngine> EventLoop<E> {
                 moved = true;
             }
             if left > 0 {
-                // All completions of its old server have been handled.
+                // A restart is reported to the engine only when all completions of the old server have been
+                // handled.
                 moved |= self.take_restarts(now);
             }
         }
@@ -244,7 +246,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.on_reply(&mut self.core, entry, &reply);
     }
 
-    /// The part of a sleep in which the process ran is device time.
+    /// Counts a sleep as time of the devices, except the part in which the process did not run.
     fn note_sleep(&mut self, slept: Duration) {
         let missed = self.core.take_missed();
         if missed >= MISSED_TOLD {

@@ -37,7 +37,7 @@ impl<E: CacheEngine> EventLoop<E> {
             begun.map_err(ServeError::system("start a thread"))
         });
         if let Err(error) = begun {
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let _ = answer.send(Err(error));
         }
     }
@@ -105,7 +105,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The superblock with another size of a volume; `None` if it has that one.
+    /// The superblock with another size of a volume; `None` if the volume has that size already.
     fn grown(&self, id: VolumeId, size: u64) -> Result<Option<Box<Superblock>>, ServeError> {
         let name = self.volume_name(id);
         let mut superblock = Box::new(self.superblock.clone());
@@ -119,7 +119,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage != LoopPhase::Serving {
             return Err(ServeError::Stopped);
         }
-        // The superblock may have changed for other volumes meanwhile.
+        // The superblock is made again, as it may have changed for other volumes meanwhile.
         let Some(superblock) = self.grown(id, size)? else { return Err(ServeError::Stopped) };
         match self.core.driver.shared_file(Device::Cache) {
             Some(cache) => {
@@ -133,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The new size is recorded.
+    /// Ends a resize after the new size was written to the superblock.
     fn end_resize(&mut self, id: VolumeId, superblock: Superblock) {
         self.superblock = superblock;
         let name = self.volume_name(id).to_owned();
@@ -163,7 +163,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 "{} {what} for 8 s; the new size is used when the device responds: check the device, or repeat the command",
                 self.show_device(device)
             );
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             let device = format!("volume {}", self.volume_name(volume));
             let _ = answer.send(Err(ServeError::StillRunning { device, what }));
         }

@@ -29,13 +29,13 @@ use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 
-/// Longest pause behind a part.
+/// Longest pause after a copied part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
 /// Time between two tries to write the superblocks.
 const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to replace the cache device. The answer is sent once the copy to the other one can begin.
+    /// Begins to replace the cache device. The answer is sent once the copy to the new device can begin.
     pub(super) fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer) {
         let begun = self.device_to_replace().and_then(|old| {
             let state = self.commands.state.clone();
@@ -44,7 +44,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.takeover.reply = Some(answer),
-            // A caller that has left needs no answer.
+            // If the caller does not wait any more, the failed send is harmless.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
@@ -90,7 +90,8 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn advance_takeover(&mut self, now: Instant) {
         while let Some(outcome) = self.takeover.poll() {
             if self.takeover.is_unnoted() {
-                // The result is too late: the next start decides by the superblocks.
+                // A late result is ignored: a stop has left the takeover to the next start, which decides by
+                // the superblocks.
                 continue;
             }
             let went_well = match outcome {
@@ -152,7 +153,8 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.answer(Ok(TakeoverBegun { with, bytes: log.length }));
     }
 
-    /// While clients want something, the devices are theirs half of the time.
+    /// While requests are in flight, the copy pauses for as long as the last part took, at most
+    /// [`COPY_PAUSE_MAX`].
     fn end_copy(&mut self, now: Instant, took: Duration) {
         if let (Some(TakeoverStep::Copying(_)), Some(mirror)) =
             (self.takeover.step, &mut self.takeover.mirror)
@@ -196,7 +198,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The old device is marked as replaced, durably, and cannot be refused for its number any more.
+    /// Records the takeover in the state directory, only after the old device is durably marked as replaced:
+    /// else a start after a crash would refuse the old device for its lower number.
     fn record_takeover(&mut self, now: Instant, superblock: Box<Superblock>) {
         let (Some(pair), Some(notes)) = (self.takeover.pair.clone(), self.notes.clone()) else {
             return self.end_record(now, *superblock, Ok(()));
@@ -234,7 +237,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::Parting);
     }
 
-    /// A stop does not wait for a device that cannot be written to.
+    /// The step after a failed write of the superblocks: another attempt later, but none during a stop.
     fn note_later(&self, now: Instant) -> TakeoverStep {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));
@@ -253,7 +256,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The stop does not wait for an unresponsive state directory either.
+    /// A stop does not wait for a superblock or record that is not written for long.
     fn end_late_notes(&mut self, now: Instant) {
         if self.core.stage == LoopPhase::Serving || !self.takeover.is_stop_late(now) {
             return;
@@ -290,7 +293,7 @@ impl<E: CacheEngine> EventLoop<E> {
             TakeoverStep::Forgetting => self.takeover.forget(pair, &self.superblock),
             TakeoverStep::Copying(due) if due <= now => self.copy_next(pair),
             TakeoverStep::Sealed(due) if due > now && self.core.stage != LoopPhase::Serving => {
-                // A try has failed.
+                // Only a failed attempt sets a time in the future.
                 self.takeover.step = Some(self.note_later(now));
                 Ok(())
             }
@@ -312,7 +315,7 @@ impl<E: CacheEngine> EventLoop<E> {
             | TakeoverStep::Recording
             | TakeoverStep::Unnoted => Ok(()),
         };
-        // Without a thread it is tried again when the loop turns next.
+        // If no thread can be started, the step is tried again in the next turn of the loop.
         if let Err(error) = begun {
             tracing::warn!(
                 event = "cache_replacement_waits",
@@ -321,7 +324,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Whether the new device is not to take over.
+    /// Whether the takeover must be abandoned: after an error of either device, or at a stop.
     fn must_give_up(&self) -> bool {
         let has_failed = self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some());
         has_failed || self.core.engine.health() != CacheHealth::Good || self.core.stage != LoopPhase::Serving
@@ -365,7 +368,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.troubles.note(now, fault);
     }
 
-    /// Continues with the old device alone, with the reason.
+    /// Abandons the takeover for this reason: the old device alone stays in use.
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
         if self.takeover.step == Some(TakeoverStep::Preparing) {
@@ -373,7 +376,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 // No caller waits for an answer.
                 self.takeover.failure = Some(error.to_string());
             }
-            // Of no device that serves: it may have been mistyped.
+            // The warning is no error of a device in use: the path may be mistyped.
             tracing::warn!(
                 event = "cache_replacement_refused",
                 device,
@@ -417,7 +420,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::GivenUp(afterwards));
     }
 
-    /// Continues once no I/O is in flight on the new device.
+    /// Removes the mirror once no I/O is in flight on the new device.
     fn end_mirror(&mut self, afterwards: TakeoverFate) {
         if !self.takeover.mirror.as_ref().is_none_or(Mirror::is_quiet) {
             return;
@@ -431,12 +434,12 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn leave_successor(&mut self) {
         self.takeover.end();
-        // It is closed elsewhere: that may take its time.
+        // A thread closes the device, as that may take long.
         let parted = self.core.driver.remove(Device::Successor);
         drop(std::thread::Builder::new().spawn(move || drop(parted)));
     }
 
-    /// The new device is the cache device from here on.
+    /// Makes the new device the cache device once no I/O is in flight on both.
     fn switch(&mut self, now: Instant) {
         let is_idle = |device| self.core.driver.is_idle(device);
         if !is_idle(Device::Cache) || !is_idle(Device::Successor) {
@@ -464,7 +467,7 @@ impl<E: CacheEngine> EventLoop<E> {
         drop(std::thread::Builder::new().spawn(move || drop((parted, pair))));
     }
 
-    /// How far it is.
+    /// The progress of the takeover, if there is one.
     pub(super) fn takeover_progress(&self) -> Option<TakeoverProgress> {
         let (stage, with) = (self.takeover.stage()?, self.takeover.with.clone()?);
         let log = self.superblock.geometry.log();

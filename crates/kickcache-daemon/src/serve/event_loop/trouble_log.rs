@@ -40,7 +40,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Tells of errors that were only counted, and of devices that do not answer or answer again.
+    /// Logs errors that were only counted, and devices that do not answer or answer again.
     pub(crate) fn tell_troubles(&mut self, now: Instant) {
         if !self.troubles.begin_look(now) {
             return;
@@ -53,7 +53,8 @@ impl<E: CacheEngine> EventLoop<E> {
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
             if self.core.driver.away(device).is_some() {
-                // The outage is logged, and its end will be; errors meanwhile are no answers of the device.
+                // No silence is logged during an outage, which has log lines of its own: errors in this time
+                // are no answers of the device.
                 continue;
             }
             let since = self.silent_since(device);
@@ -81,21 +82,22 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Logs errors that were only counted: this is the last report.
+    /// Logs all errors that were only counted so far, at the end of the loop.
     pub(super) fn tell_last_troubles(&mut self, now: Instant) {
         for SuppressedKind { kind, held } in self.troubles.end(now) {
             self.tell_held(kind, held);
         }
     }
 
-    /// The same of a device that is about to go: it has no name later.
+    /// Logs the counted errors of a device that is about to be removed, as long as it has a name.
     pub(super) fn tell_last_of(&mut self, now: Instant, device: Device) {
         for SuppressedKind { kind, held } in self.troubles.end_of(now, device) {
             self.tell_held(kind, held);
         }
     }
 
-    /// Another device becomes the cache device: errors of the present one are logged with its name.
+    /// Logs the counted errors of the present cache device under its name, before another device takes its
+    /// place.
     pub(super) fn end_troubles_of_cache(&mut self, now: Instant) {
         self.take_faults(now);
         self.tell_last_of(now, Device::Cache);
@@ -114,7 +116,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Since when a device has completed no operation.
+    /// The time since which a device has completed none of its operations; `None` if it is not silent.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new() {
             return None;

@@ -9,14 +9,14 @@ use crate::devices::record_queue::QueuedRecord;
 use crate::devices::wear_notes::noted_wear;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Records them at intervals. While the state directory hangs, at most one record waits.
+    /// Records the recent writes at intervals. While the state directory hangs, at most one record waits.
     pub(super) fn note_wear_when_due(&mut self, now: Instant) {
         if self.note_queue.wear.is_due(now) && self.note_queue.is_empty() {
             self.note_wear(now);
         }
     }
 
-    /// Notes it, if anything was written.
+    /// Queues a record of the recent writes, if there were new ones.
     pub(super) fn note_wear(&mut self, now: Instant) {
         let Some(notes) = &self.notes else { return };
         let history = self.core.engine.wear_history(now);

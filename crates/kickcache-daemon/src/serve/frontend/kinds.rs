@@ -23,9 +23,9 @@ pub(crate) enum WatchKey {
     Ublk(UblkKey),
 }
 
-/// Bits that a front end has for itself.
+/// Lower bits of a key that the front end defines.
 const OWN_BITS: u32 = 56;
-/// The front ends, above; 0 is the loop's own.
+/// The number of the front end in the upper bits of a key; 0 is the loop.
 const NBD: u64 = 1;
 const VHOST_USER: u64 = 2;
 const UBLK: u64 = 3;
@@ -39,7 +39,7 @@ impl WatchKey {
         }
     }
 
-    /// `None` if it is no front end's.
+    /// `None` if the key belongs to no front end.
     pub(crate) fn from_bits(bits: u64) -> Option<WatchKey> {
         let own = bits & ((1 << OWN_BITS) - 1);
         match bits >> OWN_BITS {

@@ -19,7 +19,7 @@ use crate::socket_path::{self, SocketFile};
 
 /// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
 const UNIX_PATH_MAX: usize = 107;
-/// Connections that may wait to be accepted.
+/// The most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// Where a front end listens.
@@ -39,7 +39,7 @@ pub(crate) struct VolumePlace {
 }
 
 impl Place {
-    /// The address, unless it was handed over.
+    /// The address, unless the socket was inherited.
     pub(crate) fn address(&self) -> Option<&NbdAddress> {
         match self {
             Place::Address(address) => Some(address),
@@ -47,7 +47,8 @@ impl Place {
         }
     }
 
-    /// Whether one listener does for both. Two that let the system choose a port have one each.
+    /// Whether one listener serves both places. Places with port 0, which the system chooses, have one
+    /// listener each.
     pub(crate) fn is_same(&self, other: &Place) -> bool {
         match (self, other) {
             (Place::Address(NbdAddress::Tcp { port: 0, .. }), _) => false,
@@ -61,7 +62,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// For the log.
+    /// The address of the socket, for the log.
     pub(crate) address: String,
     /// A unix socket's path with the device and inode that were made.
     made: Option<(PathBuf, Inode)>,
@@ -72,7 +73,7 @@ pub(crate) struct Listener {
 enum SocketKind {
     Unix,
     Tcp,
-    /// Connected already: it is its own and only connection.
+    /// The socket is already connected: it is the only connection.
     Connection,
 }
 
@@ -85,7 +86,7 @@ impl Listener {
         }
     }
 
-    /// A socket for one front end, which listens or is connected to it already.
+    /// A socket for one hypervisor, which listens or is connected to it already.
     pub(crate) fn open_for_guest(place: Place) -> Result<Listener, ServeError> {
         match place {
             Place::Inherited(socket) if !is_listening(&socket)? => connected(socket),
@@ -93,7 +94,7 @@ impl Listener {
         }
     }
 
-    /// Whether it is a connection: there will be no other one.
+    /// Whether the socket is already a connection, so that no other one follows.
     pub(crate) fn is_connection(&self) -> bool {
         self.kind == SocketKind::Connection
     }
@@ -116,14 +117,14 @@ impl Listener {
         }
     }
 
-    /// Gives a connection room for replies, which is memory of the kernel. A failure costs speed only.
+    /// Enlarges the kernel's buffer for replies of a connection. A failure only costs speed.
     pub(crate) fn enlarge(&self, socket: &OwnedFd) {
         if self.kind == SocketKind::Unix {
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);
         }
     }
 
-    /// Failures cost speed only.
+    /// Errors are ignored: a connection works without these options.
     fn tune(&self, socket: &OwnedFd) {
         match self.kind {
             SocketKind::Tcp => {
@@ -135,7 +136,7 @@ impl Listener {
     }
 }
 
-/// Room for replies of a unix socket; the kernel caps it at net.core.wmem_max.
+/// The send buffer of a unix socket in bytes; the kernel caps it at net.core.wmem_max.
 const SEND_BUFFER: usize = 2 << 20;
 
 impl AsFd for Listener {
@@ -167,7 +168,7 @@ pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
     check_length(path).and_then(|()| check_folder(path))
 }
 
-/// An address by number; of a host name its first IPv4 address, or else its first.
+/// The numeric address of a host: the first IPv4 address of its name, otherwise the first address.
 fn resolve(host: &str, port: u16) -> Result<SocketAddr, ServeError> {
     let name = format!("{host}:{port}");
     let found = (host, port).to_socket_addrs();
@@ -224,7 +225,7 @@ fn open_unix(path: PathBuf) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name, made: Some((path, made)), kind: SocketKind::Unix })
 }
 
-/// Why there can be no socket, and what to do.
+/// Why the socket cannot be opened, and the remedy.
 fn why_no_socket(path: &Path, source: &io::Error) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match source.kind() {
@@ -323,7 +324,7 @@ fn inherit(socket: OwnedFd) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name.into(), made: None, kind })
 }
 
-/// Which file a path names.
+/// The device and inode of the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Inode {
     device: u64,

@@ -72,7 +72,7 @@ pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     own_device::check(cache)
 }
 
-/// Refuses the places of a volume.
+/// Refuses places of a volume with errors that can be found before a socket is opened.
 pub(crate) fn check_volume(volume: &VolumeSpec, exposure: Exposure) -> Result<(), ServeError> {
     let served_by = volume.served_by();
     served_by.nbd.addresses().iter().try_for_each(|address| listener::check(address, exposure))?;
@@ -139,7 +139,7 @@ impl Addresses {
 }
 
 impl Frontends {
-    /// Listens everywhere.
+    /// Listens on the addresses of all front ends.
     pub(crate) fn open<E>(
         addresses: Addresses,
         core: &mut Core<E>,
@@ -163,7 +163,7 @@ impl Frontends {
         }
     }
 
-    /// The users of the volume of an index.
+    /// The numbers of clients of the volume with an index.
     pub(crate) fn sessions(&self, volume: usize) -> Sessions {
         Sessions {
             nbd: self.nbd.session_count(volume),
@@ -172,7 +172,7 @@ impl Frontends {
         }
     }
 
-    /// Why certificates cannot be used as their files are now, if they cannot.
+    /// Why the present files of certificates cannot be used; `None` if they can.
     pub(crate) fn tls_failure(&self) -> Option<String> {
         self.nbd.tls_failure()
     }
@@ -189,7 +189,7 @@ impl Frontends {
         self.ublk.watch(core);
     }
 
-    /// A descriptor that was watched is ready.
+    /// Handles a watched descriptor that is ready.
     pub(crate) fn on_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, interest: Interest) {
         match key {
             WatchKey::Nbd(key) => self.nbd.on_ready(core, key, interest),
@@ -198,7 +198,7 @@ impl Frontends {
         }
     }
 
-    /// A command to a device of a front end's has ended.
+    /// Handles the end of a command to a front end's device.
     pub(crate) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, result: i32) {
         match key {
             WatchKey::Ublk(key) => self.ublk.on_command(core, key, result),
@@ -220,7 +220,7 @@ impl Frontends {
         self.ublk.take_requests(core);
     }
 
-    /// The engine has answered.
+    /// Passes a reply of the engine to the front end of the request.
     pub(crate) fn on_reply<E: CacheEngine>(&mut self, core: &mut Core<E>, entry: InFlight, reply: &Reply) {
         match entry.pending {
             Pending::Nbd(request) => self.nbd.on_reply(core, entry.volume, request, reply),
@@ -270,7 +270,7 @@ impl Frontends {
         ublk.into_iter().for_each(|open| self.ublk.join(core, volume, open));
     }
 
-    /// Does not serve the volume of an index any more, neither here nor there.
+    /// Does not serve the volume of an index any more, at any place.
     pub(crate) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.part(core, volume, None);
         self.vhost_user.part(core, volume);
@@ -287,7 +287,7 @@ impl Frontends {
         self.nbd.part(core, volume, Some(address));
     }
 
-    /// Does not serve the volume of an index to virtual machines any more; none is connected.
+    /// Stops serving the volume with an index to virtual machines, of which none is connected.
     pub(crate) fn part_from_guests<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.vhost_user.part(core, volume);
     }
@@ -299,14 +299,14 @@ impl Frontends {
         self.ublk.hide(volume);
     }
 
-    /// Serves it again.
+    /// Serves a hidden volume again.
     pub(crate) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.show(core);
         self.vhost_user.show(core, volume);
         self.ublk.show(volume);
     }
 
-    /// Ends the clients of the volume of an index that have their replies; gives whether none is left.
+    /// Ends the clients of a volume that have all of their replies; returns whether no client is left.
     pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
         self.nbd.session_count(volume) == 0
@@ -319,7 +319,7 @@ impl Frontends {
         self.nbd.addresses()
     }
 
-    /// The volume has another size; `volume` is its index.
+    /// Takes over a new size of the volume with this index.
     pub(crate) fn resize<E>(&mut self, core: &Core<E>, volume: usize) {
         self.nbd.resize(core);
         let size = core.volumes[volume].info.size;
@@ -334,23 +334,24 @@ impl Frontends {
         self.ublk.stop_listening();
     }
 
-    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring more
-    /// requests meanwhile. To sockets, which cost a system call, all is sent at once.
+    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring
+    /// more requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
     pub(crate) fn wants_turns(&self) -> bool {
         self.vhost_user.is_busy()
     }
 
-    /// Whether no request waits to go to the engine.
+    /// Whether no request of a guest or a block device waits to go to the engine; waiting NBD commands are
+    /// refused at a stop.
     pub(crate) fn is_idle(&self) -> bool {
         self.vhost_user.is_idle() && self.ublk.is_idle()
     }
 
-    /// Whether all clients have received their replies.
+    /// Whether all NBD clients have received their replies.
     pub(crate) fn is_quiet(&self) -> bool {
         self.nbd.is_quiet()
     }
 
-    /// Ends all sessions.
+    /// Ends all NBD sessions.
     pub(crate) fn close<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.close_all(core);
     }

@@ -23,8 +23,8 @@ pub(crate) struct OpenPlaces {
 }
 
 impl OpenPlaces {
-    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that others listen on already, and
-    /// volumes may share.
+    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that the daemon already listens
+    /// on, and that volumes may share.
     ///
     /// # Errors
     /// [`ServeError::Address`].
@@ -54,7 +54,7 @@ impl OpenPlaces {
         Ok(places)
     }
 
-    /// Makes the block device that `spec` wants, unless the volume was one before.
+    /// Makes the block device that `spec` has, unless the volume already has one.
     ///
     /// # Errors
     /// [`ServeError::Volume`].
@@ -72,7 +72,8 @@ impl OpenPlaces {
         Ok(())
     }
 
-    /// Opens addresses that were to be shared and have been closed since; `is_there` checks it.
+    /// Opens addresses that were to be shared and have been closed since; `is_there` reports whether one has
+    /// a listener.
     ///
     /// # Errors
     /// [`ServeError::Address`].

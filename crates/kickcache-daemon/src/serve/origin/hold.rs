@@ -6,7 +6,8 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 
-/// Keeps others from serving an origin that has a server; `None` for all others, or if there is no state directory.
+/// Locks an origin with a server against other daemons; `None` for origins without a server, or if there is no state
+/// directory.
 ///
 /// # Errors
 /// [`ServeError::Volume`] if another process serves it, or [`ServeError::Origin`].
@@ -18,7 +19,7 @@ pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<Origi
     lock(spec, &spec.origin.identity().map_err(refuse)?, "", state)
 }
 
-/// The same under another name of the origin.
+/// As [`hold`], with another name of the origin.
 ///
 /// # Errors
 /// [`ServeError::Volume`] if another process serves it.
@@ -53,7 +54,8 @@ fn lock(
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })
         }
-        // Serving without a lock is better than not serving; the records report a full disk again.
+        // Serving without a lock is better than not serving; if the state directory is full, writing the
+        // records fails, too.
         Err(error) => {
             tracing::warn!(event = "lock_unavailable", "{error}: take care to serve {origin} once only");
             Ok(None)

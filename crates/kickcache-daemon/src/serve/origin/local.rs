@@ -8,7 +8,7 @@ use crate::driver::device::{AccessMode, BlockFile, Emptiness, OpenError};
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::error::ServeError;
 
-/// Opens it, reads its first block and flushes it once.
+/// Opens a local origin, reads its first block and flushes it once.
 ///
 /// # Errors
 /// [`ServeError::Origin`], or [`ServeError::Volume`] if no volume can have its size.

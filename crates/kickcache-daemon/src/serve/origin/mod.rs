@@ -1,7 +1,7 @@
 //! The slow device of a volume, of any kind: the interface between serving and storage.
 //!
 //! A start reads the identity, size and capabilities of an origin, and passes it to the driver, which sends
-//! it requests: to a local one through the system, to every other one as a
+//! the origin requests: through the system if it is local, otherwise through a
 //! [`QueuedDevice`].
 
 mod block_comparison;
@@ -26,7 +26,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// Blocks of an origin that are compared before it is used, and after its server was lost.
+/// The most blocks of an origin that are compared before its use, and after its server was lost.
 pub(crate) const SAMPLES_MAX: u32 = 64;
 
 /// Refuses an export of this process as an origin. The process must be serving already.
@@ -74,7 +74,7 @@ impl Origin {
         }
     }
 
-    /// The other identities under which it may be served.
+    /// Other identities under which the origin may be served.
     pub(crate) fn other_names(&self) -> &[String] {
         match self {
             Origin::Nbd(origin) => origin.other_names(),
@@ -91,7 +91,7 @@ impl Origin {
         }
     }
 
-    /// Whether it stores zeroes faster than other data.
+    /// Whether the origin stores zeroes faster than other data.
     pub(crate) fn zeroes(&self) -> ZeroSpeed {
         match self {
             Origin::Local(file) => file.zeroes(),
@@ -99,7 +99,7 @@ impl Origin {
         }
     }
 
-    /// The file or block device, if it is local.
+    /// The file or block device; `None` if the origin is not local.
     pub(crate) fn local(&self) -> Option<&BlockFile> {
         match self {
             Origin::Local(file) => Some(file),
@@ -107,7 +107,7 @@ impl Origin {
         }
     }
 
-    /// Whether it looks like a cache device.
+    /// Whether the origin has the content of a cache device.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -119,10 +119,11 @@ impl Origin {
         }
     }
 
-    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for it.
+    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for the
+    /// origin.
     ///
     /// # Errors
-    /// A sentence, if it holds something else, or does not answer.
+    /// A sentence, if the origin has other data, or does not answer.
     pub(crate) fn compare(&mut self, samples: &[Sample]) -> Result<(), String> {
         let device: &mut dyn QueuedDevice = match self {
             Origin::Local(_) => return Ok(()),

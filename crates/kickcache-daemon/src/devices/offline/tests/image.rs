@@ -34,7 +34,7 @@ pub(super) struct Image {
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Ending {
     Clean,
-    /// As the last write left it.
+    /// The image is as the last write left it.
     Cut,
 }
 

@@ -131,7 +131,7 @@ fn a_missing_journal_is_refused_until_a_repair() {
     }
 }
 
-/// While another test starts a process, a copy of this one holds the locks of this one for a moment.
+/// While another test starts a process, a copy of this process holds its locks for a moment.
 fn when_free<T>(mut attempt: impl FnMut() -> Result<T, OfflineError>) -> Result<T, OfflineError> {
     for _ in 0..200 {
         match attempt() {

@@ -1,6 +1,7 @@
 //! Identities of a block device that its hardware or its creator assigned, as the kernel shows them in /sys.
 //!
-//! The UUID or label of a file system is none: clones share it, and a guest changes it while blocks are dirty.
+//! The UUID or label of a file system is no such identity: clones share it, and a guest may change it while
+//! blocks are dirty.
 
 use std::fs;
 use std::io;
@@ -9,7 +10,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::device::sysfs::loop_file;
 use crate::driver::rights::access;
 
-/// Loop devices upon loop devices that are looked through.
+/// The most loop devices on top of each other that are followed.
 const DEPTH_MAX: usize = 8;
 /// Bytes of the header of a page of vital product data (SPC-5, 7.7).
 const VPD_HEADER: usize = 4;
@@ -19,12 +20,12 @@ const LOOP: &str = "loop:";
 /// The prefix of the identity of a partition, before its number and the identity of the disk.
 const PART: &str = "part";
 
-/// The folders of the kernel and of udev; others in tests.
+/// The folders of the kernel and of udev; tests use other folders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Roots {
     /// /sys.
     pub(super) sys: PathBuf,
-    /// /dev.
+    /// The folder /dev.
     pub(super) dev: PathBuf,
 }
 
@@ -39,7 +40,7 @@ impl Roots {
         self.sys.join("class/block").join(name)
     }
 
-    /// The identity of a device by its name in /sys; `None` if it has no other than that name.
+    /// The identity of a device by its name in /sys; `None` if the device has no assigned identity.
     pub(super) fn assigned_identity(&self, name: &str) -> Option<String> {
         self.of_folder(&fs::canonicalize(self.folder(name)).ok()?, 0)
     }
@@ -76,7 +77,7 @@ impl Roots {
     }
 }
 
-/// The file below a loop device, or below a partition of one, by the device's identity.
+/// The file below a loop device or below its partition, from the assigned identity of the device.
 pub(super) fn file_of_loop(assigned: &str) -> Option<&Path> {
     let mut below = assigned;
     while let Some(rest) = below.strip_prefix(LOOP).or_else(|| below.strip_prefix(PART)) {

@@ -34,9 +34,9 @@ const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
 /// Whether an identity is that of one disk alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
-    /// It is.
+    /// No other disk ever has this identity, not even after a restart.
     Strong,
-    /// After a restart it may belong to another disk.
+    /// After a restart, the identity may belong to another disk.
     Weak,
 }
 
@@ -45,33 +45,34 @@ pub enum Strength {
 pub struct OlderIdentity {
     /// The identity.
     pub identity: String,
-    /// Whether it is that of one disk alone.
+    /// Whether no other disk can have the identity.
     pub strength: Strength,
 }
 
-/// A device, as it is recognised.
+/// The identities of a device, by which it is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identified {
     /// The identity that is recorded.
     pub identity: String,
-    /// Whether it is that of one disk alone.
+    /// Whether no other disk can have the identity.
     pub strength: Strength,
     /// Identities of older versions.
     pub older: Vec<OlderIdentity>,
-    /// Other present devices of its size that have no identity of their own either.
+    /// Other present devices of equal size that have only weak identities as well.
     pub peers: Vec<PathBuf>,
-    /// The same, where older versions gave it the kernel's name.
+    /// Other present devices of its size that older versions identified by the kernel's name.
     pub older_peers: Vec<PathBuf>,
 }
 
 impl Identified {
-    /// A device with one identity that is its own.
+    /// A device with one strong identity.
     pub fn strong(identity: String) -> Identified {
         let (older, peers) = (Vec::new(), Vec::new());
         Identified { identity, strength: Strength::Strong, older, older_peers: peers.clone(), peers }
     }
 
-    /// The place in the machine for a device that has only the kernel's name, if the user names it by that.
+    /// The identity by the place in the machine, if a device has only the kernel's name, and the user names
+    /// it by its place.
     fn or_by_place(self, roots: &Roots, named: &Path) -> Identified {
         let is_unnamed = self.strength == Strength::Weak && self.identity.starts_with(NAMED);
         if !is_unnamed || !named.starts_with(roots.dev.join(BY_PLACE)) {
@@ -82,7 +83,7 @@ impl Identified {
         Identified { older, ..Identified::strong(format!("{NAMED}{}", named.display())) }
     }
 
-    /// The strength of a recorded identity; `None` if it is another device's.
+    /// The strength of a recorded identity for this device; `None` if the identity is not the device's.
     pub fn recognises(&self, recorded: &str) -> Option<Strength> {
         if recorded == self.identity {
             return Some(self.strength);
@@ -95,12 +96,12 @@ impl Identified {
 /// A block device that is present.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Present {
-    /// As in /sys/class/block.
+    /// The name in /sys/class/block.
     name: String,
     /// Major and minor number, as the kernel writes them.
     number: Option<String>,
     path: PathBuf,
-    /// In sectors.
+    /// The size in sectors of 512 bytes.
     size: u64,
     assigned: Option<String>,
     /// Names below /dev/disk/by-id, in alphabetical order.
@@ -133,7 +134,7 @@ impl Present {
         all.filter(|older| older.identity != self.identity()).collect()
     }
 
-    /// Whether the kernel may give it the other one's name.
+    /// Whether the kernel may exchange the names of the two devices.
     fn may_exchange_names(&self, other: &Present) -> bool {
         self.name != other.name && self.size == other.size && family(&self.name) == family(&other.name)
     }
@@ -159,7 +160,7 @@ impl PresentDevices {
             let names = names.map(|link| link.name.clone()).collect();
             let number = fs::read_to_string(folder.join(&name).join("dev")).ok();
             let number = number.map(|number| number.trim().to_owned());
-            // A longer one does not fit into a superblock.
+            // A longer identity does not fit into a superblock.
             let assigned = roots.assigned_identity(&name);
             let assigned = assigned.filter(|name| ASSIGNED.len() + name.len() <= ORIGIN_IDENTITY_MAX);
             Some(Present { path, size, assigned, names, number, name })
@@ -203,7 +204,7 @@ impl PresentDevices {
         if is_named && !is_shared { Strength::Strong } else { Strength::Weak }
     }
 
-    /// The device that has an assigned identity; `None` if several have it.
+    /// The device with an assigned identity; `None` if no device or several devices have it.
     fn only(&self, identity: &str) -> Option<&Present> {
         let is_it = |device: &&Present| device.assigned.is_some() && device.identity() == identity;
         let mut found = self.0.iter().filter(is_it);
@@ -244,7 +245,8 @@ pub(super) fn of_file(path: &Path) -> Identified {
     Identified::strong(format!("{FILE}{}", path.display()))
 }
 
-/// The identity of the block device with a number; `named` is its path as the user gives it, `path` is that without links.
+/// The identity of the block device with a number; `named` is the path as the user gives it, and `path` is the same
+/// path without links.
 pub(super) fn of_block_device(named: &Path, path: &Path, number: u64) -> Identified {
     let roots = Roots::of_system();
     PresentDevices::look(&roots).at(path, &sysfs::number(number)).or_by_place(&roots, named)

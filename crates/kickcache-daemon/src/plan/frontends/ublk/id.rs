@@ -11,7 +11,8 @@ const DEVICES_MAX: u32 = 64;
 /// Which of the host's ublk devices a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkId {
-    /// The number of the previous device, if that still waits; otherwise the kernel chooses one.
+    /// The number of the volume's previous device, if that device still waits; otherwise the kernel chooses a
+    /// number.
     Any,
     /// `/dev/ublkbN`.
     Number(u32),

@@ -4,10 +4,11 @@ use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-/// All queues of a device are served by one thread.
+/// The most queues of a device: one thread serves them all.
 const QUEUES_MAX: u16 = 16;
 const DEPTH_MAX: u16 = 1024;
-/// Requests of all queues of a device: each has memory for the largest request, 256 KiB.
+/// The most requests of all queues of a device together: each reserves memory for the largest request, 256
+/// KiB.
 const REQUESTS_MAX: u32 = 2048;
 
 /// How many queues a device has.

@@ -18,7 +18,7 @@ use crate::serve::frontend::vhost_user::port::Port;
 const SOCKET: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Socket, generation: 0 });
 const LISTENER: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Listener, generation: 0 });
 
-/// Turns after which something hangs; in order, it takes a few, unless the machine is busy.
+/// Turns after which a test fails; a success takes a few, unless the machine is busy.
 const TURNS_MAX: usize = 1000;
 const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 
@@ -63,7 +63,7 @@ impl Scene {
         frontends.on_ready(core, key, Interest::Readable);
     }
 
-    /// Goes around until something is so.
+    /// Runs turns of the loop until a condition holds.
     fn turn_until(&mut self, is_so: impl Fn(&mut Scene) -> bool) {
         for _ in 0..TURNS_MAX {
             let now = self.event_loop.core.begin_turn();

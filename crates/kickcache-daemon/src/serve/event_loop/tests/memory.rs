@@ -56,7 +56,7 @@ impl Scene {
         self.event_loop.take_events();
     }
 
-    /// Goes around until something is so.
+    /// Runs turns of the loop until a condition holds.
     fn turn_until(&mut self, mut is_so: impl FnMut(&mut Scene) -> bool) {
         for _ in 0..2000 {
             if is_so(self) {

@@ -167,7 +167,7 @@ fn serve_a_file_for_measurements() {
     toy.stop();
 }
 
-/// As after a cache device was taken out of use: else a stop waits for the record forever.
+/// An engine change removes a device like this: if its record stayed, a stop would wait for it forever.
 #[test]
 fn an_outstanding_record_ends_after_its_device_is_removed() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();

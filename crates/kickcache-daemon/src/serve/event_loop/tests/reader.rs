@@ -36,7 +36,7 @@ impl Reader {
         self.0.ram.set_len(DATA).unwrap();
     }
 
-    /// How many were answered.
+    /// The number of answered reads.
     pub(super) fn answered(&self) -> u16 {
         self.0.used()
     }

@@ -36,7 +36,7 @@ fn a_stop_does_not_wait_for_a_takeover_record() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     let (now, later) = (Instant::from_nanos(5), Instant::from_nanos(2_000_000_005));
-    // A try fails, and is counted; while it is served, there is another one later.
+    // A failed attempt is counted; while volumes are served, another attempt follows later.
     event_loop.takeover.step = Some(TakeoverStep::Sealed(now));
     event_loop.advance_takeover(now);
     while event_loop.takeover.is_busy() {
@@ -125,13 +125,13 @@ struct Sealed {
 }
 
 impl Sealed {
-    /// Opens the old and the new device for this.
+    /// Opens the old and the new device with these access modes.
     fn new(access: [AccessMode; 2]) -> Sealed {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let mut event_loop = copied_loop(&directory);
         let [old, new, state] = ["old", "new", "state"].map(|name| directory.path().join(name));
         let open = |path: &Path, access| Arc::new(BlockFile::open(path, access, Emptiness::Refused).unwrap());
-        // Each has a lock.
+        // The earlier pair is dropped first, as each open device holds a lock.
         event_loop.takeover.pair = None;
         let called = OtherDevice { uuid: [3; 16], path: new.display().to_string() };
         let pair = Pair { old: open(&old, access[0]), new: open(&new, access[1]), called };

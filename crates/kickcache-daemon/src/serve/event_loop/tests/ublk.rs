@@ -25,7 +25,7 @@ const WRITE: u32 = 1;
 const DISCARD: u32 = 3;
 const WRITE_SAME: u32 = 4;
 
-/// Turns after which something hangs.
+/// Turns after which a test fails.
 const TURNS_MAX: usize = 1000;
 const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 

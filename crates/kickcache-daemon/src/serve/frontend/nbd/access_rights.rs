@@ -30,7 +30,7 @@ impl AccessRights {
         self.certificates.as_ref()?.accept()
     }
 
-    /// The fault of the present certificate files, if they have one.
+    /// Why the present certificate files cannot be used; `None` if they can.
     pub(super) fn failure(&self) -> Option<String> {
         self.certificates.as_ref()?.failure()
     }

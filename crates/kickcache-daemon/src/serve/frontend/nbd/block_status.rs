@@ -9,9 +9,9 @@ use rustix::fs::{SeekFrom, seek};
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::executor::Driver;
 
-/// Bytes of holes that one reply looks the cache up for: 65536 blocks.
+/// The most bytes of holes for which one reply looks up blocks in the cache: 65536 blocks.
 const HOLE_BYTES_MAX: u64 = 256 << 20;
-/// Extents of one reply.
+/// The most extents of one reply.
 pub(super) const EXTENT_COUNT_MAX: usize = 4096;
 
 /// The status of an extent from its start on; it may end early.
@@ -27,7 +27,7 @@ pub(crate) fn block_status(
     }
 }
 
-/// Whether the kernel knows the holes itself: this code waits for no other process.
+/// Whether the kernel itself knows the holes, so that a query waits for no other process.
 fn tells_of_holes(file: &BlockFile) -> bool {
     file.kind() == Kind::File && !file.is_remote()
 }
@@ -55,13 +55,13 @@ fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -
     extents
 }
 
-/// How far a file keeps its state, hole or data, from an offset on.
+/// A part of a file, from an offset on, that is all hole or all data.
 struct Run {
     end: u64,
     is_hole: bool,
 }
 
-/// How far the origin's file keeps its state from `offset` on.
+/// The hole or the data of the origin's file that begins at `offset`.
 fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
     let position = seek(file.file(), SeekFrom::Data(offset));
     match position {
@@ -71,7 +71,7 @@ fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
             Run { end: if hole > offset { hole.min(end) } else { end }, is_hole: false }
         }
         Err(rustix::io::Errno::NXIO) => Run { end, is_hole: true },
-        // A file system without this information: all is data.
+        // If the file system does not report holes, the rest counts as data.
         Err(_) => Run { end, is_hole: false },
     }
 }

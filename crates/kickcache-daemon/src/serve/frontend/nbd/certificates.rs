@@ -1,5 +1,5 @@
-//! A server's certificates, which follow their files. A thread checks these: an unresponsive disk blocks no
-//! client.
+//! A server's certificates, which follow their files. A thread of its own checks the files, so an
+//! unresponsive disk blocks no client.
 
 use std::io;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -11,10 +11,10 @@ use kickcache_tls::rustls::ServerConfig;
 use kickcache_tls::rustls::server::UnbufferedServerConnection;
 use kickcache_tls::server::{Refreshed, ServerCertificates};
 
-/// How often the files are looked at.
+/// Time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The certificates in use, and the reason why the present files are not.
+/// The certificates in use, and the reason why the present files are not in use.
 struct Current {
     config: Arc<ServerConfig>,
     failure: Option<String>,
@@ -23,7 +23,7 @@ struct Current {
 /// The certificates that clients get now.
 pub(crate) struct Certificates {
     current: Arc<Mutex<Current>>,
-    /// The thread ends with it, and is not waited for.
+    /// The drop of this sender ends the thread, and does not wait for the end.
     _ending: Sender<()>,
 }
 
@@ -31,7 +31,7 @@ impl Certificates {
     /// Begins to follow the files.
     ///
     /// # Errors
-    /// If there can be no thread for it.
+    /// If no thread can be started.
     pub(crate) fn follow(certificates: ServerCertificates) -> io::Result<Certificates> {
         let current = Arc::new(Mutex::new(Current { config: certificates.config(), failure: None }));
         let (ending, ended) = mpsc::channel();
@@ -44,11 +44,11 @@ impl Certificates {
     /// TLS for a client.
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         let config = Arc::clone(&lock(&self.current).config);
-        // It fails if the system gives no random numbers.
+        // The call fails if the system gives no random numbers.
         UnbufferedServerConnection::new(config).ok()
     }
 
-    /// Why the files of now cannot be used, if they cannot.
+    /// Why the present files cannot be used; `None` if they can.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.current).failure.clone()
     }

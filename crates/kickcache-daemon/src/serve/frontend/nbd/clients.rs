@@ -1,4 +1,4 @@
-//! The connections by number, and those with pending work.
+//! The connections by number, and the list of connections with pending work.
 
 use kickcache_engine::time::Instant;
 
@@ -6,7 +6,7 @@ use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::key::ConnectionId;
 use crate::serve::frontend::nbd::stall::Stall;
 
-/// The connections, and those with pending work.
+/// The connections, and the list of connections with pending work.
 #[derive(Default)]
 pub(crate) struct Clients {
     slots: Vec<Slot>,

@@ -1,4 +1,4 @@
-//! Converts commands into requests of the engine, and its replies into replies of the protocol.
+//! Converts commands into requests to the engine, and the engine's replies into replies of the protocol.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -44,7 +44,7 @@ impl Nbd {
                 self.tell_denied(core, index);
             }
             match step {
-                // It may have been stalled: then it is read from again.
+                // A connection that was stalled is read from again.
                 Step::NeedInput => return self.watch_input(core, self.clients.id(index)),
                 Step::Closed => return self.clients.touch(index),
                 Step::StartTls => {
@@ -63,13 +63,13 @@ impl Nbd {
         }
     }
 
-    /// Goes on with a client that was stalled.
+    /// Continues with a client that was stalled.
     pub(super) fn resume<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         self.clients.set_stall(index, None);
         self.process(core, index);
     }
 
-    /// Memory is there for the command of a client that waited for it.
+    /// Continues with a client's command that waited for the memory of this grant.
     pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
@@ -85,7 +85,7 @@ impl Nbd {
         }
     }
 
-    /// Admits, answers or refuses a command; or gives why it has to wait.
+    /// Admits, answers or refuses a command; or returns why the command has to wait.
     fn admit<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16, command: Command) -> Option<Stall> {
         let id = self.clients.id(index);
         let connection = self.clients.at(index)?;
@@ -144,7 +144,7 @@ impl Nbd {
         None
     }
 
-    /// Answers a block status command, now or when the origin has.
+    /// Answers a block status command, now or when the origin has answered.
     fn admit_status<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

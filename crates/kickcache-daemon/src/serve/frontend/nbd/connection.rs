@@ -1,4 +1,4 @@
-//! One client: its socket, its session, its unread bytes and its pending output.
+//! The connection of a client: socket, session, unread bytes and pending output.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -26,11 +26,11 @@ use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// Replies that may wait to be sent before reading stops.
 const OUTBOX_MAX: usize = 1024;
-/// Bytes of waiting replies without payload, such as block status; the last reply may exceed it.
+/// Bytes of waiting replies without payload, such as block status; the last reply may exceed this limit.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// The largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
-/// From this many bytes on, a write is long: it takes longer than several wakings.
+/// From this many bytes on, a write is long: receiving it takes longer than several wakeups.
 const LONG: u64 = 128 << 10;
 
 /// A connection. The event loop moves its commands to the engine and the replies back.
@@ -48,28 +48,28 @@ pub(crate) struct Connection {
     pub(crate) handshaking: bool,
     /// When the handshake must be over.
     pub(crate) deadline: Instant,
-    /// Its listener.
+    /// The index of the listener that accepted the connection.
     pub(crate) listener: usize,
-    /// Volumes behind the exports of its listener.
+    /// The volumes that the listener exports, in the order of the exports.
     pub(crate) volumes: Arc<[usize]>,
     pub(crate) watching_input: bool,
     pub(crate) watching_output: bool,
-    /// Whether it is in the loop's list of connections to send from.
+    /// Whether the connection is in the list of connections with pending work.
     pub(crate) touched: bool,
-    /// Why it is not read from, if it is stalled.
+    /// Why the connection is not read from; `None` if it is read.
     pub(crate) stall: Option<Stall>,
-    /// Memory for the command that waited for it.
+    /// The granted memory for a command that waited.
     pub(super) granted: Option<Grant>,
     /// Block status commands that are answered later.
     questions: usize,
     pace: Pace,
-    /// Its volume is being removed: commands are refused, and it ends after its replies.
+    /// Whether the volume is being removed: commands are refused, and the connection ends after its replies.
     pub(crate) is_leaving: bool,
 }
 
 /// The meaning of the next bytes of the stream.
 enum ConnectionPhase {
-    /// Something for the session.
+    /// The bytes are decoded by the session: negotiation or a command.
     Decode,
     /// A command waits for memory.
     Waiting(Command),
@@ -89,11 +89,11 @@ pub(crate) enum Step {
     NeedInput,
     /// Find memory for a command; see [`Connection::admit`].
     Admit(Command),
-    /// Hand a write to the engine, its payload being there.
+    /// Pass a write to the engine: the payload has arrived.
     Write(Command, RequestId),
     /// Send the pending output in the clear, and begin with TLS; see [`Connection::start_tls`].
     StartTls,
-    /// Too much in flight: go on after a reply left.
+    /// Too much is in flight: the connection continues after a reply was sent.
     Stalled,
     /// No more requests.
     Closed,
@@ -182,11 +182,11 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// The reason of a TLS failure, if there was one; the client gets an alert.
+    /// The reason of a TLS failure; `None` if TLS has not failed. The client gets an alert.
     pub(crate) fn tls_failure(&mut self) -> Option<String> {
         let tls = self.tls.as_deref_mut()?;
         let why = explain(tls.failure()?);
-        // A failure is harmless.
+        // A failure to send the alert is ignored: the connection ends anyway.
         let _ = tls.flush(&self.socket);
         Some(why)
     }
@@ -203,7 +203,7 @@ impl Connection {
         self.session.take_unknown()
     }
 
-    /// The other end, for messages.
+    /// The description of the client, for messages.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)
     }
@@ -249,13 +249,13 @@ impl Connection {
         }
     }
 
-    /// Whether as much is in flight, or waits to be sent, as may.
+    /// Whether the requests in flight or the waiting replies have reached a limit.
     fn is_full(&self, limits: &Limits) -> bool {
         let text = self.outbox.text_bytes() + self.questions * STATUS_BYTES;
         self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX || text >= OUTBOX_BYTES_MAX
     }
 
-    /// Whether it could go on where it stalled for its own limits.
+    /// Whether a connection that stalled at its own limits can continue.
     pub(crate) fn may_go_on(&self, limits: &Limits) -> bool {
         match &self.stage {
             ConnectionPhase::Waiting(command) => self.has_room(payload_length(command), limits),
@@ -272,7 +272,7 @@ impl Connection {
         matches!(self.stage, ConnectionPhase::Payload { .. }) || self.outbox.has_payload()
     }
 
-    /// Whether memory waited for the client for the time of `watch` without progress.
+    /// Whether the client has held memory for the time of `watch` with too little progress.
     pub(super) fn is_slow(&mut self, now: Instant, watch: Watch) -> bool {
         let keeps = self.keeps_memory();
         self.pace.is_slow(now, self.outbox.sent_total(), if keeps { watch } else { Watch::Begin })
@@ -308,8 +308,8 @@ impl Connection {
         }
     }
 
-    /// Whether the rest of a long write is arriving at full speed: a client that encrypts sends it in
-    /// records, and would otherwise wake this end for each.
+    /// Whether the rest of a long write is arriving at full speed. Never with TLS: each record may arrive
+    /// alone, and would cost a wakeup if the loop did not poll.
     pub(super) fn receives_long_write(&self) -> bool {
         let is_long =
             matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
@@ -321,7 +321,7 @@ impl Connection {
         self.bytes == 0 || self.bytes + length <= limits.connection_bytes_max
     }
 
-    /// Bytes of payload that it has in flight.
+    /// Bytes of payload that the connection has in flight.
     pub(super) fn held_bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
@@ -359,7 +359,7 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// Answers a command that was counted.
+    /// Answers a block status command that was counted.
     pub(crate) fn end_status(&mut self, command: &Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(command, extents, &mut bytes);
@@ -415,7 +415,7 @@ impl Connection {
         }
     }
 
-    /// Whether it has neither output nor requests in flight, and is closed.
+    /// Whether the connection is closed, and has neither output nor requests in flight.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Closed) && self.is_quiet()
     }
@@ -449,7 +449,7 @@ impl Connection {
         self.outbox.clear(buffers, |buffers, id| buffers.release(id));
     }
 
-    /// Drops a write that is half received: it will not be completed.
+    /// Drops a write that has only been received in part, and will not be completed.
     pub(crate) fn abandon_input(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, command, filled } = self.stage {
             self.requests -= 1;

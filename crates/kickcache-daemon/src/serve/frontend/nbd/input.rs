@@ -9,7 +9,7 @@ use rustix::net::{RecvAncillaryBuffer, RecvFlags};
 /// Room for one receive: headers, short writes, and the beginning of a long write before its memory is granted. Each connection has a
 /// buffer of this size.
 const ROOM: usize = 64 << 10;
-/// With less room than this behind the unread bytes, they are moved to the front.
+/// If there is less room than this behind the unread bytes, these are moved to the front of the buffer.
 const ROOM_MIN: usize = 32 << 10;
 
 /// A receive buffer.
@@ -22,9 +22,9 @@ pub(crate) struct Input {
 /// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
-    /// Bytes, and maybe there are more.
+    /// Bytes were received, and more may be available.
     More,
-    /// All there were, for the time being.
+    /// All available bytes were received.
     Drained,
     /// The client disconnected.
     End,
@@ -54,20 +54,20 @@ impl Input {
         }
     }
 
-    /// Bytes that it takes.
+    /// Bytes that the buffer can take.
     pub(crate) fn room(&mut self) -> usize {
         self.make_room();
         self.bytes.len() - self.end
     }
 
-    /// Appends bytes; the caller has made sure that they fit.
+    /// Appends bytes; the caller must have checked the room.
     pub(crate) fn append(&mut self, bytes: &[u8]) {
         let end = self.end + bytes.len();
         self.bytes[self.end..end].copy_from_slice(bytes);
         self.end = end;
     }
 
-    /// Receives without blocking, `first` before the buffer.
+    /// Receives without blocking: fills `first`, then the buffer.
     pub(crate) fn receive(&mut self, socket: impl AsFd, first: &mut [u8]) -> Arrival {
         self.make_room();
         let wanted = first.len() + self.bytes.len() - self.end;

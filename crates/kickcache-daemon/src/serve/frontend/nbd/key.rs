@@ -1,6 +1,6 @@
 //! The watched descriptors of NBD.
 
-/// Identifies a connection, and no later one in the same slot.
+/// Identifies a connection, and differs from later connections in the same slot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ConnectionId {
     pub(crate) index: u16,

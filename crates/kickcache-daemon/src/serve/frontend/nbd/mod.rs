@@ -1,7 +1,7 @@
 //! NBD: listeners, connections, and their commands.
 //!
-//! The protocol itself is in the crate `kickcache_nbd`; here are the sockets, the memory of requests, and the
-//! clients that wait for it.
+//! The protocol itself is in the crate `kickcache_nbd`; this module has the sockets, the memory of requests,
+//! and the clients that wait for memory.
 
 mod access_rights;
 mod block_status;
@@ -56,13 +56,13 @@ use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::status_questions::{Question, StatusQuestions};
 use crate::serve::served_volumes::ServedVolumes;
 
-/// Receives of one connection before the others get their turn.
+/// The most receives of one connection in one turn.
 const RECEIVES_MAX: usize = 4;
 /// Connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
 const ENLARGED_MAX: usize = 4;
-/// Connections accepted at once.
+/// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 16;
-/// How often it is looked whether clients that are not read from are still there.
+/// Time between two checks whether stalled clients, which are not read from, have disconnected.
 const LOOK_FOR_GONE: Duration = Duration::from_millis(1_000);
 
 const TURNED_AWAY: Complaint = Complaint::new("client_turned_away", Level::WARN, "clients were turned away");
@@ -79,7 +79,7 @@ pub(crate) struct Nbd {
     clients: Clients,
     questions: StatusQuestions,
     security: AccessRights,
-    /// When it was looked whether clients that are not read from are still there.
+    /// The time of the last check whether stalled clients have disconnected.
     gone_looked_at: Instant,
     slow_clients: SlowClients,
     /// Whether the client that was read from last since the last wait is in the middle of a long write.
@@ -87,7 +87,7 @@ pub(crate) struct Nbd {
 }
 
 impl Nbd {
-    /// Listens.
+    /// Opens the listeners of all addresses.
     pub(crate) fn open(
         addresses: Vec<VolumePlace>,
         volumes: &ServedVolumes,
@@ -104,7 +104,7 @@ impl Nbd {
         served.map(|served| served.uri(name)).collect()
     }
 
-    /// Why the files of certificates cannot be used as they are now, if they cannot.
+    /// Why the present files of certificates cannot be used; `None` if they can.
     pub(crate) fn tls_failure(&self) -> Option<String> {
         self.security.failure()
     }
@@ -178,8 +178,8 @@ impl Nbd {
         served.into_iter().for_each(|served| served.listener.enlarge(socket));
     }
 
-    /// Whether one more client may connect through a listener. If there are too many, the one in its
-    /// handshake for longest is dropped.
+    /// Whether one more client may connect through a listener. If too many are connected, no; if too many are
+    /// in their handshake, the oldest of these is dropped.
     fn make_room<E: CacheEngine>(&mut self, core: &mut Core<E>, listener: usize) -> bool {
         let count = self.clients.connected(listener);
         if count >= core.limits.connections_max {
@@ -253,7 +253,7 @@ impl Nbd {
         }
     }
 
-    /// Sends replies. If that lets clients continue, the loop must not sleep yet.
+    /// Sends replies. If sent replies let clients continue, the loop must not sleep yet.
     pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> LoopStep {
         let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {
@@ -314,8 +314,8 @@ impl Nbd {
         earlier(earlier(late, gone), self.slow_clients.poll_timeout())
     }
 
-    /// Ends clients that disconnected while their input was not read because of a limit: no other event shows
-    /// it.
+    /// Ends clients that disconnected while their input was not read because of a limit: no event reports
+    /// this.
     pub(super) fn end_gone<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         if self.clients.stalled == 0 || core.now < self.gone_looked_at.plus(LOOK_FOR_GONE) {
             return;

@@ -1,4 +1,4 @@
-//! Replies that wait to be sent: many leave in one call.
+//! Replies that wait to be sent: one call sends many.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,18 +13,18 @@ use crate::driver::buffers::Buffers;
 use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
-/// Stretches that one call sends.
+/// The most stretches that one call sends.
 const STRETCHES_MAX: usize = 128;
 
 /// A queue of replies.
 #[derive(Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Message>,
-    /// Bytes of the first message that are sent.
+    /// The bytes of the first message that are already sent.
     sent: usize,
     /// Bytes of all messages that were ever sent.
     sent_total: u64,
-    /// Bytes of messages that are no payload.
+    /// Bytes of waiting messages with memory of their own; heads do not count.
     text_bytes: usize,
     /// Messages with payload.
     payload_count: usize,
@@ -36,7 +36,7 @@ pub(crate) enum Message {
     Data(ReplyHead, RequestId),
     /// A head alone.
     Head(ReplyHead),
-    /// Anything longer.
+    /// A reply with other bytes than a request's payload.
     Bytes(Vec<u8>),
 }
 

@@ -2,13 +2,13 @@
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// A client that moves this many bytes, or takes a whole reply, is not slow.
+/// A client that moves this many bytes, or takes a whole reply with payload, is not slow.
 const PROGRESS: u64 = 1 << 20;
 
-/// How often clients are looked at while others wait.
+/// Time between two checks of clients while requests wait for memory.
 pub(super) const LOOK: Duration = Duration::from_millis(1_000);
 
-/// When clients were looked at last; `None` while no request waits for memory.
+/// The time of the last check of clients; `None` while no request waits for memory.
 #[derive(Debug, Default)]
 pub(super) struct SlowClients {
     pub(super) looked_at: Option<Instant>,
@@ -20,7 +20,7 @@ impl SlowClients {
     }
 }
 
-/// Progress of a client, and the start of the period in which it is too small.
+/// The progress of a client, and the start of the period in which this progress is too small.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// Bytes received of payload, and the credit for replies.
@@ -29,12 +29,12 @@ pub(super) struct Pace {
     since: Instant,
 }
 
-/// How a client is looked at.
+/// Whether the time of a client without enough progress begins or continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
-    /// The time starts.
+    /// The time for the client's progress starts.
     Begin,
-    /// The client is slow after this time.
+    /// The client counts as slow after this time, if it makes no progress.
     GoOn(Duration),
 }
 
@@ -43,7 +43,7 @@ impl Pace {
         self.moved += bytes as u64;
     }
 
-    /// The client has taken a whole reply.
+    /// The client has taken a whole reply with payload.
     pub(super) fn add_reply(&mut self) {
         self.moved += PROGRESS;
     }

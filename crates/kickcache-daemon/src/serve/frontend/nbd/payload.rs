@@ -1,4 +1,4 @@
-//! Which commands carry data, and how much memory that needs.
+//! Which commands carry data, and how much memory their data needs.
 
 use kickcache_nbd::{Command, CommandKind};
 
@@ -7,7 +7,7 @@ pub(super) fn is_write(command: &Command) -> bool {
     matches!(command.kind, CommandKind::Write { .. })
 }
 
-/// Bytes of memory that a command needs.
+/// Bytes of payload of a command.
 pub(super) fn payload_length(command: &Command) -> u64 {
     match command.kind {
         CommandKind::Read { .. } | CommandKind::Write { .. } => command.length,

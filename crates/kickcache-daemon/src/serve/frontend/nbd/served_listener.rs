@@ -15,12 +15,12 @@ use crate::serve::served_volumes::ServedVolumes;
 /// A listener and its exports.
 pub(crate) struct ServedListener {
     pub(crate) listener: Listener,
-    /// The configured address; none for a socket that was passed at the start.
+    /// The configured address; `None` for a socket that was passed at the start.
     pub(crate) address: Option<NbdAddress>,
-    /// The volumes that are served there.
+    /// The volumes that are served at the address.
     members: Vec<usize>,
-    /// The default export: the first one, while it exists. No other takes its place, as a client of the
-    /// default that reconnects would write into that one.
+    /// The default export: the first one, while it exists. After its removal no volume is the default: a
+    /// client of the default export that reconnects would write into another volume.
     default: Option<usize>,
     /// The volume that is not offered at present.
     hidden: Option<usize>,
@@ -42,7 +42,7 @@ impl ServedListener {
         Ok(ServedListener::of(listener, address, members, volumes))
     }
 
-    /// A socket that is open.
+    /// A served listener from an open socket.
     pub(super) fn of(
         listener: Listener,
         address: Option<NbdAddress>,
@@ -67,7 +67,7 @@ impl ServedListener {
         served
     }
 
-    /// Whether a volume is served there.
+    /// Whether a volume is served at this address.
     pub(super) fn serves(&self, volume: usize) -> bool {
         self.members.contains(&volume)
     }
@@ -105,19 +105,19 @@ impl ServedListener {
         }
     }
 
-    /// Offers all but one of its volumes, or all again.
+    /// Offers all volumes of the address except the hidden one; with `None`, all volumes.
     pub(super) fn hide(&mut self, hidden: Option<usize>, volumes: &ServedVolumes) {
         self.hidden = hidden;
         self.offer(volumes);
     }
 
-    /// One more volume is served there.
+    /// Serves one more volume at this address.
     pub(super) fn join(&mut self, volume: usize, volumes: &ServedVolumes) {
         self.members.push(volume);
         self.offer(volumes);
     }
 
-    /// A volume is not served there any more; gives whether others are.
+    /// Stops serving a volume at this address; returns whether other volumes are served.
     pub(super) fn part(&mut self, volume: usize, volumes: &ServedVolumes) -> bool {
         self.members.retain(|member| *member != volume);
         self.default = self.default.filter(|default| *default != volume);
@@ -127,7 +127,7 @@ impl ServedListener {
     }
 }
 
-/// One listener for each address; an address that several volumes name serves them all.
+/// Opens one listener for each address; a shared address serves all volumes that name it.
 pub(crate) fn open_listeners(
     addresses: Vec<VolumePlace>,
     volumes: &ServedVolumes,

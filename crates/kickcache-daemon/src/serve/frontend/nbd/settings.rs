@@ -18,7 +18,7 @@ impl NbdSettings {
     /// The parameters of a server.
     ///
     /// # Errors
-    /// If there is something wrong with the certificates, or there can be no thread to follow them.
+    /// If the certificates cannot be used, or no thread can be started to follow the files.
     pub(crate) fn of(config: &ServerConfig) -> Result<NbdSettings, ServeError> {
         let certificates = config.tls.open()?.map(Certificates::follow).transpose();
         let action = "start a thread for certificates";
@@ -29,7 +29,7 @@ impl NbdSettings {
         })
     }
 
-    /// In the clear, on this machine.
+    /// Settings without TLS, for this machine only.
     #[cfg(test)]
     pub(crate) fn plain() -> NbdSettings {
         NbdSettings { exposure: Exposure::LocalOnly, policy: TlsPolicy::Off, certificates: None }

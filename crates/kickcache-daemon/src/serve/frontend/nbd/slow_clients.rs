@@ -1,4 +1,4 @@
-//! Clients that take no replies, or send only a part of a write, while others wait for the memory.
+//! Clients that take no replies, or send only a part of a write, while other requests wait for the memory.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use tracing::Level;

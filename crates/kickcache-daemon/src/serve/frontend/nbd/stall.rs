@@ -3,8 +3,8 @@
 /// Why a client is not read from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stall {
-    /// It has as much in flight as a connection may have, or takes no replies.
+    /// The client has as much in flight as a connection may have, or takes no replies.
     Limit,
-    /// Its command waits for memory.
+    /// The client's last command waits for memory.
     Memory,
 }

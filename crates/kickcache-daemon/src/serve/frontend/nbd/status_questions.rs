@@ -18,7 +18,7 @@ use crate::serve::core::Core;
 use crate::serve::frontend::nbd::block_status::{EXTENT_COUNT_MAX, data, push};
 use crate::serve::frontend::nbd::key::ConnectionId;
 
-/// Bytes of one question: 8192 blocks are looked up in the cache.
+/// The most bytes of one question: 8192 blocks are looked up in the cache.
 const QUESTION_BYTES_MAX: u64 = 32 << 20;
 
 /// A query in flight.
@@ -26,13 +26,13 @@ const QUESTION_BYTES_MAX: u64 = 32 << 20;
 pub(super) struct Question {
     pub(super) connection: ConnectionId,
     pub(super) command: Command,
-    /// Whole blocks.
+    /// The queried extent, extended to whole blocks.
     extent: ByteExtent,
-    /// Which of its blocks were cached when the query was sent.
+    /// Which blocks of the extent were cached when the query was sent.
     cached: Vec<bool>,
 }
 
-/// The questions on their way.
+/// The questions in flight.
 #[derive(Default)]
 pub(super) struct StatusQuestions {
     asked: BTreeMap<u64, Question>,
@@ -46,7 +46,7 @@ pub(super) struct StatusAnswer {
 }
 
 impl StatusQuestions {
-    /// Asks the origin of a volume.
+    /// Sends a query of holes to the origin of a volume.
     pub(super) fn ask<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
@@ -73,7 +73,7 @@ impl StatusQuestions {
         Some(StatusAnswer { question, extents })
     }
 
-    /// Takes the queries that are not to wait for an answer any longer.
+    /// Takes all questions in flight, which then do not wait for an answer any more.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Question> + use<> {
         std::mem::take(&mut self.asked).into_values()
     }

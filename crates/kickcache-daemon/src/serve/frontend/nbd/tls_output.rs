@@ -8,7 +8,7 @@ use rustix::net::SendFlags;
 
 use crate::serve::frontend::nbd::send_progress::SendProgress;
 
-/// Bytes for the socket, in the order in which they go there.
+/// Encrypted bytes for the socket, in the order of sending.
 #[derive(Default)]
 pub(crate) struct TlsOutput {
     bytes: Vec<u8>,
@@ -18,9 +18,9 @@ pub(crate) struct TlsOutput {
 
 /// Why something was not written.
 pub(crate) enum Unwritten {
-    /// It needs this many bytes.
+    /// The record needs this many bytes of space.
     NoRoom(usize),
-    /// It cannot be.
+    /// The record can never be written: it was encoded before, or the connection's keys are used up.
     Never,
 }
 
@@ -36,7 +36,7 @@ impl TlsOutput {
         }
     }
 
-    /// Lets `write` append bytes to the waiting ones; `false` if it fails.
+    /// Lets `write` append bytes to the waiting bytes; `false` if `write` fails.
     pub(crate) fn append<U: Into<Unwritten>>(
         &mut self,
         mut write: impl FnMut(&mut [u8]) -> Result<usize, U>,

@@ -1,4 +1,4 @@
-//! The start of TLS on a connection, and the access rights that follow from its certificate.
+//! The start of TLS on a connection, and the access rights by the client's certificate.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use tracing::Level;
@@ -15,7 +15,7 @@ const CLIENT_DENIED: Complaint =
     Complaint::new("client_denied", Level::WARN, "clients were denied the volume {}");
 
 impl Nbd {
-    /// Begins with TLS; `false` if that cannot be.
+    /// Begins with TLS; `false` if TLS cannot begin.
     pub(super) fn start_tls<E>(&mut self, core: &mut Core<E>, index: u16) -> bool {
         let Some(connection) = self.clients.at(index) else { return false };
         // The answer is the last output in the clear. A client that does not accept these few bytes at once
@@ -40,7 +40,7 @@ impl Nbd {
         }
     }
 
-    /// Says why TLS failed, if it did.
+    /// Logs why TLS failed, if it has failed.
     pub(super) fn tell_tls_failure<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         let Some(why) = connection.tls_failure() else { return };

@@ -1,15 +1,15 @@
 //! The kernel's structs and numbers of ublk (`linux/ublk_cmd.h`), written by hand.
 //!
-//! The commands carry their struct's size and direction, as those of ioctl do: kernels that are built without
-//! the older bare numbers know only these. The flag [`CMD_IOCTL_ENCODE`] shows that a device accepts them
-//! (Linux 6.4).
+//! The commands carry their struct's size and direction, as those of ioctl do: kernels built without the
+//! older bare numbers accept only commands of this form. The flag [`CMD_IOCTL_ENCODE`] shows that a device
+//! accepts this form (Linux 6.4).
 
 /// A control command: 32 of the 80 bytes at the end of a submission on `/dev/ublk-control`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct ControlCommand {
     pub(crate) device_id: u32,
-    /// [`NO_QUEUE`] if the command is not about one.
+    /// The queue, or [`NO_QUEUE`] for a command about the whole device.
     pub(crate) queue_id: u16,
     /// Bytes at `address`.
     pub(crate) length: u16,
@@ -38,14 +38,14 @@ pub(crate) struct DeviceInfo {
     pub(crate) server_pid: i32,
     pub(crate) padding_2: u32,
     pub(crate) flags: u64,
-    /// Kept by the kernel for the server, which alone gives it a meaning.
+    /// Data of the server: the kernel stores it and does not use it.
     pub(crate) server_flags: u64,
     pub(crate) owner_uid: u32,
     pub(crate) owner_gid: u32,
     pub(crate) reserved: [u64; 2],
 }
 
-/// A request, in memory that the kernel shares, one a tag.
+/// The description of a tag's request, in memory shared with the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct IoDescription {
@@ -57,13 +57,14 @@ pub(crate) struct IoDescription {
     pub(crate) address: u64,
 }
 
-/// Fetches a request, or answers one and fetches the next of its tag: 16 bytes at the end of a submission.
+/// Fetches a request, or answers a request and fetches the next one with its tag: 16 bytes at the end of a
+/// submission.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct IoCommand {
     pub(crate) queue_id: u16,
     pub(crate) tag: u16,
-    /// Bytes, or an errno below zero.
+    /// The bytes done, or a negative errno.
     pub(crate) result: i32,
     /// Where the kernel puts the data of a write, and takes that of a read.
     pub(crate) address: u64,
@@ -75,7 +76,7 @@ pub(crate) struct IoCommand {
 pub(crate) struct Parameters {
     /// Bytes of this struct.
     pub(crate) length: u32,
-    /// Which of the parts below count.
+    /// Bits for the parts below that are valid.
     pub(crate) types: u32,
     pub(crate) basic: BasicParameters,
     pub(crate) discard: DiscardParameters,
@@ -101,9 +102,9 @@ pub(crate) struct BasicParameters {
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DiscardParameters {
-    /// Bytes.
+    /// The alignment of discards, in bytes.
     pub(crate) alignment: u32,
-    /// Bytes.
+    /// The granularity of discards, in bytes.
     pub(crate) granularity: u32,
     pub(crate) discard_sectors_max: u32,
     pub(crate) write_zeroes_sectors_max: u32,
@@ -112,7 +113,7 @@ pub(crate) struct DiscardParameters {
 }
 
 impl ControlCommand {
-    /// One about a device, with a buffer that it reads or fills.
+    /// A command about a device, with a buffer that the command reads or fills.
     pub(crate) fn with_buffer<T>(device_id: u32, buffer: *mut T) -> ControlCommand {
         let length = u16::try_from(size_of::<T>()).expect("the structs are small");
         let address = buffer.expose_provenance() as u64;
@@ -152,7 +153,7 @@ pub(crate) const NO_QUEUE: u16 = u16::MAX;
 const READS: u32 = 2;
 const READS_AND_WRITES: u32 = 3;
 
-/// A command as `_IOR` and `_IOWR` of the kernel make it, of the type `u`.
+/// The number of a command of the type `u`, encoded as by the kernel's `_IOR` and `_IOWR`.
 const fn encoded(direction: u32, size: u32, number: u32) -> u32 {
     direction << 30 | size << 16 | (b'u' as u32) << 8 | number
 }

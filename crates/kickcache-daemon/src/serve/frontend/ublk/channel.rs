@@ -13,50 +13,53 @@ use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
 use crate::own_user::own_user;
 
-/// A command that takes longer is reported: it may wait for ever.
+/// A command that takes longer, in seconds, is reported, as it may wait for ever.
 const LONG: u64 = 10;
 
-/// Takes a line for the user.
+/// A function that shows the user a line.
 pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
-/// The receiver of commands.
+/// A channel for control commands: the kernel's, or that of a fake kernel.
 pub(crate) trait Channel {
-    /// Sends a command, and waits for its end; memory that it points to stays in place until then.
+    /// Sends a command, and waits for its end; the caller keeps the memory that the command points to in
+    /// place until then.
     ///
     /// # Errors
     /// As the kernel gives them.
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32>;
 
-    /// Takes the lock against other kickcaches of this host, unless one has it; returns whether it was taken.
+    /// Takes the lock that excludes other kickcache processes of this host; `false` if another process has
+    /// it.
     ///
     /// # Errors
     /// As the system gives them.
     fn try_lock(&mut self) -> io::Result<bool>;
 
-    /// Lets them in again.
+    /// Releases the lock.
     fn unlock(&mut self);
 }
 
-/// The kernel.
+/// The channel to the kernel's driver.
 pub(super) struct RingChannel {
     ring: IoUring<squeue::Entry128, cqueue::Entry>,
     device: File,
     tell: LineSink,
     starts: Starts,
-    /// The held lock. A separate file: a command that waits in the kernel keeps the other one open.
+    /// The held lock, on a file of its own: a command that waits in the kernel keeps `device` open.
     locked: Option<File>,
 }
 
 /// The device of the kernel's driver.
 pub(super) const CONTROL: &str = "/dev/ublk-control";
 
-/// Which process has the kernel start a device. It reads the partition table meanwhile, and where it is old (Linux 6.12) the
-/// process cannot end until that was answered: a daemon that is killed would keep its devices locked until the next reboot.
+/// Which process has the kernel start a device. The kernel reads the partition table during the start, and an old
+/// kernel (Linux 6.12) lets the process end only after that read: a daemon killed meanwhile would keep its devices
+/// locked until the next reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Starts {
     /// A child, which holds no resources.
     InChild,
-    /// This one.
+    /// This process.
     Here,
 }
 

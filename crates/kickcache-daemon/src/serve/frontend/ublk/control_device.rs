@@ -1,6 +1,6 @@
 //! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long:
-//! for the loop that serves the device, or for every process that has it open. They are never sent on the
-//! loop's thread while it serves.
+//! for the loop that serves the device, or for every process that has it open. The thread of a serving loop
+//! never sends them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -16,7 +16,7 @@ use crate::opener::Opener;
 
 /// The longest time of the work that the kernel must do before it stops answering EBUSY.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// A device node appears, and an ending daemon has ended, within this part of the time.
+/// The divisor of the patience for a device node that appears, or a daemon that ends.
 const PART: u32 = 3;
 /// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
@@ -30,7 +30,7 @@ const IDS: std::ops::Range<u32> = 0..64;
 pub(crate) enum Removal {
     /// The device is deleted.
     Done,
-    /// It is deleted once no process has it open.
+    /// The kernel deletes the device once no process has it open.
     Begun,
 }
 
@@ -43,7 +43,7 @@ pub(crate) struct ControlDevice {
 }
 
 impl ControlDevice {
-    /// Opens it.
+    /// Opens the control device of the kernel's ublk driver.
     ///
     /// # Errors
     /// A sentence that names the missing resource.
@@ -51,7 +51,7 @@ impl ControlDevice {
         ControlDevice::open_telling(Box::new(|line| tracing::warn!(event = "ublk_waits", "{line}")))
     }
 
-    /// The same, with a receiver of messages about slow commands.
+    /// As [`ControlDevice::open`], with a receiver of messages about slow commands.
     ///
     /// # Errors
     /// As [`ControlDevice::open`].
@@ -81,13 +81,14 @@ impl ControlDevice {
         self.channel.call(number, command)
     }
 
-    /// Waits until something is so that others do: `false` if it takes too long.
+    /// Waits for a condition that other processes bring about: `false` if it takes too long.
     pub(crate) fn wait_until(&mut self, is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
         self.wait_for(self.patience / PART, is_so)
     }
 
     fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
-        // Counts pauses: the number of attempts is the same on a machine under load, and after a stop of this process.
+        // Pauses are counted, not time, so that the number of attempts does not depend on load or on a stop of this
+        // process.
         for _ in 0..longest.as_millis() / PAUSE.as_millis() {
             if is_so(self) {
                 return true;
@@ -98,7 +99,8 @@ impl ControlDevice {
     }
 
     /// Does work during which no other kickcache of this host adds, takes over or deletes a device, so that
-    /// its findings stay valid. Others wait for it; therefore it must not wait for slow processes itself.
+    /// its findings stay valid. Other kickcaches wait meanwhile; therefore the work must not wait for slow
+    /// processes.
     ///
     /// # Errors
     /// The errors of the work, and a sentence if another kickcache holds the lock for too long.
@@ -121,7 +123,7 @@ impl ControlDevice {
         done
     }
 
-    /// Opens the character device of a device, which udev may have to make first.
+    /// Opens the character device of a device; waits if udev has not made it yet.
     ///
     /// # Errors
     /// As the system gives them.
@@ -131,7 +133,8 @@ impl ControlDevice {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    /// The process that serves a device, or is about to: the kernel names it only once the device was started.
+    /// The process that has the device's character device open: it serves the device, or is about to. The
+    /// kernel names a server only after the start.
     pub(crate) fn opener(&self, id: u32) -> Option<DeviceUser> {
         opener_of(&self.node(id))
     }
@@ -151,7 +154,7 @@ impl ControlDevice {
         last.map(drop)
     }
 
-    /// The kernel's information on a device, or `None` if there is none with that number.
+    /// The kernel's information on a device; `None` if no device has the number.
     ///
     /// # Errors
     /// If the kernel refuses.
@@ -182,7 +185,7 @@ impl ControlDevice {
     /// The parameters of a device.
     ///
     /// # Errors
-    /// If there is none, or they were never set.
+    /// If the device does not exist, or its parameters were never set.
     pub(crate) fn parameters(&mut self, id: u32) -> io::Result<Parameters> {
         let mut parameters = Parameters { length: abi::PARAMETERS_LENGTH, ..Parameters::default() };
         let command = ControlCommand::with_buffer(id, &raw mut parameters);
@@ -217,7 +220,7 @@ impl ControlDevice {
         self.about(abi::START_DEV, id, u64::from(server))
     }
 
-    /// Takes over a device without a server, once the kernel has noticed.
+    /// Takes over a device without a server, once the kernel has noticed that its server has ended.
     ///
     /// # Errors
     /// EBUSY if it has a server.
@@ -241,8 +244,8 @@ impl ControlDevice {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`ControlDevice::remove`], without waiting if the kernel supports it (Linux 6.7): this process, or
-    /// another one that has it open, may still have to close it.
+    /// As [`ControlDevice::remove`], but if the kernel supports it (Linux 6.7), the call does not wait until
+    /// every process has closed the device.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -259,7 +262,8 @@ impl ControlDevice {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
-    /// Ends a device, failing its waiting requests, and deletes it; waits until its server has closed it.
+    /// Ends a device, so that its waiting requests fail, and deletes the device; waits until the server has
+    /// closed it.
     ///
     /// # Errors
     /// As the kernel gives them.

@@ -1,11 +1,11 @@
-//! Commands that may wait for long, or for the loop: given from threads of their own.
+//! Commands that may wait for long or for the loop, sent from threads of their own.
 
 use std::sync::Arc;
 use std::thread;
 
 use super::control_device::ControlDevice;
 
-/// How to reach the kernel's ublk driver, for any thread.
+/// Access to the kernel's ublk driver, for any thread.
 #[derive(Clone)]
 pub(crate) struct ControlThreads {
     open: Arc<dyn Fn() -> Result<ControlDevice, String> + Send + Sync>,

@@ -16,14 +16,14 @@ const EARLIER_SHIFT: u32 = 32;
 const HALF_BITS: u32 = 28;
 const HALF: u64 = (1 << HALF_BITS) - 1;
 
-/// That of a new device of a volume.
+/// The cookie of a new device of a volume.
 pub(super) fn cookie(volume: &VolumeIdentity) -> u64 {
     let cache = volume.cache.as_ref().map_or(0, |uuid| half(&volume.name, uuid));
     let origin = volume.origins.first().map_or(0, |origin| half(&volume.name, origin));
     OURS << OURS_SHIFT | cache << HALF_BITS | origin
 }
 
-/// Whether a device is a volume's.
+/// Whether a device was created for this volume.
 pub(crate) fn is_of(info: &DeviceInfo, volume: &VolumeIdentity) -> bool {
     let found = info.server_flags;
     let mut origins = volume.origins.iter();
@@ -42,7 +42,7 @@ pub(crate) fn is_ours(info: &DeviceInfo) -> bool {
     found >> OURS_SHIFT == OURS || found >> EARLIER_SHIFT == EARLIER
 }
 
-/// Never 0, which means unknown.
+/// Half of a cookie; never 0, which means unknown.
 fn half(volume: &str, place: &str) -> u64 {
     (sum(volume, place) & HALF).max(1)
 }

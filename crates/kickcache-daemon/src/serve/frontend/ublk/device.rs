@@ -19,10 +19,10 @@ use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
 
-/// Why a device has its file and its queues.
+/// The reason why a device that is served has a file and queues, for `expect`.
 const SERVED: &str = "a removed device has no request in flight";
 
-/// Bytes of the largest request; the kernel splits larger ones.
+/// Bytes of the largest request; the kernel splits larger requests.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
 /// How this process obtained a device.
@@ -39,11 +39,11 @@ pub(super) struct UblkDevice {
     pub(super) id: u32,
     pub(super) begun: Acquisition,
     served: Option<ServedDevice>,
-    /// Requests of its that the engine has.
+    /// Requests of this device that the engine has.
     pub(super) in_flight: usize,
-    /// Its requests wait.
+    /// Whether its requests are held, while a removal of its volume is tried.
     pub(super) is_hidden: bool,
-    /// Its size for the kernel, in sectors of 512 bytes, and the block size that requests are multiples of.
+    /// The size of the device for the kernel, in sectors of 512 bytes.
     pub(super) sectors: u64,
     block: LogicalBlock,
 }
@@ -54,31 +54,31 @@ struct ServedDevice {
     queues: Vec<Queue>,
     /// The memory of the queues.
     _memory: Allocator,
-    /// Tags without further requests.
+    /// The number of tags that the kernel has ended.
     ended: usize,
 }
 
-/// The state of a device after the kernel ended a tag.
+/// Which tags of a device remain after the kernel ended one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemainingTags {
-    /// All other tags: it has just begun.
+    /// All other tags of the device remain: this tag was the first that ended.
     Others,
-    /// Some.
+    /// Some tags of the device remain.
     Some,
-    /// None; it was closed, so that the kernel can delete it.
+    /// No tag remains: the device was closed, so that the kernel can delete it.
     Nothing,
 }
 
 impl UblkDevice {
-    /// Takes over the volume's existing device, or adds one. The device cannot be removed between the check
-    /// and the open: from then on its server is visible.
+    /// Takes over the volume's existing device, or adds one. The lock prevents its removal between the check
+    /// and the open; later the open file shows that it has a server.
     pub(super) fn open(
         control: &mut ControlDevice,
         place: &UblkPlace,
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         if let Some(info) = find_own(control, place.id, &volume.identity)? {
-            // The other process may take long to end, and needs the lock for it.
+            // The ending process may take long, and needs the lock, so the lock is not held during this wait.
             wait_for_end(control, info.device_id)?;
         }
         control.alone(|control| UblkDevice::open_alone(control, place, volume))
@@ -91,7 +91,7 @@ impl UblkDevice {
     ) -> Result<UblkDevice, String> {
         let (info, begun) = match find(control, place.id, &volume.identity)? {
             Some(info) => {
-                // Other commands on a stuck device would not return.
+                // Commands on a device with an ending server would not return.
                 wait_for_end(control, info.device_id)?;
                 check_same(control, &info, volume)?;
                 take_over(control, info.device_id)?;
@@ -102,7 +102,7 @@ impl UblkDevice {
         };
         let opened = open_queues(control, place, &info, begun);
         if opened.is_err() && begun == Acquisition::Added {
-            // No process has it open: it was never started.
+            // No process has the device open, as it was never started.
             let _ = control.remove(info.device_id);
         }
         opened
@@ -113,7 +113,7 @@ impl UblkDevice {
         format!("/dev/ublkb{}", self.id).into()
     }
 
-    /// The character device, which commands go to.
+    /// The character device, which receives the commands.
     ///
     /// # Panics
     /// If the kernel has taken the device away.
@@ -139,13 +139,13 @@ impl UblkDevice {
         self.volume == NOBODY && self.served.is_none()
     }
 
-    /// Whether the kernel gives requests by some tag.
+    /// Whether the kernel has ended no tag.
     pub(super) fn is_served(&self) -> bool {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: another process is deleting the device. It waits for this daemon to close
-    /// it, which happens with the last tag: none has a request in flight then.
+    /// The kernel has ended a tag: another process is deleting the device. That process waits until this
+    /// daemon closes the device, which happens after the last tag: then no request is in flight.
     pub(super) fn end_tag(&mut self) -> RemainingTags {
         let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
@@ -160,7 +160,7 @@ impl UblkDevice {
         }
     }
 
-    /// Sectors that a volume of `size` bytes gives it: whole logical blocks.
+    /// The sectors of this device for a volume of `size` bytes: whole logical blocks.
     pub(super) fn sectors_of(&self, size: u64) -> u64 {
         self.block.sectors_of(size)
     }
@@ -193,7 +193,7 @@ fn open_queues(
     Ok(UblkDevice { volume, id, begun, served, in_flight: 0, is_hidden: false, sectors, block })
 }
 
-/// A device that was started, and which the volume would be served as.
+/// The started device that a start would take over for the volume.
 fn find_own(
     control: &mut ControlDevice,
     wanted: UblkId,
@@ -205,7 +205,7 @@ fn find_own(
     };
     let mut devices = control.devices()?.into_iter().filter(|info| is_meant(info) && is_of(info, volume));
     let found = devices.find(|info| DeviceState::of(info) != DeviceState::Dead);
-    // A stuck device is skipped.
+    // If the volume may have any device, an unused device with a server that does not end is skipped.
     Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 
@@ -238,7 +238,8 @@ fn is_another(id: u32) -> String {
     )
 }
 
-/// Deletes a device that a daemon created and did not start, or that was ended: it has no users.
+/// Deletes a device that a daemon created and did not start, or that was ended. A process may still have an
+/// ended device open.
 fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
@@ -263,7 +264,7 @@ fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), Str
     Ok(())
 }
 
-/// Refuses to go on with a device that promises something else.
+/// Refuses a device that is larger than the volume, or writable although the volume is read-only.
 fn check_same(control: &mut ControlDevice, info: &DeviceInfo, volume: &KnownVolume) -> Result<(), String> {
     let id = info.device_id;
     let known = control
@@ -286,7 +287,7 @@ fn check_same(control: &mut ControlDevice, info: &DeviceInfo, volume: &KnownVolu
     Ok(())
 }
 
-/// A device that is taken over keeps its properties, whatever the present settings are.
+/// Logs that a device which is taken over keeps its properties, if the present settings differ.
 fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &UblkPlace, volume: &KnownVolume) {
     let (id, queues, depth) = (info.device_id, info.queue_count, info.queue_depth);
     if (queues, depth) != (place.queues, place.depth) {
@@ -314,7 +315,7 @@ fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &Ublk
     }
 }
 
-/// Waits until a device has no server, if that is about to go.
+/// Waits until the server of a device has ended; an error if it does not end.
 fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     let mut state = DeviceState::Dead;
     control.wait_until(|control| {
@@ -331,7 +332,7 @@ fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     }
 }
 
-/// Becomes the server of a device that has none.
+/// Becomes the server of a device without a server.
 fn take_over(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }
@@ -494,7 +495,7 @@ mod tests {
         let mut scene = Scene::new();
         scene.left();
         scene.change(|info| info.state = LIVE);
-        // Its parameters are not queried, as that would wait for ever.
+        // The parameters of the device are not queried, as the query would never end.
         scene.kernel.known().unknown.push(abi::GET_PARAMS);
         assert!(scene.refused(&PLACE).contains("is stuck"), "the kernel has not noticed");
         scene.kernel.known().unknown.clear();
@@ -527,7 +528,7 @@ mod tests {
     #[test]
     fn a_device_that_cannot_be_served_is_not_left_behind() {
         let mut scene = Scene::new();
-        // Its node does not appear.
+        // The node of the device does not appear.
         scene.kernel = FakeKernel::new(&scene.kernel.nodes().join("none"));
         let said = scene.refused(&PLACE);
         assert!(said.contains("its character device cannot be opened"), "{said}");

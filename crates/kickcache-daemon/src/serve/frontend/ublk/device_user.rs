@@ -10,13 +10,13 @@ pub enum DeviceUser {
     Mount(PathBuf),
     /// Swap, on the device or partition of this name.
     Swap(String),
-    /// A device on top.
+    /// A device on top of the block device, by its name.
     Device(String),
     /// A file system of a kind that no mount table shows any more: it was unmounted lazily.
     FileSystem(String),
-    /// A process that has it open.
+    /// A process that has the device open.
     Process(u32, String),
-    /// Something in the kernel.
+    /// A user in the kernel that no table shows.
     Kernel,
     /// An unknown user: an open waits for longer than these seconds.
     Unknown(u64),

@@ -1,4 +1,4 @@
-//! Whether a block device can be had for oneself alone.
+//! Whether a block device can be opened for exclusive use.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::OpenOptionsExt;
@@ -9,12 +9,12 @@ use std::time::Duration;
 
 use super::device_user::DeviceUser;
 
-/// How long an open may take: if it waits for the device's server, it would wait for ever.
+/// The longest time of an open, since an open that waits for the device's server would never end.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// The user that prevents exclusive use of a device or one of its partitions. Kernel users without a table
-/// entry, such as the journal of a file system on another device, hold it in this way. It is opened for
-/// reading, and no data is read.
+/// entry, such as the journal of a file system on another device, hold it in this way. The device is opened
+/// for reading, and no data is read.
 pub(super) fn claimant(device: &Path) -> Option<DeviceUser> {
     let path = device.to_owned();
     let (told, answer) = mpsc::sync_channel(1);

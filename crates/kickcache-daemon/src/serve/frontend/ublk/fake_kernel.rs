@@ -33,7 +33,7 @@ pub(crate) struct FakeDevice {
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
-    /// The numbers of the commands that changed something, in their order.
+    /// The numbers of the commands that changed the state, in their order.
     pub(crate) done: Vec<u32>,
     /// How many commands are answered with EBUSY first.
     pub(crate) busy: usize,
@@ -47,7 +47,7 @@ pub(crate) struct DriverState {
     pub(crate) kept_out: usize,
     /// The commands among `done` that add, take over or delete a device, and arrived without the lock.
     pub(crate) unlocked: Vec<u32>,
-    /// Queues that it gives at most.
+    /// The most queues of a device.
     pub(crate) processors: u16,
 }
 
@@ -77,7 +77,7 @@ impl FakeKernel {
         ControlThreads::new(move || Ok(kernel.control()))
     }
 
-    /// Has a device of a volume that a daemon made, with one queue of two, and that waits since it is dead.
+    /// Adds the device of a volume after its daemon has ended: one queue of two requests, waiting.
     pub(crate) fn leave(&self, id: u32, volume: &str, origin: &str, sectors: u64) {
         let server_flags = cookie(&VolumeIdentity::of_origin(volume, origin));
         let info = DeviceInfo {
@@ -213,6 +213,7 @@ fn read<T: Copy>(command: &ControlCommand) -> T {
 fn write<T: Copy>(command: &ControlCommand, value: T) {
     assert_eq!(usize::from(command.length), size_of::<T>());
     let address = ptr::with_exposed_provenance_mut::<T>(usize::try_from(command.address).unwrap());
-    // SAFETY: as above, and no other code reads it meanwhile.
+    // SAFETY: the command names a struct of this type that lives until it was answered; no other code reads
+    // it meanwhile.
     unsafe { address.write(value) }
 }

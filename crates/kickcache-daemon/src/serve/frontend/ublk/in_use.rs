@@ -15,13 +15,13 @@ pub fn user_of(device: &Path) -> Option<DeviceUser> {
     known_user_of(device).or_else(|| claimant(device))
 }
 
-/// The same, as far as it is visible without opening the device.
+/// As [`user_of`], but only users that are visible without an open of the device.
 pub(crate) fn known_user_of(device: &Path) -> Option<DeviceUser> {
     let name = device.file_name()?.to_str()?;
     Host { proc: "/proc".into(), sys: "/sys".into() }.user_of(name)
 }
 
-/// The process that has a character device open, as the server of a ublk device has from before its start.
+/// The process that has a character device open; the server of a ublk device opens it before the start.
 pub(crate) fn opener_of(node: &Path) -> Option<DeviceUser> {
     let found = fs::metadata(node).ok().filter(|found| found.file_type().is_char_device())?;
     let node = Part { name: String::new(), number: number(found.rdev()) };
@@ -37,7 +37,7 @@ struct Host {
 /// A device, or one of its partitions.
 struct Part {
     name: String,
-    /// As the kernel writes it: `259:0`.
+    /// Major and minor number, as the kernel writes them: `259:0`.
     number: String,
 }
 
@@ -69,7 +69,7 @@ impl Host {
             .collect()
     }
 
-    /// One for each mount namespace; this process's first.
+    /// The mount tables of all mount namespaces; that of this process is the first.
     fn mount_tables(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let ids = self.process_ids().map(|id| id.to_string());

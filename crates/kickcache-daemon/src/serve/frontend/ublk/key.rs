@@ -1,9 +1,9 @@
-//! The fetched part of a device.
+//! The key of commands about a tag.
 
 /// A tag of a device's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UblkKey {
-    /// Its index in the front end.
+    /// The device's index in the front end.
     pub(crate) device: u16,
     pub(crate) queue: u16,
     pub(crate) tag: u16,

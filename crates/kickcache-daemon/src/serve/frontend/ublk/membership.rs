@@ -11,7 +11,7 @@ use crate::serve::core::Core;
 use crate::serve::frontend::kinds::WatchKey;
 
 impl Ublk {
-    /// The volume of an index is this device.
+    /// Serves the volume of an index as this device.
     pub(in crate::serve::frontend) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, open: OpenUblk) {
         let mut device = open.into_device();
         device.volume = volume;
@@ -19,7 +19,7 @@ impl Ublk {
         self.fetch(core, index);
     }
 
-    /// A place for a device; gives its index.
+    /// Adds a device; returns its index.
     pub(super) fn insert(&mut self, device: UblkDevice) -> usize {
         if self.devices.is_empty() {
             process::take_part_in_io();
@@ -36,12 +36,12 @@ impl Ublk {
         }
     }
 
-    /// Begins no more requests of the device of the volume of an index.
+    /// Holds new requests of the device of the volume with an index.
     pub(crate) fn hide(&mut self, volume: usize) {
         self.devices_of(volume).for_each(|device| device.is_hidden = true);
     }
 
-    /// Goes on with it.
+    /// Begins requests of the hidden device again, also the held ones.
     pub(crate) fn show(&mut self, volume: usize) {
         self.devices_of(volume).for_each(|device| device.is_hidden = false);
     }
@@ -53,7 +53,7 @@ impl Ublk {
     }
 
     /// Removes the block device of the volume of an index: further requests of the kernel end with an error,
-    /// and the kernel closes it.
+    /// and the kernel deletes the device.
     pub(in crate::serve::frontend) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         let controls = self.controls.clone();
         for device in self.devices_of(volume) {
@@ -62,7 +62,8 @@ impl Ublk {
                 remove_aside(&controls, device.id, device.path());
             }
         }
-        // They end with an error, too.
+        // Waiting requests of this device end with an error, too; requests of other devices claim memory
+        // again.
         for key in std::mem::take(&mut self.waiting) {
             core.driver.buffers().budget.cancel(WatchKey::Ublk(key).bits());
             self.held.push(key);

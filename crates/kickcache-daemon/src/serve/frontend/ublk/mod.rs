@@ -71,7 +71,7 @@ pub(crate) struct Ublk {
     held: Vec<UblkKey>,
     /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
-    /// All tags were fetched once.
+    /// Whether requests of all tags were fetched.
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
@@ -79,12 +79,12 @@ pub(crate) struct Ublk {
 }
 
 impl Ublk {
-    /// Makes the devices, or takes them over; they are started once the loop fetches requests.
+    /// Makes the devices or takes them over; the kernel starts them once the loop fetches requests.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
         Ublk::open_with(ControlThreads::default(), places, core)
     }
 
-    /// With another way to the kernel's driver.
+    /// As [`Ublk::open`], with another channel to the kernel's driver.
     pub(crate) fn open_with<E>(
         controls: ControlThreads,
         places: &[UblkPlace],
@@ -95,19 +95,19 @@ impl Ublk {
         let io_engine = core.driver.io_engine();
         for place in places {
             let volume = KnownVolume::of(&core.volumes[place.volume]);
-            // Warnings concern only devices in use.
+            // Without a device, no memory is locked and no warning logged.
             let open = OpenUblk::open(&ublk.controls, place, &volume, io_engine)?;
             ublk.insert(open.into_device());
         }
         Ok(ublk)
     }
 
-    /// The block device that the volume of an index is.
+    /// The block device of the volume with an index.
     pub(super) fn path_of(&self, volume: usize) -> Option<String> {
         self.path_where(volume, UblkDevice::is_served)
     }
 
-    /// The block device that it was until another process removed it.
+    /// The block device that the volume of an index was until another process removed it.
     pub(super) fn removed_path_of(&self, volume: usize) -> Option<String> {
         self.path_where(volume, |device| !device.is_served())
     }
@@ -138,7 +138,8 @@ impl Ublk {
         self.start_aside(device, &core.volumes[device.volume]);
     }
 
-    /// Has a device started, which takes as long as the loop needs to fetch its requests, and reads its partition table.
+    /// Starts a device on another thread: the start waits until the loop has fetched requests, and the kernel reads the
+    /// partition table.
     fn start_aside(&self, device: &UblkDevice, volume: &Volume) {
         let (id, begun, name) = (device.id, device.begun, volume.info.name.clone());
         let sectors = device.sectors_of(volume.info.size);
@@ -172,7 +173,7 @@ impl Ublk {
         });
     }
 
-    /// A command has ended: the kernel has a request.
+    /// A command has ended: with 0 the kernel has a request, otherwise the kernel has ended the tag.
     pub(super) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, ended: i32) {
         match ended {
             0 if !self.is_closed => self.begin_or_hold(core, key, None),
@@ -181,8 +182,8 @@ impl Ublk {
         }
     }
 
-    /// A tag has no more requests: another process is deleting the device. The daemon continues without it,
-    /// as its volumes may have other front ends, and acknowledged writes must reach their origins.
+    /// Handles the end of a tag: another process is deleting the device. The daemon continues without it, as
+    /// its volumes may have other front ends, and acknowledged writes must reach their origins.
     fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let (path, name) = (device.path(), core.volumes.name(device.volume));
@@ -210,7 +211,7 @@ impl Ublk {
         }
     }
 
-    /// Memory is there for a request that waited for it.
+    /// Continues with a request that waited for the memory of this grant.
     pub(super) fn on_memory<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, grant: Grant) {
         match self.waiting.iter().position(|waiting| *waiting == key) {
             Some(index) => {
@@ -240,8 +241,8 @@ impl Ublk {
             return self.answer(core, key, -libc::EIO);
         };
         let has_payload = matches!(operation, Operation::Read | Operation::Write(_));
-        // Devices are read and written directly if the memory is aligned as the volume is; otherwise the data
-        // is copied.
+        // If a request begins at a block of the volume, devices use the memory of its tag directly; otherwise
+        // the data is copied.
         let is_lent = has_payload && extent.start.is_multiple_of(BLOCK_SIZE);
         let buffers = core.driver.buffers();
         let allocated = if is_lent {
@@ -318,7 +319,7 @@ impl Ublk {
     /// Takes no more requests; the kernel keeps them.
     pub(super) fn stop_listening(&mut self) {
         self.is_closed = true;
-        // These have not begun: the next daemon gets them again.
+        // Requests in these queues have not begun: the kernel gives them to the next daemon again.
         self.held.clear();
         self.waiting.clear();
     }
@@ -328,7 +329,7 @@ impl Ublk {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// A volume has another size.
+    /// Takes over a new size of a volume.
     pub(super) fn resize(&self, volume: usize, size: u64) {
         let is_meant = |device: &&UblkDevice| device.volume == volume && device.is_served();
         for device in self.devices.iter().filter(is_meant) {
@@ -340,8 +341,8 @@ impl Ublk {
 }
 
 impl Drop for Ublk {
-    /// The ring is closed, and with it the server of the devices: unused devices are deleted, the others wait
-    /// for the next daemon.
+    /// The devices have no server after the close of the ring: unused devices are deleted, used ones wait for
+    /// the next daemon.
     fn drop(&mut self) {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path, is_leaving) = (device.id, device.path(), device.volume == NOBODY);
@@ -359,7 +360,7 @@ impl Drop for Ublk {
                     "{shown} stays, as {by} has it open; its requests wait until the volume is served again, or it is removed \
                      (kickcache ublk remove {id})"
                 ),
-                // The process that was deleting it has finished.
+                // The deletion of this device began before, and may be complete.
                 Err(_) if is_leaving => {}
                 Err(error) => tracing::warn!(event = "ublk_left", "{shown} cannot be removed: {error}"),
             }
@@ -370,7 +371,7 @@ impl Drop for Ublk {
 /// The state of a device when its daemon ends.
 enum End {
     Removed,
-    /// The next daemon has it.
+    /// The next daemon has taken the device over.
     TakenOver(DeviceUser),
     Used(DeviceUser),
 }

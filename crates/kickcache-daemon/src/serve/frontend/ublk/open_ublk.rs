@@ -1,4 +1,5 @@
-//! A device that is made, or taken over, and not served yet: that may wait for the kernel, so it is not the loop's work.
+//! A device that was made or taken over, and is not served yet. These steps may wait for the kernel, so another thread
+//! than the loop's takes them.
 
 use super::control_threads::ControlThreads;
 use super::device::{Acquisition, UblkDevice};
@@ -9,14 +10,14 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 
-/// A device that waits for the loop. If it was created for this and is dropped, it is deleted again.
+/// A device that waits for the loop. A newly created device is deleted again if this is dropped.
 pub(crate) struct OpenUblk {
     device: Option<UblkDevice>,
     controls: ControlThreads,
 }
 
 impl OpenUblk {
-    /// Makes the device of a volume, or takes it over.
+    /// Makes the device of a volume, or takes over the existing one.
     ///
     /// # Errors
     /// [`ServeError::Volume`].
@@ -40,7 +41,7 @@ impl OpenUblk {
         Ok(OpenUblk { device: Some(device), controls: controls.clone() })
     }
 
-    /// The device, for the loop.
+    /// Passes the device to the loop, so that a drop does not delete it.
     pub(super) fn into_device(mut self) -> UblkDevice {
         self.device.take().expect("it is used once")
     }

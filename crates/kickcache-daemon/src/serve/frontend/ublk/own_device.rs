@@ -1,5 +1,5 @@
-//! Whether a volume would depend on its own block device: its start would wait for a device that only it can
-//! serve.
+//! Whether a volume would depend on its own block device: the start would wait for a device that only this
+//! daemon can serve.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use crate::serve::frontend::ublk::abi::{
 };
 
 const SECTOR_SHIFT: u32 = 9;
-/// The engine's block.
+/// The size of the engine's block, as a power of two.
 const BLOCK_SHIFT: u8 = 12;
 /// Sectors of a discard or of a write of zeroes: 1 GiB.
 const DISCARD_SECTORS_MAX: u32 = 1 << 21;
@@ -19,12 +19,12 @@ pub(crate) enum LogicalBlock {
 }
 
 impl LogicalBlock {
-    /// That of a device which exists.
+    /// The logical block of an existing device.
     pub(crate) fn of_shift(shift: u8) -> LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }
 
-    /// Its bytes.
+    /// The size of the block in bytes.
     pub(crate) fn bytes(self) -> u32 {
         1 << self.shift()
     }

@@ -14,14 +14,14 @@ pub(crate) struct UblkPlace {
     /// Queues to request for a new device; an existing device keeps its number
     /// of queues.
     pub(crate) queues: u16,
-    /// Requests of each.
+    /// Requests of each queue.
     pub(crate) depth: u16,
     /// Bytes of a logical block: 512 or 4096.
     pub(crate) block_bytes: u32,
 }
 
 impl UblkPlace {
-    /// That of the volume of an index, if it is to be a block device.
+    /// The place of the volume of an index, if it is to be a block device.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize) -> Option<UblkPlace> {
         let ublk = spec.frontends.ublk;
         let (queues, depth) = (ublk.queues.unwrap_or_default().get(), ublk.depth.unwrap_or_default().get());

@@ -11,7 +11,8 @@ use crate::driver::memory::{Allocator, Chunk};
 pub(super) struct Queue {
     number: u16,
     descriptions: RequestTable,
-    /// By tag: the kernel puts the data of writes there, and takes that of reads. It is lent for most requests.
+    /// By tag: the kernel puts the data of writes there, and takes that of reads. For most requests, the
+    /// memory is lent to the engine.
     memory: Vec<Option<Chunk>>,
     addresses: Vec<u64>,
 }
@@ -32,7 +33,7 @@ impl Queue {
         Ok(Queue { number, descriptions, memory: memory.into_iter().map(Some).collect(), addresses })
     }
 
-    /// How many requests it holds.
+    /// The number of the queue's tags.
     pub(super) fn depth(&self) -> u16 {
         u16::try_from(self.memory.len()).expect("the kernel's depths have 16 bits")
     }
@@ -41,7 +42,7 @@ impl Queue {
         self.descriptions.get(tag)
     }
 
-    /// The memory of a tag, for as long as its request is ours.
+    /// Lends the memory of a tag, while this process has the tag's request.
     pub(super) fn lend(&mut self, tag: u16) -> Chunk {
         self.memory[usize::from(tag)].take().expect("a tag has one request at a time")
     }
@@ -50,7 +51,8 @@ impl Queue {
         self.memory[usize::from(tag)] = Some(chunk);
     }
 
-    /// The bytes of a tag's request, while it is ours and not lent.
+    /// The first `length` bytes of a tag's memory, while this process has the request and the memory is not
+    /// lent.
     pub(super) fn bytes(&mut self, tag: u16, length: usize) -> &mut [u8] {
         self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
     }

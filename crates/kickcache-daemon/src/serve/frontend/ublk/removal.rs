@@ -24,12 +24,12 @@ pub(crate) fn wait_until_gone(controls: &ControlThreads, path: &Path) {
     }
 }
 
-/// The number of a device that has this name.
+/// The number of the device with this name, such as `ublkb0`.
 pub(super) fn number_in(name: &str) -> Option<u32> {
     name.strip_prefix("ublkb")?.parse().ok()
 }
 
-/// Deletes an unused device on another thread; its server has yet to close it.
+/// Deletes an unused device on another thread, as the kernel waits until the server has closed the device.
 pub(super) fn remove_aside(controls: &ControlThreads, id: u32, path: PathBuf) {
     let work = move |control: &mut ControlDevice| {
         let alone = control.alone(|control| control.remove_later(id).map_err(|error| error.to_string()));

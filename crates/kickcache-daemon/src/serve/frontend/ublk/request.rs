@@ -7,7 +7,7 @@ use super::key::UblkKey;
 pub(crate) struct UblkRequest {
     /// The tag of the request.
     pub(crate) key: UblkKey,
-    /// The kernel's result on success.
+    /// The result for the kernel on success: the bytes done.
     pub(crate) bytes: i32,
     pub(crate) memory: UblkMemory,
 }
@@ -15,8 +15,8 @@ pub(crate) struct UblkRequest {
 /// Where the bytes of a request are in the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UblkMemory {
-    /// Where the kernel has them.
+    /// In the memory of the tag.
     Tag,
-    /// In memory of its own, aligned as devices need it; the data is copied.
+    /// The data is copied to memory of the request, which is aligned as devices need it.
     Own,
 }

@@ -18,7 +18,7 @@ const OPERATION_MASK: u32 = 0xff;
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
-/// The operation of the kernel's request, or `None` if it was not offered.
+/// The operation of the kernel's request; `None` if the device did not offer such operations.
 pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     let flags = description.operation_and_flags;
     let durability = if flags & FUA == 0 { Durability::Volatile } else { Durability::Durable };
@@ -33,8 +33,8 @@ pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     }
 }
 
-/// The place on the volume, in bytes, or `None` if it ends behind `size`. A flush has no place: its sector is
-/// -1.
+/// The extent on the volume, in bytes; `None` if the extent ends behind `size`. A flush has no place: its
+/// sector is -1.
 pub(crate) fn extent(description: &IoDescription, size: u64) -> Option<ByteExtent> {
     if description.operation_and_flags & OPERATION_MASK == FLUSH {
         return Some(ByteExtent { start: 0, length: 0 });

@@ -9,7 +9,8 @@ use rustix::param::page_size;
 
 use super::abi::IoDescription;
 
-/// The kernel's largest depth: each queue's descriptions are at a multiple of the size of this many.
+/// The kernel's largest depth: in the mapped area, the descriptions of each queue begin at a multiple of this
+/// many descriptions.
 const DEPTH_MAX: usize = 4096;
 
 /// The descriptions of a queue.
@@ -34,7 +35,7 @@ impl RequestTable {
         Ok(RequestTable { base, count })
     }
 
-    /// That of a tag, once the kernel has ended the command that fetches it.
+    /// The description of a tag; valid once the kernel has ended the command that fetches its request.
     pub(super) fn get(&self, tag: u16) -> IoDescription {
         let index = usize::from(tag);
         assert!(index < self.count, "a tag of the queue");

@@ -1,6 +1,7 @@
 //! The kernel's I/O scheduler of a device: none. Requests are put in order where they are served.
 //!
-//! The kernel selects `mq-deadline` for devices with one queue. That is worth its cost on a rotating disk.
+//! The kernel selects `mq-deadline` for devices with one queue. The cost of `mq-deadline` is worthwhile only
+//! on a rotating disk.
 
 use std::path::Path;
 use std::{fs, io};
@@ -15,7 +16,7 @@ pub(super) fn switch_off(id: u32) -> io::Result<()> {
 
 fn switch_off_in(blocks: &Path, id: u32) -> io::Result<()> {
     let file = blocks.join(format!("ublkb{id}/queue/scheduler"));
-    // It is the kernel's: where it is not, none is made.
+    // If the kernel has no such file, none is made.
     let mut file = fs::File::options().write(true).open(file)?;
     io::Write::write_all(&mut file, b"none")
 }

@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use super::abi::ControlCommand;
 
-/// Makes `kickcache ublk start` send the command: it prints the error's number, or 0.
+/// Makes `kickcache ublk start` send the command: the command prints the errno, or 0 for success.
 pub(super) fn start_in_child(command: &ControlCommand) -> io::Result<i32> {
     let words = [command.device_id.to_string(), command.data.to_string()];
     let mut child = Command::new("/proc/self/exe");

@@ -12,23 +12,23 @@ const LIVE: u16 = 1;
 const QUIESCED: u16 = 2;
 const FAILS_IO: u16 = 3;
 
-/// How a device is.
+/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
-    /// It was never started, or is being deleted: it has no users.
+    /// The device was never started, or is being deleted.
     Dead,
-    /// A process serves it: that of this number.
+    /// The process with this number serves the device.
     Live(i32),
-    /// Its server has ended; requests wait for the next one.
+    /// The server of the device has ended; requests wait for the next server.
     Waiting,
-    /// Its server has ended, and the kernel has not noticed.
+    /// The server of the device has ended, and the kernel has not noticed.
     Ending,
 }
 
 impl DeviceState {
     pub(crate) fn of(info: &DeviceInfo) -> DeviceState {
         match info.state {
-            // A process that ends has no descriptors any more.
+            // An ending process has already closed its descriptors.
             LIVE if has_descriptors(info.server_pid) => DeviceState::Live(info.server_pid),
             LIVE => DeviceState::Ending,
             QUIESCED | FAILS_IO => DeviceState::Waiting,
@@ -42,8 +42,8 @@ impl DeviceState {
     }
 }
 
-/// Whether a device's server does not end, and no process can have written to the device or have it open: it
-/// was killed while the kernel started the device, which prevents all others from opening it.
+/// Whether a device is stuck and unused: its server was killed during its start and does not end, and no
+/// process has written to the device or has it open.
 pub(crate) fn is_stuck_unused(control: &mut ControlDevice, id: u32) -> bool {
     let is_ending = |control: &mut ControlDevice| {
         let info = control.info(id).ok().flatten();
@@ -61,7 +61,7 @@ fn is_unused(id: u32) -> bool {
     is_unwritten && known_user_of(Path::new(&format!("/dev/ublkb{id}"))).is_none()
 }
 
-/// Of the kernel's counts of a disk: no write, discard or flush has ended.
+/// Whether, by the kernel's counts of a disk, no write, discard or flush has ended.
 fn has_no_writes(counts: &str) -> bool {
     const ENDED: [usize; 3] = [4, 11, 15];
     let counts: Vec<&str> = counts.split_whitespace().collect();

@@ -12,16 +12,16 @@ use crate::serve::error::ServeError;
 /// A volume that is about to be served.
 pub(crate) struct Starting<'a> {
     pub(crate) volume: &'a VolumeIdentity,
-    /// The identity under which its origin was last served, if it differs.
+    /// The identity under which the volume's origin was last served, if it differs.
     pub(crate) earlier: Option<&'a VolumeIdentity>,
-    /// The device that it is to be, if any.
+    /// The configured device of the volume; `None` if the volume is to have no block device.
     pub(crate) device: Option<UblkId>,
 }
 
-/// A device that the volume is.
+/// A block device of the volume.
 struct OwnDevice {
     info: DeviceInfo,
-    /// The name that it is served under.
+    /// The name of the volume for which the device was created.
     name: String,
 }
 
@@ -37,7 +37,7 @@ pub(crate) fn check(starting: &Starting<'_>) -> Result<(), ServeError> {
 
 fn check_with(control: &mut ControlDevice, starting: &Starting<'_>) -> Result<(), String> {
     let mut found = None;
-    // An ending daemon may still delete it.
+    // Waits, since an ending daemon may still delete the device.
     control.wait_until(|control| {
         found = starting.left_behind(control);
         found.as_ref().is_none_or(|left| !DeviceState::of(&left.info).is_served())
@@ -71,7 +71,7 @@ impl Starting<'_> {
         })
     }
 
-    /// All devices that the volume is.
+    /// All block devices of the volume.
     fn own_devices(&self, control: &mut ControlDevice) -> Vec<OwnDevice> {
         let devices = control.devices().unwrap_or_default();
         let devices = devices.into_iter().filter(|info| DeviceState::of(info) != DeviceState::Dead);
@@ -83,14 +83,14 @@ impl Starting<'_> {
             .collect()
     }
 
-    /// The name that a device has this volume under.
+    /// The name under which a device belongs to this volume; `None` if it does not.
     fn name_of(&self, info: &DeviceInfo) -> Option<&str> {
         let identities = [Some(self.volume), self.earlier];
         let identity = identities.into_iter().flatten().find(|identity| is_of(info, identity))?;
         Some(&identity.name)
     }
 
-    /// If there are several, whichever is taken over.
+    /// The refusal if the volume has several devices, no matter which one the start takes over.
     fn refusal_of(&self, all: &[OwnDevice]) -> String {
         let names: Vec<String> =
             all.iter().map(|device| format!("/dev/ublkb{}", device.info.device_id)).collect();

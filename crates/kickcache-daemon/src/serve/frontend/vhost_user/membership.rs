@@ -14,7 +14,7 @@ use crate::serve::frontend::vhost_user::session::key;
 const NOBODY: usize = usize::MAX;
 
 impl VhostUser {
-    /// Serves the volume of an index there.
+    /// Serves the volume of an index on this socket.
     pub(in crate::serve::frontend) fn join<E>(
         &mut self,
         core: &mut Core<E>,
@@ -37,7 +37,7 @@ impl VhostUser {
         self.listen(core, index);
     }
 
-    /// Accepts no more requests from the virtual machine of the volume of an index, and no new one.
+    /// Accepts no more requests from the virtual machine of a volume, and no other virtual machine.
     pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.ports[index].is_hidden = true;
@@ -46,7 +46,7 @@ impl VhostUser {
         }
     }
 
-    /// Lets one connect again.
+    /// Lets a virtual machine connect again.
     pub(in crate::serve::frontend) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.ports[index].is_hidden = false;
@@ -60,7 +60,7 @@ impl VhostUser {
         ports.all(|port| port.device.outstanding() == 0 && port.held.is_none() && port.socket.is_none())
     }
 
-    /// The volume of an index is not served any more.
+    /// Closes the socket of the volume with an index, which is not served any more.
     pub(in crate::serve::frontend) fn part<E>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.stop_listening_at(core, index);

@@ -1,7 +1,7 @@
-//! vhost-user: one socket a volume, a virtual machine behind each, and the rings that they share with us.
+//! vhost-user: each volume has a socket for one virtual machine, which shares its rings with the daemon.
 //!
-//! Rings and messages themselves are the crate `kickcache_vhost_user`'s; here are the descriptors to watch, the memory of
-//! requests, and when a virtual machine gets its turn.
+//! Rings and messages themselves are the crate `kickcache_vhost_user`'s; this module has the watched descriptors, the
+//! memory of requests, and the turns of virtual machines.
 
 pub(crate) mod key;
 pub(super) mod membership;
@@ -38,7 +38,7 @@ pub(crate) struct GuestPlace {
 }
 
 impl GuestPlace {
-    /// That of the volume of an index, at a place.
+    /// The socket of the volume of an index, at a place.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize, place: Place) -> GuestPlace {
         let block_size = spec.frontends.guest_block_bytes();
         GuestPlace { place, volume, block_size, serial: spec.serial() }
@@ -51,7 +51,7 @@ impl VhostUser {
         VhostUser { ports, ..VhostUser::default() }
     }
 
-    /// Listens.
+    /// Opens the sockets of all volumes.
     pub(crate) fn open(places: Vec<GuestPlace>, volumes: &ServedVolumes) -> Result<VhostUser, ServeError> {
         let opened = places.into_iter().map(|place| {
             let listener = Listener::open_for_guest(place.place)?;
@@ -61,7 +61,7 @@ impl VhostUser {
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }
 
-    /// Where it serves the volume of an index.
+    /// The socket on which the volume with an index is served.
     pub(super) fn address_of(&self, volume: usize) -> Option<&str> {
         let port = self.ports.iter().find(|port| port.volume == volume)?;
         port.listener.as_ref().map(|listener| listener.address.as_str())
@@ -73,7 +73,7 @@ impl VhostUser {
         connected.count() as u64
     }
 
-    /// Whether requests are in flight, or wait to be.
+    /// Whether requests are in flight, or wait for memory or for other requests.
     pub(crate) fn is_busy(&self) -> bool {
         self.in_flight > 0 || !self.is_idle()
     }
@@ -83,19 +83,19 @@ impl VhostUser {
         self.ports.iter().all(|port| port.held.is_none())
     }
 
-    /// The size of a volume has changed: its virtual machine is notified at once.
+    /// Takes over a new size of a volume, and notifies its virtual machine at once.
     pub(super) fn resize(&mut self, volume: usize, size: u64) {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }
 
-    /// Whether a ring has something to take, found by looking.
+    /// Whether a ring contains a request: looks at the rings in shared memory.
     pub(super) fn has_work(&self) -> bool {
         !self.closed && self.ports.iter().any(Port::has_more)
     }
 
     /// Requests kicks from now on; `true` if there are requests already, so that the loop must not sleep.
     pub(super) fn arm(&mut self) -> bool {
-        // Ports behind one with requests are not armed: the loop does not sleep.
+        // After a port with requests, no further port is armed, as the loop does not sleep then.
         !self.closed && self.ports.iter_mut().any(Port::arm)
     }
 }

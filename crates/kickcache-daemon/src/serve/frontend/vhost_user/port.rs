@@ -16,7 +16,7 @@ pub(crate) struct OpenGuest {
 }
 
 impl OpenGuest {
-    /// Where the volume of an index is served.
+    /// The port of the volume of an index.
     pub(super) fn port(self, volume: usize, info: &VolumeInfo) -> Port {
         let OpenGuest { listener, block_size, serial } = self;
         let VolumeInfo { size, read_only, .. } = *info;
@@ -33,24 +33,24 @@ pub(crate) struct Port {
     pub(crate) volume: usize,
     pub(crate) listener: Option<Listener>,
     pub(crate) socket: Option<Socket>,
-    /// Counts connections and kick descriptors, so that a late event is known as such.
+    /// Counts connections and kick descriptors, so that late events of earlier ones are recognised.
     pub(crate) generation: u32,
     pub(crate) generation_of_socket: u32,
     /// The generation of each queue's kick descriptor.
     pub(crate) kicks: Vec<u32>,
     /// A message that waits for requests in flight.
     pub(crate) waiting: Option<Packet>,
-    /// A request that waits for memory, or for others of this guest to end.
+    /// A request that waits for memory, or for the end of other requests of this guest.
     pub(crate) held: Option<GuestRequest>,
-    /// Whether it is memory that it waits for.
+    /// Whether the held request waits for memory.
     pub(super) waits_for_memory: bool,
-    /// No machine may connect at present.
+    /// Whether no virtual machine may connect at present.
     pub(crate) is_hidden: bool,
     /// Whether the listener is watched.
     pub(crate) listening: bool,
     /// Bytes of memory that requests in flight take.
     pub(crate) bytes: u64,
-    /// The queue that is looked at first, another one each time.
+    /// The queue with which the next turn begins; each turn begins with another queue.
     turn: u16,
 }
 
@@ -74,12 +74,12 @@ impl Port {
         }
     }
 
-    /// Takes the request that waited for others of this guest to end; an end of one wakes the loop.
+    /// Takes the request that waited for the end of other requests of this guest.
     pub(super) fn take_due(&mut self) -> Option<GuestRequest> {
         if self.waits_for_memory { None } else { self.held.take() }
     }
 
-    /// Takes the request of a grant, unless its guest has disconnected.
+    /// Takes the request that a grant is for, unless the guest has disconnected.
     pub(super) fn take_waiting(&mut self, key: PortKey) -> Option<GuestRequest> {
         if key.generation != self.generation_of_socket || !std::mem::take(&mut self.waits_for_memory) {
             return None;
@@ -93,7 +93,7 @@ impl Port {
         PortKey { port, part: Part::Socket, generation: self.generation_of_socket }
     }
 
-    /// While a request waits for memory, no more are accepted.
+    /// While a request is held, no more are accepted.
     pub(crate) fn has_more(&self) -> bool {
         self.held.is_none() && self.device.has_more()
     }

@@ -5,7 +5,7 @@ use kickcache_vhost_user::GuestRequest;
 /// A request in flight.
 #[derive(Debug)]
 pub(crate) struct VhostUserRequest {
-    /// Its port, by index.
+    /// The index of the request's port.
     pub(crate) port: usize,
     pub(crate) request: GuestRequest,
 }

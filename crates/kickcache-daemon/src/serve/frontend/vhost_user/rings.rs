@@ -1,4 +1,4 @@
-//! From rings to requests of the engine, and from its replies to the rings.
+//! Converts entries of rings into requests to the engine, and the engine's replies into ring entries.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Errno, Operation, Reply, RequestId, Unmap};
@@ -13,7 +13,7 @@ use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::PortKey;
 use crate::serve::frontend::vhost_user::request::VhostUserRequest;
 
-/// Requests taken from a guest before the others get their turn.
+/// The most requests that are taken from a guest in one turn.
 const TAKES_MAX: usize = 256;
 
 impl VhostUser {
@@ -43,7 +43,7 @@ impl VhostUser {
         }
     }
 
-    /// Memory is there for the request of a guest that waited for it.
+    /// Continues with a guest's request that waited for the memory of this grant.
     pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
@@ -67,7 +67,7 @@ impl VhostUser {
         self.ports[index].held = self.admit(core, index, request, granted);
     }
 
-    /// Begins a request, or gives it back if it has to wait.
+    /// Begins a request, or returns it if it has to wait.
     fn admit<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

@@ -15,7 +15,7 @@ use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 
-/// Messages of a front end before the others get their turn.
+/// The most messages that are handled for a front end in one turn.
 const MESSAGES_MAX: usize = 64;
 
 const CONNECTED: Complaint =
@@ -46,8 +46,8 @@ impl VhostUser {
     }
 
     /// Waits for a front end, unless one is connected, or requests of the last one are still in flight: a
-    /// late write of it would overwrite data of the next one. Does not wait while connections cannot be
-    /// accepted.
+    /// late write of the last front end would overwrite data of the next one. Does not wait while connections
+    /// cannot be accepted.
     pub(super) fn listen<E>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         if port.listening
@@ -120,7 +120,7 @@ impl VhostUser {
         }
     }
 
-    /// Handles received messages. While one waits for requests in flight, no later message is read.
+    /// Handles received messages. While a message waits for requests in flight, no later message is read.
     fn receive<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize) {
         for _ in 0..MESSAGES_MAX {
             let port = &mut self.ports[index];
@@ -205,7 +205,7 @@ impl VhostUser {
         core.driver.unwatch(socket.as_fd(), key(index, Part::Socket, port.generation_of_socket));
         port.waiting = None;
         port.device.disconnect();
-        // Its result is dropped: a front end that reconnects submits it again.
+        // The result of the held request is dropped: a front end that reconnects submits the request again.
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
         }
@@ -217,7 +217,7 @@ impl VhostUser {
         self.listen(core, index);
     }
 
-    /// Answers guests. Devices have their work before, because a guest that wakes may run in this thread's stead.
+    /// Answers guests, after devices got their work: a guest that wakes up may take the processor of this thread.
     pub(in crate::serve::frontend) fn send<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

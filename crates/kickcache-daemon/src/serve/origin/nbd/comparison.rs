@@ -25,9 +25,9 @@ pub(super) struct Comparison {
     /// Requested samples that have not arrived, by cookie.
     waiting: BTreeMap<u64, Sample>,
     compared: usize,
-    /// Where it has something else.
+    /// Byte addresses of blocks that differ.
     different: Vec<u64>,
-    /// How long it may take, and when it must have ended.
+    /// The longest time of the comparison, and its end.
     patience: Duration,
     end: Instant,
 }
@@ -71,7 +71,7 @@ impl Comparison {
             if reply.result == Err(NbdErrno::Shutdown) {
                 return Err(ClientError::Request(NbdErrno::Shutdown));
             }
-            // The receiver refuses cookies that are not in flight.
+            // The cookie is known, since the receiver refuses cookies that are not in flight.
             let Some(sample) = self.waiting.remove(&reply.cookie) else { continue };
             if reply.result.is_ok() {
                 self.compared += 1;
@@ -85,7 +85,7 @@ impl Comparison {
         Ok(if self.waiting.is_empty() { Progress::Ended } else { Progress::Waiting })
     }
 
-    /// The same until it has ended.
+    /// Sends and receives until the comparison has ended or its time is over.
     pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
             let begun = Instant::now();

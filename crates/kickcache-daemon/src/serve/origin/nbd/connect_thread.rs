@@ -1,5 +1,5 @@
-//! Connecting in parallel to the thread of a remote origin, which must continue: jobs fail in time, and new
-//! ones arrive.
+//! Connecting on another thread than that of the remote origin, which must continue: jobs fail in time, and
+//! new jobs arrive.
 
 use std::sync::Arc;
 use std::time::Duration;

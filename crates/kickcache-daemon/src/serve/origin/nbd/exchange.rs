@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use crate::driver::queued_device::ServerOutage;
 use crate::wakeup::Wakeup;
 
-/// Both directions.
+/// The orders from the loop to the thread of an origin, and the results in the other direction.
 pub(super) struct Exchange {
     orders: Mutex<Orders>,
     /// Readable when there are orders, or at the end.
@@ -30,7 +30,7 @@ pub(super) struct Exchange {
 struct KnownOutage {
     since: Instant,
     why: String,
-    /// When requests fail for it.
+    /// When requests fail because of the outage.
     fails_at: Instant,
 }
 
@@ -44,17 +44,17 @@ struct Orders {
 pub(super) enum Order {
     /// The connections to begin with.
     Use(Links),
-    /// Something to do.
+    /// The thread is to execute this job.
     Do(OriginJob),
     /// Samples of the expected contents of the next server.
     Expect(Vec<Sample>),
     /// Earlier jobs are abandoned.
     GiveUp,
-    /// The connections that were looked for.
+    /// The result of an attempt to connect.
     Dialled(Result<Links, ClientError>),
 }
 
-/// Whether the device is still there.
+/// Whether the driver still has the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Device {
     InUse,
@@ -72,32 +72,32 @@ impl Exchange {
         })
     }
 
-    /// The server is away from now on; requests fail after this time.
+    /// Notes that the server is away from now on, and that requests fail after `limit`.
     pub(super) fn note_away(&self, why: String, limit: Duration) {
         let now = Instant::now();
         *lock(&self.away) = Some(KnownOutage { since: now, why, fails_at: now + limit });
     }
 
-    /// Requests fail after this time, counted from now.
+    /// Sets the time until requests fail, counted from now.
     pub(super) fn note_limit(&self, limit: Duration) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.fails_at = Instant::now() + limit;
         }
     }
 
-    /// Why it is away still.
+    /// Notes why the server is still away.
     pub(super) fn note_why(&self, why: &str) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.why = why.into();
         }
     }
 
-    /// It is back.
+    /// Notes that the server is back.
     pub(super) fn note_back(&self) {
         *lock(&self.away) = None;
     }
 
-    /// Since when the server has been away, and why, if it is.
+    /// If the server is away: since when, and why.
     pub(super) fn away(&self) -> Option<ServerOutage> {
         lock(&self.away).as_ref().map(|KnownOutage { since, why, fails_at }| ServerOutage {
             span: since.elapsed(),
@@ -111,7 +111,7 @@ impl Exchange {
         self.to_thread.ring();
     }
 
-    /// The device was dropped, and its jobs are abandoned.
+    /// Notes that the device was dropped, so that its jobs are abandoned.
     pub(super) fn end(&self) {
         lock(&self.orders).has_ended = true;
         self.to_thread.ring();

@@ -10,9 +10,9 @@ use crate::plan::origin_claims::OriginClaims;
 /// The properties on which a volume relies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts {
-    /// Bytes.
+    /// The size of the export in bytes.
     pub(super) size: u64,
-    /// The minimum block of its server.
+    /// The minimum block of the server.
     pub(super) minimum_block: MinimumBlock,
     has_flush: bool,
     access: AccessMode,
@@ -57,8 +57,8 @@ impl Facts {
         Ok(Facts { size, minimum_block, has_flush: export.has_flush(), access })
     }
 
-    /// Whether flushed writes can be distinguished from others: otherwise a server that restarts may lose any
-    /// write.
+    /// Whether flushed writes survive a restart of the server, or nothing is written. Without flushes, a
+    /// restart may lose every write.
     pub(super) fn keeps_flushed(&self) -> bool {
         self.has_flush || self.access == AccessMode::ReadOnly
     }

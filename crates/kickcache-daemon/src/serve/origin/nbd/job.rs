@@ -9,7 +9,7 @@ use kickcache_engine::units::ByteExtent;
 use super::outcome::Outcome;
 use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 
-/// Bytes that one request gives back or zeroes: a server may take long over more.
+/// Bytes that one request discards or zeroes at most: a server may take long over more.
 const LONG_MAX: u64 = 1 << 30;
 
 /// The operation.
@@ -23,8 +23,8 @@ pub(super) enum Work {
     Extents(ByteExtent),
 }
 
-/// An operation of the driver that has not ended. It keeps its bytes, as it may be repeated on another
-/// server.
+/// An operation of the driver that has not ended. The job keeps the bytes of a write, as it may be repeated
+/// on another connection.
 #[derive(Debug)]
 pub(super) struct OriginJob {
     pub(super) token: u64,
@@ -38,9 +38,9 @@ pub(super) struct OriginJob {
     pub(super) extents: Vec<DeviceExtent>,
     /// The errno of the first request that failed.
     pub(super) error: Option<i32>,
-    /// The flush that makes it durable was requested.
+    /// Whether the flush that makes the job durable was requested.
     pub(super) is_flushing: bool,
-    /// When a server was lost with it for the first time.
+    /// When a server was lost for the first time before it answered this job.
     pub(super) lost_at: Option<Instant>,
 }
 
@@ -54,7 +54,7 @@ impl OriginJob {
                 (Work::Write { offset, data }, durability)
             }
             QueuedRequest::Flush => (Work::Flush, Durability::Volatile),
-            // Data that the server loses would return over data read since.
+            // If the server lost the discard, the old data would return after other data was read.
             QueuedRequest::Discard(extent) => (Work::Discard(extent), Durability::Durable),
             QueuedRequest::WriteZeroes { extent, unmap, durability } => {
                 (Work::WriteZeroes(extent, unmap), durability)
@@ -82,7 +82,7 @@ impl OriginJob {
         }
     }
 
-    /// Its end, in any way.
+    /// The outcome of the job, with its result.
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
@@ -97,14 +97,15 @@ impl OriginJob {
         }
     }
 
-    /// Results of another server do not count.
+    /// Begins the job again after a loss: results of the lost server do not count.
     pub(super) fn start_again(&mut self, now: Instant) {
         self.lost_at.get_or_insert(now);
         (self.parts, self.error, self.is_flushing) = (0, None, false);
         self.data.clear();
     }
 
-    /// The ranges of its requests, from its beginning; `payload_max` bounds requests that carry bytes.
+    /// The ranges of the job's requests, relative to its start; `payload_max` bounds requests that carry
+    /// bytes.
     pub(super) fn ranges(&self, payload_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let (length, most) = match &self.work {
             Work::Read(extent) => (extent.length, payload_max),

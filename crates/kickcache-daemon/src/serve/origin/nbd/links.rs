@@ -22,14 +22,14 @@ use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::own_export::Probe;
 
-/// Connections to a server that allows several.
+/// The most connections to a server that allows several.
 const LINKS_MAX: usize = 4;
-/// How long one answer may take before a further connection is done without.
+/// The longest wait for an answer on a further connection; after that, the connection is not used.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// One connection.
+/// A connection to the server.
 pub(super) struct Link {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -39,7 +39,7 @@ pub(super) struct Link {
 pub(super) struct Links {
     pub(super) links: Vec<Link>,
     pub(super) export: RemoteExport,
-    /// Which one takes the next job.
+    /// The connection of the job that was queued last.
     next: usize,
 }
 
@@ -47,7 +47,7 @@ pub(super) struct Links {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Part {
     pub(super) job: u64,
-    /// Where its bytes begin within the job.
+    /// The offset of the request's bytes within the job.
     pub(super) start: u64,
 }
 
@@ -57,8 +57,8 @@ impl Links {
         Links::over(dial(uri, patience)?, uri, patience)
     }
 
-    /// The same from a first connection. A server may accept fewer clients than it offers: refused
-    /// connections are not needed.
+    /// Adds connections to a first one. A server may accept fewer clients than it offers: refused connections
+    /// are not needed.
     pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
         let export = first.export();
         let mut clients = vec![first];
@@ -74,7 +74,7 @@ impl Links {
         Ok(Links { links, export, next: 0 })
     }
 
-    /// Bytes that one request may carry.
+    /// The most bytes that one request may carry.
     pub(super) fn payload_max(&self) -> u64 {
         let told = self.export.block_sizes.map_or(PAYLOAD_MAX, |sizes| u64::from(sizes[2]));
         let unit = self.minimum_block().bytes().max(BLOCK_SIZE);
@@ -97,7 +97,7 @@ impl Links {
         }
     }
 
-    /// Queues the requests of a job; `note` gets their cookies. The requests of a job share one connection.
+    /// Queues the requests of a job on one connection; `note` records each and returns its cookie.
     pub(super) fn queue(
         &mut self,
         number: u64,
@@ -136,7 +136,7 @@ impl Links {
         Ok(())
     }
 
-    /// Queues the flush that makes a job durable where the server knows no FUA; `false` if it needs none.
+    /// Queues the flush that makes a job durable if the server has no FUA; `false` if the job needs none.
     pub(super) fn queue_flush(
         &mut self,
         number: u64,
@@ -157,10 +157,10 @@ impl Links {
         if durability == Durability::Durable && self.export.has_fua() { Fua::Yes } else { Fua::No }
     }
 
-    /// Says good-bye, without waiting for anything.
+    /// Sends each server connection a disconnect request, without waiting.
     pub(super) fn leave(self) {
         for Link { mut sender, .. } in self.links {
-            // A server that does not receive it detects that the connection closes.
+            // A server that does not receive the request notices the end of the connection.
             let _ = sender.try_disconnect();
         }
     }
@@ -174,7 +174,8 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
     dial_export(uri, uri.export(), patience)
 }
 
-/// Whether the server is this process: its process listens at the unix socket, or a probe arrives, through relays as well.
+/// Whether the server is this process: this process listens at the unix socket, or it receives a probe, even through
+/// relays.
 ///
 /// # Errors
 /// If the system gives no random bytes. Errors of the server are left to the connection that follows.
@@ -218,7 +219,7 @@ fn dial_export(uri: &NbdUri, export: &str, patience: Duration) -> Result<Client,
     }
 }
 
-/// Connects without waiting: a server that takes no connections would hold the caller for ever.
+/// Connects without waiting: a server that accepts no connections would otherwise block the caller for ever.
 fn connect_unix(path: &Path) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;

@@ -1,8 +1,8 @@
 //! A remote origin: an export of an NBD server.
 //!
-//! The driver's thread never waits for it: [`exchange`] carries jobs to a thread of its own ([`session`]),
-//! which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread connects
-//! ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
+//! The driver's thread never waits for the server: [`exchange`] carries jobs to a thread of its own
+//! ([`session`]), which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread
+//! connects ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
 //!
 //! Start with [`session`].
 
@@ -59,9 +59,9 @@ pub(crate) struct NbdOrigin {
     looks_like_cache: bool,
     has_extents: bool,
     patience: Duration,
-    /// The connections, until they are compared.
+    /// The connections, until the comparison takes them.
     links: Option<Links>,
-    /// While they are, until the thread has them.
+    /// The comparison of the connections, until the thread has them.
     comparison: Option<Result<Comparison, ClientError>>,
     exchange: Arc<Exchange>,
     inbox: VecDeque<Outcome>,
@@ -72,7 +72,7 @@ pub(crate) struct NbdOrigin {
 }
 
 impl NbdOrigin {
-    /// Connects, reads its first block, flushes it once, and starts its thread.
+    /// Connects, looks for superblocks of a cache device, flushes once, and starts the thread.
     ///
     /// # Errors
     /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
@@ -107,36 +107,36 @@ impl NbdOrigin {
         })
     }
 
-    /// Its URI: the origin's identity on the cache device.
+    /// The identity of the origin on the cache device, from the URI.
     pub(super) fn identity(&self) -> String {
         self.uri.identity()
     }
 
-    /// The same with each of the addresses of its host.
+    /// The other identities of the origin, such as those with an address in place of the host's name.
     pub(super) fn other_names(&self) -> &[String] {
         &self.other_names
     }
 
-    /// Bytes.
+    /// The size of the export in bytes.
     pub(super) fn size(&self) -> u64 {
         self.facts.size
     }
 
-    /// The minimum block of its server.
+    /// The minimum block of the server.
     pub(super) fn minimum_block(&self) -> MinimumBlock {
         self.facts.minimum_block
     }
 
-    /// Whether it carries a superblock of ours.
+    /// Whether the export has a superblock of a cache device.
     pub(super) fn looks_like_cache(&self) -> bool {
         self.looks_like_cache
     }
 }
 
-/// How long a server has to answer whether it is this process.
+/// The longest wait for the result whether the server is this process.
 const OWN_PATIENCE: Duration = Duration::from_secs(5);
 
-/// Refuses an export of this process: its volume would wait for itself.
+/// Refuses an export of this process, since the volume would wait for itself.
 ///
 /// # Errors
 /// [`ServeError::Volume`].
@@ -151,7 +151,7 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
     Err(ServeError::Volume { name: spec.name.clone(), what })
 }
 
-/// A server that was connected to and looked at.
+/// A server after a connection and a check of the export.
 struct ProbedServer {
     other_names: Vec<String>,
     links: Links,
@@ -159,7 +159,7 @@ struct ProbedServer {
     looks_like_cache: bool,
 }
 
-/// Connects, and checks the export; otherwise returns the error.
+/// Connects to the server and checks the export.
 fn meet(
     uri: &NbdUri,
     patience: Duration,
@@ -170,7 +170,7 @@ fn meet(
     let mut client = dial(uri, patience).map_err(away)?;
     let facts = Facts::of(&client.export(), access, claims)?;
     let looks_like_cache = look_and_flush(&mut client, access, facts.minimum_block).map_err(away)?;
-    // A server that ends with its last client must always have a connection.
+    // The first connection stays open, since some servers end with their last client.
     let links = Links::over(client, uri, patience).map_err(away)?;
     Ok(ProbedServer { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
@@ -290,7 +290,7 @@ impl Drop for NbdOrigin {
         if let Some(links) = self.links.take() {
             links.leave();
         }
-        // Not waited for: the thread may be looking for a server that does not answer.
+        // The thread is not waited for: it may be looking for a server that does not answer.
         self.exchange.end();
     }
 }

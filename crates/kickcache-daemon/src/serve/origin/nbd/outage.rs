@@ -1,21 +1,21 @@
-//! The time in which a remote origin does not answer, and when it is looked for.
+//! The time in which a remote origin does not answer, and the times of attempts to connect.
 
 use std::time::{Duration, Instant};
 
-/// The first pause between two attempts, and the longest.
+/// The first pause between two attempts, and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// A server that was back for so long is as good as any.
+/// If a server was back for this long, the next outage looks for it at once.
 const WELL_AFTER: Duration = Duration::from_secs(60);
 
-/// How fast the next outage begins to look for the server.
+/// How soon the first attempt to connect is made in the next outage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Pace {
-    /// At once.
+    /// The first attempt is made at once.
     #[default]
     Fast,
-    /// As slow as the previous outage at its end, unless that was long ago: the server has not yet shown that
-    /// it recovered from the cause of the loss.
+    /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago:
+    /// the server may not have recovered.
     Cautious { pause: Duration, since: Instant },
 }
 
@@ -31,12 +31,12 @@ pub(super) struct Outage {
     since: Instant,
     next_try: Instant,
     pause: Duration,
-    /// Its requests have waited long enough: they fail.
+    /// Whether requests have waited for the time limit, and fail from here on.
     pub(super) is_over_limit: bool,
 }
 
 impl Outage {
-    /// It begins.
+    /// A new outage.
     pub(super) fn begin(now: Instant, pace: Pace) -> Outage {
         let mut outage = Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false };
         match pace {
@@ -49,7 +49,7 @@ impl Outage {
         outage
     }
 
-    /// The outage ended: the pace of the next one, unless the server completes requests before.
+    /// The pace of the next outage after the end of this one, unless the server completes requests before.
     pub(super) fn pace_after(&self, now: Instant) -> Pace {
         Pace::Cautious { pause: self.pause, since: now }
     }
@@ -58,13 +58,13 @@ impl Outage {
         now >= self.next_try
     }
 
-    /// An attempt failed, or the connection was lost again before anything was answered.
+    /// Postpones the next attempt, after a failed one or a connection that was lost without an answer.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.next_try = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSES.1);
     }
 
-    /// No request has waited in it so far: its time begins now.
+    /// Counts the time of the outage from now on, as no request has waited in it so far.
     pub(super) fn begin_to_count(&mut self, now: Instant) {
         self.since = now;
     }
@@ -73,12 +73,12 @@ impl Outage {
         now.saturating_duration_since(self.since)
     }
 
-    /// How long until its requests fail, if they do not yet.
+    /// The time until requests fail; `None` if they fail already.
     pub(super) fn until_limit(&self, now: Instant, limit: Duration) -> Option<Duration> {
         (!self.is_over_limit).then(|| (self.since + limit).saturating_duration_since(now))
     }
 
-    /// How long until there is something to do.
+    /// The time until the next attempt or the failure of requests.
     pub(super) fn wait(&self, now: Instant, limit: Duration) -> Duration {
         let next = self.next_try.saturating_duration_since(now);
         let end = (self.since + limit).saturating_duration_since(now);

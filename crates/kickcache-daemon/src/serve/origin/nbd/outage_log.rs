@@ -31,14 +31,14 @@ const FATAL: Complaint = Complaint::new(
     "requests to the origin of {} failed, because each of these ended with the loss of its server",
 );
 
-/// Lines about the server of one volume.
+/// The log lines about the server of one volume.
 pub(super) struct OutageLog {
     volume: String,
     uri: NbdUri,
     timeout: Duration,
     clock: Clock,
     complaints: Complaints,
-    /// The reason why the last attempt to connect failed, so that it is logged once in an outage.
+    /// The last logged reason of a failed attempt, so that each reason is logged once in an outage.
     told: Option<ServerFault>,
 }
 
@@ -65,7 +65,7 @@ impl OutageLog {
         self.say(BACK, &line);
     }
 
-    /// A server cannot be used; it is tried again.
+    /// Logs that a server cannot be used, and is tried again.
     pub(super) fn unusable(&mut self, server: ServerFault) {
         if self.told.as_ref() == Some(&server) {
             return;
@@ -73,8 +73,8 @@ impl OutageLog {
         let OutageLog { volume, uri, .. } = self;
         let why = server.why();
         let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-        // A server that does not answer is common and transient; it must not suppress the report of a wrong
-        // answer.
+        // A server that does not answer is common and transient; this case must not suppress the report of a
+        // wrong answer.
         let complaint = match server {
             ServerFault::Away(_) => UNREACHABLE,
             ServerFault::Wrong(_) => UNUSABLE,
@@ -92,7 +92,7 @@ impl OutageLog {
         self.say(OVER, &line);
     }
 
-    /// Fails requests that were repeated for too long.
+    /// Logs requests that failed because they were repeated for too long.
     pub(super) fn fatal(&mut self, count: usize) {
         let OutageLog { volume, uri, timeout, .. } = self;
         let requests = if count == 1 { "request" } else { "requests" };
@@ -108,7 +108,7 @@ impl OutageLog {
         self.complaints.say(self.clock.now(), complaint.about(0), format_args!("{line}"));
     }
 
-    /// Says how many lines were held back.
+    /// Logs how many lines were suppressed.
     pub(super) fn tell_held_back(&mut self) {
         self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
     }

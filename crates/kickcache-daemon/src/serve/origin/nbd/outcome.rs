@@ -2,12 +2,12 @@
 
 use crate::driver::queued_device::ExtentsTold;
 
-/// The outcomes, in the order in which they happened.
+/// An outcome for the driver's thread; outcomes are queued in their order.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// A job ended: with the bytes of a read, or an errno.
     Ended { token: u64, result: Result<Vec<u8>, i32> },
-    /// The server reported its extents, or cannot.
+    /// The server reported its extents, or cannot report them.
     Told(ExtentsTold),
     /// The server was lost, and may have lost unflushed writes.
     Restarted,

@@ -1,5 +1,5 @@
 //! The wait of a start for a server: the log names the server, the wait has a limit, and a stop request ends
-//! it at once.
+//! the wait at once.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -10,11 +10,11 @@ use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// How long one answer of a handshake may take.
+/// The longest time of one answer in a handshake.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 /// The time after which the log names an awaited server.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// The total time that a server may take.
+/// The longest total time of the wait for a server.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 /// The interval of checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
@@ -26,7 +26,7 @@ pub(super) struct ServerWait<'a> {
 }
 
 impl ServerWait<'_> {
-    /// Sends it a request on a thread of its own, which is abandoned if the answer does not arrive.
+    /// Sends a server a request on a thread of its own, which is abandoned if no answer arrives.
     ///
     /// # Errors
     /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.

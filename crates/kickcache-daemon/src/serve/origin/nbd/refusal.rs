@@ -1,4 +1,4 @@
-//! What to do about a server that cannot be used when a volume is about to be served.
+//! The remedies if a server cannot be used at the start of a volume.
 
 use std::io::ErrorKind;
 use std::time::Duration;

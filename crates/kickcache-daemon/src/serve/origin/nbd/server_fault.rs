@@ -7,12 +7,12 @@ use kickcache_nbd::client::ClientError;
 pub(super) enum ServerFault {
     /// The server does not answer, or not completely.
     Away(String),
-    /// The server was checked, and is not the lost one.
+    /// The server answered with an error, or is not the lost one.
     Wrong(String),
 }
 
 impl ServerFault {
-    /// In words.
+    /// The fault in words.
     pub(super) fn why(&self) -> &str {
         let (ServerFault::Away(why) | ServerFault::Wrong(why)) = self;
         why

@@ -3,7 +3,8 @@
 //! Invariants:
 //! * The loss of any connection counts for all: writes that the server acknowledged and did not flush may be
 //!   lost.
-//! * It is reported after all completions of the old server and before the first one of the new server.
+//! * A loss is reported after all completions of the old server and before the first completion of the new
+//!   one.
 //! * A job ends once. A job that was in flight begins again with all of its requests.
 //! * After a loss, a server is used only if it has the blocks that the cache recorded as flushed at the
 //!   origin ([`Comparison`]). The engine supplies samples of these once all completions of the old server
@@ -11,7 +12,7 @@
 //! * A server counts as lost only by its socket, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
 //!   ([`connect_thread`](super::connect_thread)).
-//! * A job waits for servers from the first loss that it met, however many servers were lost since.
+//! * The time limit of a job counts from the first loss that it met, however many servers were lost since.
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
@@ -43,7 +44,7 @@ pub(super) struct Settings {
     pub(super) facts: Facts,
     /// How long jobs wait for a server.
     pub(super) timeout: Duration,
-    /// How long one answer of a handshake may take.
+    /// The longest time of one answer in a handshake.
     pub(super) patience: Duration,
 }
 
@@ -53,18 +54,18 @@ pub(super) struct Session {
     exchange: Arc<Exchange>,
     links: Option<Links>,
     outage: Option<Outage>,
-    /// How a server is looked for that is lost again and again.
+    /// How fast the next outage begins to look for the server.
     pace: Pace,
     dialling: ConnectThread,
     /// A server that may succeed the lost one.
     comparison: Option<Comparison>,
     /// The time in which the process did not run.
     missed: Duration,
-    /// Samples of its expected contents.
+    /// Samples of the expected contents of the next server.
     samples: Vec<Sample>,
     /// The number of losses with outstanding samples.
     samples_owed: u32,
-    /// In the order of their arrival, which is also the order of their requests to a new server.
+    /// The jobs in the order of arrival, in which they are also repeated on a new server.
     jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
     parts: HashMap<u64, Part>,
@@ -74,7 +75,7 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// It waits for its first connections.
+    /// A session that waits for its first connections.
     pub(super) fn new(settings: Settings, exchange: Arc<Exchange>) -> Session {
         let Settings { volume, uri, timeout, .. } = &settings;
         let log = OutageLog::new(volume.clone(), uri.clone(), *timeout);
@@ -179,7 +180,7 @@ impl Session {
             if reply.result == Err(NbdErrno::Shutdown) {
                 return Err(ClientError::Request(NbdErrno::Shutdown));
             }
-            // The receiver refuses cookies that are not in flight.
+            // The cookie is known, since the receiver refuses cookies that are not in flight.
             let Some(part) = self.parts.remove(&reply.cookie) else { continue };
             let Some(job) = self.jobs.get_mut(&part.job) else { continue };
             take_part(job, part, &reply);
@@ -193,7 +194,7 @@ impl Session {
         Ok(())
     }
 
-    /// All requests of a job have been answered.
+    /// Ends a job, as all of its requests have been answered.
     fn finish(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it has just been answered");
@@ -211,7 +212,7 @@ impl Session {
         Ok(())
     }
 
-    /// If a connection is lost, all connections are closed.
+    /// Closes all connections after the loss of one.
     fn lose(&mut self, error: &ClientError) {
         self.links = None;
         self.parts.clear();
@@ -251,7 +252,7 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// The server is abandoned: all jobs fail, and so do later ones until it answers again.
+    /// Abandons the server: all jobs fail, and new jobs fail until it answers again.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
             self.lose(&ClientError::Io(io::Error::other(
@@ -265,8 +266,8 @@ impl Session {
         }
     }
 
-    /// Fails jobs during which every server was lost, although each had received them: other jobs may have
-    /// been answered in between.
+    /// Fails jobs that did not end within the time limit after their first loss, also if other jobs were
+    /// answered since.
     fn end_fatal(&mut self, now: Instant) {
         let timeout = self.settings.timeout;
         let is_over = |job: &mut OriginJob| job.lost_at.is_some_and(|lost| now >= lost + timeout);
@@ -279,7 +280,7 @@ impl Session {
         }
     }
 
-    /// Queries that need not wait for a server: their answer is that no extents are known.
+    /// Ends queries, which need not wait for a server: the answer is that no extents are known.
     fn end_questions(&mut self) {
         let asked = self.jobs.extract_if(.., |_, job| matches!(job.work, Work::Extents(_)));
         self.outcomes.extend(asked.map(|(_, job)| job.outcome(Err(libc::EIO))));
@@ -293,7 +294,7 @@ impl Session {
         }
     }
 
-    /// The server was connected to, or could not be; it is compared before it is used.
+    /// Handles the result of an attempt to connect; a connected server is compared before its use.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
         self.dialling = ConnectThread::No;
         let links = dialled.map_err(|error| ServerFault::from(&error));
@@ -312,7 +313,7 @@ impl Session {
         }
     }
 
-    /// Goes on with the comparison of a server, if there is one.
+    /// Continues a comparison in progress.
     fn advance_comparison(&mut self) {
         let Some(comparison) = &mut self.comparison else { return };
         let progress = comparison.advance();
@@ -330,7 +331,7 @@ impl Session {
         }
     }
 
-    /// A server cannot be used; it is tried again.
+    /// Rejects a server that cannot be used; the next attempt follows later.
     fn turn_down(&mut self, why: ServerFault) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);
@@ -352,7 +353,7 @@ impl Session {
         }
     }
 
-    /// A server answers, or no job waits for one.
+    /// Ends the outage: a server answers, or no job waits for one.
     fn end_outage(&mut self) {
         if let Some(outage) = self.outage.take() {
             self.exchange.note_back();
@@ -362,7 +363,7 @@ impl Session {
         }
     }
 
-    /// The present, less the time in which the process did not run.
+    /// The present time, without the time in which the process did not run.
     fn now(&self) -> Instant {
         Instant::now().checked_sub(self.missed).unwrap_or_else(Instant::now)
     }
@@ -373,7 +374,8 @@ impl Session {
         self.missed += missed(wait, begun.elapsed());
     }
 
-    /// Waits for something to do, while an outage is timed for a second at most; gives how long at most.
+    /// Waits for something to do, at most for a second if an outage or a log message is timed. Returns the
+    /// longest wait.
     fn poll(&self) -> Option<Duration> {
         let mut fds = vec![PollFd::new(&self.exchange.to_thread, PollFlags::IN)];
         for link in self.links.iter().flat_map(|links| &links.links) {
@@ -384,7 +386,7 @@ impl Session {
         let span = [self.until_outage_needs_something(), self.log.until_due()].into_iter().flatten().min();
         let span = span.map(|span| (span + Duration::from_millis(1)).min(WatchedTime::LOOK_MAX));
         let timeout = span.and_then(|span| Timespec::try_from(span).ok());
-        // An interrupted wait counts as ended: all conditions are checked again.
+        // An interrupted wait is no error, as all conditions are checked again.
         let _ = poll(&mut fds, timeout.as_ref());
         span
     }
@@ -402,7 +404,7 @@ impl Session {
     }
 }
 
-/// Takes the answer to a part of a job in.
+/// Adds the answer to a part of a job.
 fn take_part(job: &mut OriginJob, part: Part, reply: &Reply<'_>) {
     job.parts -= 1;
     if let Err(errno) = reply.result {

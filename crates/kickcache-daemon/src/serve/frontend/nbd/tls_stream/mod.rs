@@ -27,7 +27,7 @@ mod tests;
 const RECEIVE: usize = 128 << 10;
 /// Bytes encrypted at once.
 const BATCH: usize = 256 << 10;
-/// Bytes of the client's that one record holds at most.
+/// The most payload bytes of one record.
 const RECORD: usize = 16 << 10;
 /// The most bytes that encryption adds to a record.
 const RECORD_OVERHEAD: usize = 64;
@@ -39,7 +39,7 @@ pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// The number of its bytes that wait for the rest of their record.
+    /// How many bytes of `incoming` are the beginning of a record that is not complete.
     held: usize,
     outgoing: TlsOutput,
     /// A record's worth of short stretches.
@@ -51,7 +51,7 @@ pub(crate) struct TlsStream {
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Open,
-    /// It closed the stream in order.
+    /// The client closed the stream in order.
     Closed,
     Failed(rustls::Error),
 }
@@ -73,13 +73,13 @@ impl TlsStream {
         self.connection.is_handshaking()
     }
 
-    /// The names in the client's certificate, which was verified, if it has one.
+    /// The names in the client's verified certificate; none without a certificate.
     pub(crate) fn names(&self) -> PeerNames {
         let certificates = self.connection.peer_certificates().unwrap_or_default();
         certificates.first().map(PeerNames::of).unwrap_or_default()
     }
 
-    /// Why it failed, if it did.
+    /// Why TLS failed; `None` if it has not failed.
     pub(crate) fn failure(&self) -> Option<&rustls::Error> {
         match &self.end {
             End::Failed(error) => Some(error),
@@ -101,7 +101,7 @@ impl TlsStream {
         let most = RECEIVE.min(first.len() + into.room());
         let wanted = most.saturating_sub(self.held);
         if wanted == 0 {
-            // Records are shorter; it is a message of a handshake.
+            // A record is always shorter, so this is a message of a handshake, and too long.
             self.end = End::Failed(rustls::Error::General("a message is too long".into()));
             return Arrival { taken: 0, received: Received::End };
         }
