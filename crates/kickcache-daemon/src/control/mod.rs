@@ -17,6 +17,7 @@ pub mod recording_client;
 pub mod replacing_report;
 pub mod report;
 pub mod server;
+pub mod socket_file;
 mod status_only;
 mod unique_keys;
 pub mod wear_report;
