@@ -128,7 +128,7 @@ pub enum DeviceOperation {
         offset: u64,
         /// A multiple of 4096 bytes.
         bytes: Box<[u8]>,
-        /// Payload behind the bytes; empty for journal blocks and summaries.
+        /// Payload behind the bytes: the blocks of a batch; empty for all other structures.
         pieces: Vec<Piece>,
         /// Durable: as if followed by a flush.
         durability: Durability,

@@ -31,7 +31,7 @@ pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 /// The layout of a cache device: superblock area, journal, segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Bytes of the device that are used.
+    /// The size of the device in bytes that the layout was made for.
     pub device_size: u64,
     /// Bytes that the device had when it was formatted.
     pub formatted_size: u64,

@@ -11,7 +11,7 @@ use crate::policy::ghost_lists::EntryAge;
 use crate::policy::shift::RequestedBlocks;
 use crate::units::Sequence;
 
-/// New blocks that are judged together, as a share of the cache's capacity in blocks.
+/// New blocks that are judged together: the cache's capacity in blocks divided by this, [`JUDGED_MIN`] at least.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
 /// Unknown blocks wait if fewer than one in this many requested blocks was the first use of a new block.
@@ -46,7 +46,7 @@ pub(crate) enum Pressure {
 pub(crate) struct Newcomer {
     /// The block was hit in probation.
     pub(crate) was_used: bool,
-    /// When the block's segment was written.
+    /// The sequence number of the newest batch in the block's segment.
     pub(crate) written: Sequence,
 }
 

@@ -49,7 +49,7 @@ const SOON_SHARE: i64 = 2;
 const DOUBT_QUARTERS: i64 = 3;
 /// If the holding miniature is behind by the lead divided by this, the frozen blocks are useless.
 const BEHIND_SHARE: i64 = 6;
-/// Before main is frozen, one in this many hits of the usual miniature also counts against the holding one.
+/// Until main is frozen, one in this many hits of the usual miniature also counts against the holding one.
 const MARGIN_SHARE: i64 = 32;
 /// Miniatures have this share of the real cache's room, in percent, because its segments waste some.
 const ROOM_PERCENT: u64 = 95;
@@ -60,7 +60,8 @@ pub(crate) struct Hold {
     sample: u64,
     usual: Miniature,
     holding: Miniature,
-    /// The largest lead of the holding miniature in hits, in the units of the margin.
+    /// The lead of the holding miniature that freezes main, and the largest that counts, in hits times
+    /// [`MARGIN_SHARE`].
     lead_max: i64,
     /// The present lead of the holding miniature, in the same units.
     lead: i64,
@@ -78,7 +79,7 @@ pub(crate) struct Hold {
     /// The time of the last look at a segment, by the same clock, in [`FINE`] fractions.
     look_at: u64,
     pub(super) returns: Returns,
-    /// The volume whose working set may have changed since main was frozen.
+    /// The volume with the request that released main, until [`Hold::take_changed`].
     changed: Option<VolumeId>,
     /// The frozen blocks proved useless.
     is_stale: bool,

@@ -30,7 +30,7 @@ const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
 const CACHE_TURN_LOW: u64 = 64;
 
-/// The longest rest between two writebacks.
+/// The longest rest between two writebacks below the high mark, in nanoseconds.
 const REST_MAX: u64 = 1_000_000_000;
 
 /// Work of the cache device for the clients of a volume.
@@ -69,7 +69,7 @@ pub(crate) enum WantedBy {
     Nobody,
     /// The next segments of reclaim contain dirty blocks.
     Reclaim,
-    /// A drain of the user, or a mode change.
+    /// A drain: by the user, after a mode change, or because the cache device is out of service.
     Drain,
 }
 

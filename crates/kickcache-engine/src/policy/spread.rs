@@ -63,7 +63,7 @@ struct Pace {
     /// Misses that were counted so far.
     count: u64,
     nanos: u64,
-    /// In 1/1024.
+    /// Missed blocks, in 1/1024.
     blocks: u64,
     /// Nanoseconds of the misses since the last group.
     grouped: u64,

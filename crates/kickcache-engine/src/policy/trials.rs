@@ -20,7 +20,8 @@ const TAKEN: u64 = 6;
 const KEPT: u64 = 3;
 /// Two spans are alike if neither has more than this many percent less than the other.
 const STEADY: u64 = 20;
-/// With fewer requests in flight, a saturated cache device still serves this many percent.
+/// The origin is used only if the cache device then still does more than this many percent of its work without the
+/// origin.
 const STILL: u64 = 70;
 
 /// The requests that a volume's clients were served so far.

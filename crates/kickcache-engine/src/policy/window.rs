@@ -15,7 +15,8 @@ use crate::policy::spread::{Distance, Scale, Spread};
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Sequence};
 
-/// Votes after which the window may change.
+/// Misses after which the window is reviewed; also the least number of ended read-ahead blocks after which it may
+/// narrow.
 const VOTES: u32 = 128;
 /// Misses between two checks whether a window may open.
 const EARLY: u32 = 8;

@@ -60,7 +60,7 @@ impl State {
         found.or_else(|| cleanest(self).map(Victim::for_reason(Reason::Room)))
     }
 
-    /// Whether clients wait for room and no segment is being emptied for them.
+    /// Whether client writes wait for room, and no segment beyond the reserve is ready, being opened or empty.
     pub(crate) fn is_starved(&self) -> bool {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }
