@@ -11,7 +11,7 @@ pub struct Growth {
     pub within: Duration,
     /// How long a write or a flush of its superblock may take.
     pub step_max: Duration,
-    /// The largest growth in bytes.
+    /// The growth exceeds the smallest possible growth by less than this, in bytes.
     pub most: u64,
     /// Whether the new part of the device contains structures of its own, from a time when it was larger.
     pub is_stale: bool,
