@@ -143,7 +143,7 @@ pub const fn room_total(capacity: u64) -> u64 {
     capacity * ROOM_PERCENT_MAX / 100
 }
 
-/// Settings of one volume; all can be changed while it is served.
+/// Settings of one volume; all but `volume` and `origin` can be changed while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeSettings {
     /// The volume in the superblock.
@@ -169,7 +169,8 @@ pub struct VolumeSettings {
     /// The most that writeback may send to the origin in a second, unless it is urgent or the high dirty mark is
     /// reached.
     pub writeback_cap: RateCap,
-    /// Cache space that other volumes do not use; at most this volume's maximum.
+    /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if clients wait and
+    /// no other segment gives them room.
     pub room_min: Option<Room>,
     /// The most cache space of the volume: above it, clean blocks are given back. Dirty and unflushed blocks stay.
     pub room_max: Option<Room>,
@@ -256,7 +257,7 @@ pub struct EngineSettings {
     pub rotted_log: RottedLog,
     /// Whether the cache device is in service.
     pub service: Service,
-    /// Whether the origin may serve cached blocks.
+    /// Whether the origin may serve reads of cached blocks, and long writes that the log would take.
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,

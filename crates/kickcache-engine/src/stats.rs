@@ -236,7 +236,7 @@ pub struct Status {
     pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,
-    /// Segments free for use.
+    /// Segments without blocks that are free, being opened, or ready.
     pub free_segments: u64,
     /// Segments that receive no new blocks, mostly because the device failed there; their live blocks stay in use.
     pub retired_segments: u64,

@@ -109,7 +109,7 @@ impl Engine {
         self.state.cache.find(BlockKey::new(volume, block)).is_some()
     }
 
-    /// Whether the cache device is out of service, after too many errors or by order.
+    /// Whether the cache device is out of service, after errors or by order.
     pub fn is_out_of_service(&self) -> bool {
         self.state.device.is_out_of_service()
     }

@@ -80,12 +80,12 @@ impl Waiters {
         self.locks.len() != before
     }
 
-    /// Whether a write blocks other writes to an extent.
+    /// Whether a write or a discard makes other writes to bytes of an extent wait.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).next().is_some()
     }
 
-    /// Whether the origin receives a write to the extent over older blocks in the log.
+    /// Whether the origin receives a write or a discard that supersedes older blocks of the log in the extent.
     pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).any(|lock| lock.reason == LockReason::Replaced)
     }

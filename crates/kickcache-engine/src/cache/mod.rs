@@ -69,7 +69,8 @@ pub(crate) struct Touch {
     pub(crate) is_first: bool,
     /// The first use of a read-ahead block.
     pub(crate) is_first_of_read_ahead: bool,
-    /// The block is in a segment that is a candidate of a shift of the working set.
+    /// The block's segment became a candidate of a shift of the working set since it was last opened, even if that
+    /// shift has ended.
     pub(crate) is_candidate: bool,
 }
 

@@ -32,8 +32,8 @@ const OPENING_MISSES: u32 = 4;
 /// 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
-/// The misses of a volume are of known blocks if this share of them is, in 1/1024; of other blocks if suddenly at most
-/// one in [`OTHERS_PART`] is.
+/// The misses of a volume are usually of known blocks if more than this share of them is, in 1/1024; they are suddenly
+/// of other blocks if fewer than one in [`OTHERS_PART`] is of a known one.
 const KNOWN_LEAST: u64 = 512;
 const OTHERS_PART: u32 = 8;
 const START: u64 = 64 << 10;
