@@ -49,7 +49,7 @@ pub(crate) struct Volume {
     pub(crate) last_request: Instant,
     /// When a client's write last made a block dirty while none was; until then, when the volume was added.
     pub(crate) dirty_since: Instant,
-    /// Foreground accesses to the origin so far.
+    /// Foreground accesses to the origin that were queued so far.
     pub(crate) foreground_total: u64,
     /// All dirty data must be written back now.
     pub(crate) draining: bool,
@@ -58,7 +58,8 @@ pub(crate) struct Volume {
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback pauses until this time, after an error of the origin or of the cache device.
+    /// Writeback pauses until this time, after an error of the origin or of the cache device, or a read that failed
+    /// while the list of unreadable blocks was full.
     pub(crate) backoff_until: Instant,
     /// Until this time, after an error of the origin, the origin is flushed only on request.
     pub(crate) flush_backoff_until: Instant,

@@ -221,7 +221,8 @@ impl OriginFlush {
         self.wanted = true;
     }
 
-    /// When the oldest write since the last flush ended, unless a flush is in flight.
+    /// When the oldest write since the last flush ended, or the oldest block began to gather; `None` while a flush is
+    /// in flight.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.in_flight.is_some() { None } else { self.since }
     }

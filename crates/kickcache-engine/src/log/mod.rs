@@ -30,7 +30,7 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{Generation, Location, SegmentIndex, Sequence};
 
-/// Blocks at which a batch is worth a write of its own while others are in flight.
+/// Blocks at which a gathering batch with waiters is closed although other batches of its head are closed or in flight.
 const WORTH_A_WRITE: usize = 64;
 /// The rest of a segment is left unused to keep a stretch together, if the stretch is at most one part in this many of
 /// a segment.
@@ -48,7 +48,7 @@ struct OpenSegment {
     full: bool,
     summary: Vec<Option<SummaryEntry>>,
     base: Option<Sequence>,
-    /// Batches begun and not landed.
+    /// Batches begun that have neither landed nor failed.
     pending: u32,
     /// A batch failed: the segment gets no summary and is retired.
     failed: bool,

@@ -24,7 +24,7 @@ const GROWTH: u64 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlushBudget {
     allowed: u64,
-    /// The limit is the result of a flush, or large enough.
+    /// A flush showed the limit itself, not only [`GROWTH`] times its work; or the limit was large enough.
     is_accurate: bool,
 }
 

@@ -9,7 +9,7 @@ use crate::step::Step;
 const START_SHARE: u64 = 10;
 /// Blocks just dropped from each queue that are remembered: the capacity divided by this.
 const JUST_LEFT_SHARE: u64 = 10;
-/// Blocks dropped from probation that are remembered, in tenths of the capacity.
+/// Blocks dropped from probation, or rejected, that are remembered, in tenths of the capacity.
 const NOTED_TENTHS: usize = 8;
 /// At this count of dropped blocks, it and the count of returned ones are halved: the capacity divided by this, twice
 /// [`LEFT_MIN`] at least.
@@ -50,7 +50,7 @@ impl Rooms {
 pub(crate) enum EntryAge {
     /// The entry is so recent that blocks admitted at the same time are still in probation.
     JustNow,
-    /// The entry is in the newer half of its memory.
+    /// The entry is in the newer half of its memory, or in a ghost of just dropped blocks.
     Lately,
     /// The entry is in the older half of its memory.
     LongAgo,

@@ -47,7 +47,8 @@ const SOON_SHARE: i64 = 2;
 /// With fewer quarters of the lead over soon reused blocks left, excluded blocks are remembered. If they were always
 /// remembered, blocks that a database reads and then writes would replace the frozen ones.
 const DOUBT_QUARTERS: i64 = 3;
-/// If the holding miniature is behind by the lead divided by this, the frozen blocks are useless.
+/// If main was frozen and the holding miniature is then behind by the lead divided by this, the frozen blocks are
+/// useless; further behind does not count.
 const BEHIND_SHARE: i64 = 6;
 /// Until main is frozen, one in this many hits of the usual miniature also counts against the holding one.
 const MARGIN_SHARE: i64 = 32;
@@ -70,9 +71,9 @@ pub(crate) struct Hold {
     is_on: bool,
     /// Main was frozen, and the frozen blocks have not proved useless since.
     was_on: bool,
-    /// Room in blocks that cold blocks have left.
+    /// Room for missed blocks while main is frozen: blocks that cold ones left, or that the cache never used.
     room: u64,
-    /// Blocks that missed since the last admission regardless of the count.
+    /// Blocks that missed since a miss was last due for admission regardless of its count.
     passed: u64,
     /// The end of the last turn, by the miniatures' clock.
     turns_until: u64,
@@ -212,7 +213,7 @@ impl Hold {
         core::mem::take(&mut self.is_in_vain)
     }
 
-    /// Turns since the last call: counts decrease by one in each.
+    /// Turns since the last call, at most [`TURNS_ALL`]: counts decrease by one in each.
     pub(super) fn take_turns(&mut self) -> u16 {
         let turn = tuned!(HoldTurn, HOLD_TURN) * self.usual.capacity();
         let turns = (self.usual.clock() - self.turns_until) / turn;

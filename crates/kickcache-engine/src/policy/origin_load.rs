@@ -92,7 +92,8 @@ pub(crate) struct OriginLoad {
     /// A random read in flight that is timed: its first byte, and the time of its begin.
     timed: Option<(u64, Instant)>,
     last_end: u64,
-    /// Mean nanoseconds of the last random reads that did not wait for writeback, and their time.
+    /// Mean nanoseconds of the last random reads that did not wait for writeback, 0 if unknown, and the end of the last
+    /// one.
     random_read: u64,
     random_at: Instant,
     avoid_until: Instant,

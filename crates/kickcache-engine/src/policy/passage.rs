@@ -24,7 +24,7 @@ const WAYS: usize = 8;
 const SETS_MAX: u64 = 256;
 /// A hit, in the units of costs and earnings.
 const HIT: u64 = 1024;
-/// A block that displaces no useful block is still written to the cache device; its cost.
+/// The least cost of a block that displaces others: even if those are useless, it is written to the cache device.
 const COST_MIN: u64 = HIT / 16;
 /// The initial balance of an account: the cache's room divided by this, at the lowest cost.
 const CREDIT_SHARE: u64 = 8;
@@ -93,7 +93,7 @@ impl Piece {
 /// A stream with a part in an extent, admitted or not.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
-    /// The time of the stream, in extents of the clock.
+    /// When the stream first reached the extent, in extents of the clock.
     at: u32,
     /// Blocks from the extent's start to the place of the stream.
     end: u8,

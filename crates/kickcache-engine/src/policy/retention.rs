@@ -22,7 +22,8 @@ const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.
 const COPIES_PERCENT: u64 = 90;
-/// The most that is copied from a segment in its turn while copies are few, in percent.
+/// The most that is copied from a segment in its turn because of hits, in percent, while copies are few and main is not
+/// frozen.
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;

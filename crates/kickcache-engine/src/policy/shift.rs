@@ -10,7 +10,7 @@ use alloc::collections::VecDeque;
 
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 
-/// A candidate with at most this many hits for 100 live blocks is reclaimed.
+/// After the proof, a candidate with at most this many hits for 100 live blocks is reclaimed.
 const USED_PERCENT: u32 = 1;
 /// Hits needed for an early proof: the cache's capacity in blocks divided by this.
 const HITS_SHARE: u64 = 256;
@@ -64,7 +64,7 @@ pub(crate) struct Shift {
     /// The volume of the change.
     volume: Option<VolumeId>,
     since: RequestedBlocks,
-    /// Hits of the volume in candidates.
+    /// Hits of the volume, since the shift began, in segments that were candidates of this shift or of an earlier one.
     old_hits: u64,
     /// Unused segments are reclaimed until none is left.
     is_proven: bool,

@@ -80,7 +80,8 @@ pub(crate) struct FillWindow {
     known: u32,
     /// Hits up to the last look.
     hits: u64,
-    /// The share of misses of the volume, in 1/1024, and the share of known blocks among them.
+    /// The usual share of misses among the requested blocks of the volume, in 1/1024, and the usual share of known
+    /// blocks among the misses.
     usual: u64,
     usual_known: u64,
     spread: Spread,
@@ -89,7 +90,8 @@ pub(crate) struct FillWindow {
     opening: bool,
     /// The window opens as soon as read-ahead is shown to pay.
     wants_to_open: bool,
-    /// The window opens only after a proof: it is new, or was narrowed because misses lay too far apart.
+    /// The window is new, or was narrowed because first requests lay too far apart: without a sudden change, it opens
+    /// only after a proof.
     is_closed: bool,
     /// Read-ahead was useless: misses near each other do not open it again.
     is_barred: bool,
