@@ -166,8 +166,8 @@ pub struct VolumeSettings {
     pub dirty_limit: u16,
     /// If no client request arrives for this long, dirty blocks are written back at full depth.
     pub idle_after: Duration,
-    /// The most that writeback may send to the origin in a second, unless it is urgent or the high dirty mark is
-    /// reached.
+    /// The most that writeback may send to the origin per second on average, unless it is urgent or the high dirty mark
+    /// is reached.
     pub writeback_cap: RateCap,
     /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if clients wait and
     /// no other segment gives them room.

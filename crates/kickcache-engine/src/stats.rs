@@ -213,7 +213,7 @@ pub struct WearHistory {
     pub slots: Vec<WearSlot>,
     /// Bytes that the write budget permits at once; less than 0 if it was exceeded.
     pub credit: i64,
-    /// Time in which they were written, at most a day.
+    /// Time in which the bytes of the slots were written, at most a day.
     pub counted: Duration,
 }
 

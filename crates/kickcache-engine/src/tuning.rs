@@ -49,7 +49,7 @@ tunables! {
     Start,
     /// just dropped blocks that are remembered: the cache divided by this
     JustLeft,
-    /// blocks dropped from probation that are remembered, in tenths of the cache
+    /// blocks dropped from probation, or rejected, that are remembered, in tenths of the cache
     Noted,
     /// blocks by which a ghost hit moves probation's target
     Step,

@@ -46,7 +46,7 @@ pub struct Summary {
     pub injected: Injected,
     /// Blocks that requests named.
     pub request_blocks: u64,
-    /// Requests.
+    /// Requests that were issued.
     pub requests: u64,
     /// Requests that ended with an error.
     pub errors: u64,
@@ -66,7 +66,7 @@ pub struct Summary {
     pub failed_recoveries: u64,
     /// Starts before which the cache device was out of service.
     pub lives_after_service: u64,
-    /// Volumes of such devices that may have had dirty blocks on the cache device only.
+    /// Volumes of such devices with origins that may have lacked data of the cache device.
     pub incomplete_volumes: u64,
     /// Growths of cache devices while they were served.
     pub grown_caches: u64,

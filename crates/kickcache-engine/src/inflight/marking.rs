@@ -40,7 +40,7 @@ impl Keeper {
 pub(crate) struct Marking {
     /// The engine was opened with the device out of service: the host has the record already.
     pub(crate) is_known: bool,
-    /// The volumes that may have dirty blocks on the cache device only; `None` while it is in service.
+    /// The volumes with origins that may lack data of the cache device; `None` while it is in service.
     pub(crate) incomplete: Option<VolumeSet>,
     /// The marks on the cache device.
     pub(crate) copies: [Keeper; 2],

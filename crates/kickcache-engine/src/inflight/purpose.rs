@@ -125,7 +125,7 @@ pub(crate) enum Purpose {
     CacheFlush,
     /// A flush of an origin.
     OriginFlush { volume: VolumeId },
-    /// A read of adjacent dirty blocks from the cache device, for their writebacks.
+    /// A read of a stretch of the cache device with blocks for writebacks.
     WritebackRead { parts: Vec<WritebackPart> },
     /// The write to the origin.
     WritebackWrite { writeback: WritebackSlot },

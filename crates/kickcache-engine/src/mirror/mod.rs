@@ -79,7 +79,7 @@ pub struct Mirror {
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
-    /// The new device has failed.
+    /// The first error of the new device; after sealing, of either device since [`Mirror::take_failure`].
     failure: Option<DeviceError>,
 }
 

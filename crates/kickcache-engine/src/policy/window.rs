@@ -43,7 +43,7 @@ const START: u64 = 64 << 10;
 pub(crate) struct MissFacts {
     /// The block is in ghost memory.
     pub(crate) is_known: bool,
-    /// A window twice as wide would have filled the block before.
+    /// A block in the other half of a window twice as wide is cached: that window might have filled the missed block.
     pub(crate) is_near: bool,
     /// A block further away is cached as well: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,

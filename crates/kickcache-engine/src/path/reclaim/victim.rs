@@ -23,8 +23,8 @@ use crate::volume::Volume;
 /// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
-/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Client writes are not yet
-/// delayed.
+/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Missing
+/// segments do not yet delay client writes then.
 const CARRIED_FROM: u64 = SHORTAGE_MAX / 2;
 
 /// The next segment to empty, and the reason.
