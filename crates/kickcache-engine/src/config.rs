@@ -169,8 +169,8 @@ pub struct VolumeSettings {
     /// The most that writeback may send to the origin per second on average, unless it is urgent or the high dirty mark
     /// is reached.
     pub writeback_cap: RateCap,
-    /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if clients wait and
-    /// no other segment gives them room.
+    /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if they are stale, or
+    /// if clients wait and no other segment gives them room.
     pub room_min: Option<Room>,
     /// The most cache space of the volume: above it, clean blocks are given back. Dirty and unflushed blocks stay.
     pub room_max: Option<Room>,

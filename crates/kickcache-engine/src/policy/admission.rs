@@ -36,9 +36,9 @@ pub(crate) enum Verdict {
 /// The present difficulty of making room in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pressure {
-    /// Segments are ready.
+    /// More segments are ready than the reserve of reclaim.
     None,
-    /// Reclaim runs behind.
+    /// No segment is ready beyond the reserve of reclaim.
     High,
 }
 
