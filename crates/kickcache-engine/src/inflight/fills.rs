@@ -46,7 +46,7 @@ pub(crate) struct Fill {
     /// Blocks that changed since the fill began, or that the log may have had in a newer version then: they are not
     /// promoted, nor returned to later requests.
     pub(crate) stale: BlockSet,
-    /// Blocks that go to the main queue.
+    /// Blocks that enter the main queue if the fill is promoted.
     pub(crate) main: BlockSet,
     pub(crate) promote: bool,
     pub(crate) waiters: Vec<FillWaiter>,

@@ -9,7 +9,7 @@ use core::mem;
 
 use crate::units::BlockIndex;
 
-/// Blocks that are kept of each kind.
+/// The most blocks of each kind that are kept: each further one replaces the oldest.
 const KEPT: usize = 256;
 
 /// The last blocks of one kind.
