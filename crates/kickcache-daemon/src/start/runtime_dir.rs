@@ -3,10 +3,11 @@
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
+use anyhow::Context;
+
 use crate::plan::ServePlan;
 use crate::plan::default_paths::runtime_dir;
 use crate::plan::volume_spec::VolumeSpec;
-use anyhow::Context;
 
 /// Makes the folder, if a socket of the plan is in it.
 pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
