@@ -78,7 +78,7 @@ pub(crate) struct Order {
     submitted: FlushCount,
     /// The newest flush without an error.
     flushed: FlushCount,
-    /// A write has landed on the cache device since the last flush was submitted.
+    /// The next flush has something to do: a write ended since the last flush was submitted, or that flush failed.
     unflushed: bool,
     /// A flush failed: the next one may not cover writes that this one dropped.
     has_failed: bool,

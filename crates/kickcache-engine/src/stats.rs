@@ -243,7 +243,7 @@ pub struct Status {
     pub probation_blocks: u64,
     /// Blocks in the main queue's segments, live ones.
     pub main_blocks: u64,
-    /// The size of probation that the policy aims at, in blocks.
+    /// The size of probation that the policy aims at while main is not frozen, in blocks.
     pub probation_target: u64,
     /// Bytes of memory of the engine's tables.
     pub memory_bytes: u64,

@@ -159,7 +159,8 @@ impl State {
         self.agenda.push_back(Task::Reclaim);
     }
 
-    /// A dirty block has other bytes than the written ones, or is unreadable: its reads fail, and it stays.
+    /// A dirty block has other bytes than the written ones, or is unreadable: its reads fail, and it stays. The next flush
+    /// of its volume fails as well, because the block may never be durable.
     pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
         if self.cache.slots().is_damaged(location) {
             return;
@@ -173,7 +174,9 @@ impl State {
             self.unreadable.damaged.insert(key);
         }
         if self.volumes.find(key.volume()).is_some() {
-            self.volumes.get_mut(key.volume()).counters.damaged_blocks += 1;
+            let found = self.volumes.get_mut(key.volume());
+            found.counters.damaged_blocks += 1;
+            found.flush.note_loss();
         }
     }
 
@@ -181,5 +184,26 @@ impl State {
     pub(crate) fn damaged_blocks(&self) -> Vec<BlockKey> {
         let found = self.unreadable.damaged.iter().filter(|key| self.cache.is_block_damaged(**key));
         found.copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::config::Mode;
+    use crate::request::Errno;
+    use crate::scene::Scene;
+    use crate::units::{BlockIndex, BlockKey, VolumeId};
+
+    #[test]
+    fn the_next_flush_reports_a_damaged_dirty_block() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        scene.flush().0.unwrap();
+        let key = BlockKey::new(VolumeId::new(0), BlockIndex::containing(0));
+        let location = scene.location(0);
+        scene.engine.state.mark_damaged(key, location);
+        assert_eq!(scene.flush().0, Err(Errno::Io));
+        scene.engine.state.mark_damaged(key, location);
+        assert_eq!(scene.flush().0, Ok(()), "it is reported once");
     }
 }

@@ -59,7 +59,7 @@ impl Drop for Mapping {
 pub(crate) struct Chunk {
     base: NonNull<u8>,
     class: u8,
-    /// Bytes from the chunk's start that may have pages.
+    /// Bytes from the start of this memory that may have pages.
     cost: usize,
 }
 

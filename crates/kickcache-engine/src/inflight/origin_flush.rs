@@ -73,7 +73,7 @@ pub(crate) struct OriginFlush {
     wanted: bool,
     /// The flush in flight covers writes that were acknowledged to clients.
     covers_clients: bool,
-    /// A flush that covered acknowledged writes failed, and no client received the error.
+    /// The next flush request fails: acknowledged data may be lost, and no flush request has failed since.
     unreported: bool,
     covered: Covered,
     /// Tasks that wait until blocks are clean, or dirty again.
@@ -308,7 +308,12 @@ impl OriginFlush {
         self.flushing.retain(is_left);
     }
 
-    /// Whether a flush failed without a client that received the error; the caller must report it to its client.
+    /// Acknowledged data is lost: the next flush request fails.
+    pub(crate) fn note_loss(&mut self) {
+        self.unreported = true;
+    }
+
+    /// Whether the next flush request must fail; the caller must fail its request.
     pub(crate) fn take_unreported(&mut self) -> bool {
         core::mem::take(&mut self.unreported) && !mutant!(FailedOriginFlushNotTold)
     }
