@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use kickcache_engine::device::Device;
+use kickcache_engine::time;
+
 use crate::control::activity::{Activity, RequestLatency};
 use crate::control::error_count::ErrorCount;
 use crate::control::last_error::LastError;
@@ -15,8 +18,6 @@ use crate::latency::Latencies;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus, TakeoverStage};
 use crate::whole_path::whole_path;
-use kickcache_engine::device::Device;
-use kickcache_engine::time;
 
 /// The report on a server of this cache device.
 pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheReport {

@@ -3,15 +3,15 @@
 use std::io::Write;
 use std::path::Path;
 
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::counted;
+
 use crate::metrics::server::MetricsServer;
 use crate::plan::address::NbdAddress;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::plan::tls_plan::TlsWord;
 use crate::serve::config::StatePlace;
 use crate::serve::server::VolumeInfo;
-use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_units::counted;
-
 use crate::start::servers::PlannedServer;
 
 /// The addresses to print.

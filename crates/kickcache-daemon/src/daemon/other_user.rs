@@ -5,6 +5,10 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
+use anyhow::{Context, anyhow, bail};
+use rustix::fs::{Access, access};
+
+use crate::config::plan_source::PlanSource;
 use crate::devices::state::StateFile;
 use crate::driver::device::AccessMode;
 use crate::driver::inherited_sockets::inherited_paths;
@@ -16,10 +20,6 @@ use crate::driver::rights::trusted_path::check_file_of_root;
 use crate::plan::ServePlan;
 use crate::plan::default_paths::{SYSTEM_CONTROL, runtime_dir};
 use crate::whole_path::whole_path;
-use anyhow::{Context, anyhow, bail};
-use rustix::fs::{Access, access};
-
-use crate::config::plan_source::PlanSource;
 
 /// Changes to the user of a plan, if it names another one. The process must have a single thread.
 ///

@@ -11,10 +11,11 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{env, io};
 
-use crate::control::condition::Health;
-use crate::serve::server::{Pulse, ServerHealth};
 use kickcache_units::{counted, show_bytes};
 use sd_notify::NotifyState;
+
+use crate::control::condition::Health;
+use crate::serve::server::{Pulse, ServerHealth};
 
 /// The interval of status notifications.
 const SPAN: Duration = Duration::from_secs(5);

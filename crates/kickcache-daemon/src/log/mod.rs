@@ -16,7 +16,6 @@ pub(crate) mod logged;
 
 use std::io::{self, IsTerminal};
 
-use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 use kickcache_units::printable::printable_line;
 use tracing::level_filters::LevelFilter;
 use tracing_subscriber::fmt::format::debug_fn;
@@ -24,6 +23,7 @@ use tracing_subscriber::fmt::format::debug_fn;
 use crate::log::journal::Journal;
 use crate::log::line_format::{Encoded, LineFormat};
 use crate::log::outlet::Outlet;
+use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 
 /// Begins the log.
 ///

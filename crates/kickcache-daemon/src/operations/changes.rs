@@ -4,9 +4,19 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use kickcache_units::counted;
+
+use crate::config::plan_source::{PlanSource, PlanSourceError};
 use crate::control::ControlError;
 use crate::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
 use crate::devices::succession::follow;
+use crate::operations::control_error::control_error;
+use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
+use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
+use crate::operations::leave_out::LeaveOutOperation;
+use crate::operations::operation_lock::{OperationGuard, Operations};
+use crate::operations::remove::RemoveOperation;
+use crate::operations::take_in;
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use crate::plan::conflicts::check_free;
@@ -33,6 +43,7 @@ use crate::start::missing_folders::MissingFolders;
 use crate::start::runtime_dir::make_runtime_dir;
 use crate::start::servers::{PlannedServer, StartResult};
 use crate::start::unserved_volumes::orphans;
+use crate::whole_path::real_path;
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(crate) struct Changes {

@@ -3,17 +3,17 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::control::ControlError;
-use crate::control::wire::DirtyVolume;
-use crate::driver::clock::WatchedTime;
-use crate::plan::removal::DirtyFate;
-use crate::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
 use kickcache_engine::config::Mode;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{counted, show_bytes};
 
+use crate::control::ControlError;
+use crate::control::wire::DirtyVolume;
+use crate::driver::clock::WatchedTime;
 use crate::operations::control_error::control_error;
+use crate::plan::removal::DirtyFate;
+use crate::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
 use crate::start::servers::PlannedServer;
 
 /// Time between two checks of the drain.

@@ -3,15 +3,15 @@
 use std::thread;
 use std::time::Duration;
 
+use kickcache_engine::config::Mode;
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::counted;
+
 use crate::control::ControlError;
 use crate::control::wire::Removed;
 use crate::driver::clock::WatchedTime;
 use crate::plan::removal::{Clients, DirtyFate, in_use};
 use crate::serve::error::ServeError;
-use kickcache_engine::config::Mode;
-use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_units::counted;
-
 use crate::start::servers::PlannedServer;
 
 /// Time between two checks of a drain.

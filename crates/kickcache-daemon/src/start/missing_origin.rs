@@ -3,12 +3,13 @@
 use std::io;
 use std::path::Path;
 
+use kickcache_units::show_bytes;
+
 use crate::devices::offline::give_up::needed;
 use crate::driver::device::OpenError;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
-use kickcache_units::show_bytes;
 
 /// Whether an origin cannot be opened because it does not exist.
 pub(crate) fn is_missing(error: &OpenError) -> bool {

@@ -6,19 +6,17 @@
 //! * [`refusal`], [`skipped_volumes`], [`unserved_volumes`]: the scope of an error, and volumes that are not served.
 //! * [`service_decision`]: whether a cache device is used; [`no_cache_check`], [`stale_cache_check`], [`missing_origin`]:
 //!   its parts.
-//! * [`socket_activation`], [`missing_folders`], [`runtime_dir`], [`shared_state`]: sockets and folders.
+//! * [`socket_activation`]: sockets of a service manager; [`folders`]: folders of sockets and of the state.
 //!
 //! Start with `servers.rs`.
 
-pub(crate) mod missing_folders;
+pub(crate) mod folders;
 pub(crate) mod missing_origin;
 pub(crate) mod no_cache_check;
 pub(crate) mod refusal;
 pub(crate) mod rehearsal;
-pub(crate) mod runtime_dir;
 pub(crate) mod servers;
 pub(crate) mod service_decision;
-pub(crate) mod shared_state;
 pub(crate) mod skipped_volumes;
 pub(crate) mod socket_activation;
 pub(crate) mod stale_cache_check;

@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::{are, counted};
+
 use crate::devices::bypassed_device::missed;
 use crate::devices::missed_device::{self, lose_dirty, new_cache};
 use crate::devices::offline::OfflineError;
@@ -17,12 +20,9 @@ use crate::plan::volume_spec::DirtyLoss;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::shell_command::Flag;
-use crate::whole_path::whole_path;
-use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_units::{are, counted};
-
 use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
+use crate::whole_path::whole_path;
 
 /// How a user gives up the data on another cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

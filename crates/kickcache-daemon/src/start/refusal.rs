@@ -5,6 +5,8 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Error;
+
 use crate::devices::offline::OfflineError;
 use crate::devices::offline::earlier_volumes::{EarlierVolumes, Touch};
 use crate::devices::state::StateError;
@@ -14,8 +16,6 @@ use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
 use crate::serve::config::StatePlace;
 use crate::serve::error::{RefusedVolume, ServeError};
-use anyhow::Error;
-
 use crate::start::missing_origin;
 use crate::start::skipped_volumes::leave_unserved;
 

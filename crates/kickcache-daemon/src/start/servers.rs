@@ -7,6 +7,10 @@ use std::panic::resume_unwind;
 use std::path::Path;
 use std::thread::{self, ScopedJoinHandle};
 
+use anyhow::{Context, bail};
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::Size;
+
 use crate::control::ControlError;
 use crate::control::wire::LeftOnCache;
 use crate::devices::device_opening::check_origin;
@@ -25,17 +29,13 @@ use crate::serve::error::ServeError;
 use crate::serve::server::{NamedSettings, Server, ServerHandle, UncleanBlocks};
 use crate::serve::stop_wish::StopWish;
 use crate::shell_command::ShellCommand;
-use crate::whole_path::{real_path, shown_path};
-use anyhow::{Context, bail};
-use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_units::Size;
-
+use crate::start::folders::tell_shared_state;
 use crate::start::refusal::Refusals;
 use crate::start::rehearsal::{Common, Rehearsal};
 use crate::start::service_decision::decide_service;
-use crate::start::shared_state::tell_shared_state;
 use crate::start::skipped_volumes::tell_unserved;
 use crate::start::socket_activation::ActivationSockets;
+use crate::whole_path::{real_path, shown_path};
 
 /// A server and its part of the plan.
 #[derive(Clone)]

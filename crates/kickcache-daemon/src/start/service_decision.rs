@@ -1,6 +1,9 @@
 //! Checks before volumes are served whose cache device is out of service: the device is not used, and its
 //! unique dirty blocks are reported.
 
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::counted;
+
 use crate::devices::missed_device::lose_dirty;
 use crate::devices::offline::older_copy::older_copy_at;
 use crate::devices::offline::out_of_service::{
@@ -14,9 +17,6 @@ use crate::plan::volume_spec::DirtyLoss;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
-use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_units::counted;
-
 use crate::start::no_cache_check::{LossAcceptance, leave_missed, leave_out};
 use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;

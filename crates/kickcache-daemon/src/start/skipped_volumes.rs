@@ -1,8 +1,9 @@
 //! Volumes that are removed from a plan, each with its reason; the others are served.
 
+use anyhow::bail;
+
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheSpec, SkippedVolume};
-use anyhow::bail;
 
 /// Moves volumes of a cache device to its list of volumes that are not served.
 pub(crate) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>) {

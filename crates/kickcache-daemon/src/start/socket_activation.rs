@@ -1,9 +1,10 @@
 //! Socket activation: sockets that a service manager opened, for the only volume of a daemon.
 
+use anyhow::ensure;
+
 use crate::driver::inherited_sockets::InheritedSocket;
 use crate::plan::ServePlan;
 use crate::serve::config::InheritedSockets;
-use anyhow::ensure;
 
 /// The name of a virtual machine's socket in a service manager (`FileDescriptorName=`).
 const VHOST_USER: &str = "vhost-user";

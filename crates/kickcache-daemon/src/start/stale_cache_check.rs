@@ -3,6 +3,8 @@
 
 use std::path::Path;
 
+use kickcache_units::show_bytes;
+
 use crate::devices::bypassed_device::{ServedSince, origin_moved};
 use crate::devices::missed_device::{is_barred_at, lose_dirty};
 use crate::devices::offline::change::{DirtyBlocks, detach};
@@ -15,8 +17,6 @@ use crate::plan::volume_spec::DirtyLoss;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
-use kickcache_units::show_bytes;
-
 use crate::start::no_cache_check::{LossAcceptance, check_origin, leave_missed};
 use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;

@@ -1,14 +1,14 @@
 //! Volumes that no daemon serves and whose cache device holds blocks that their origins lack.
 
+use kickcache_engine::units::BLOCK_SIZE;
+use kickcache_units::show_bytes;
+
 use crate::control::ControlError;
 use crate::control::report::UnservedReport;
 use crate::plan::cache_spec::SkippedVolume;
 use crate::plan::origin_source::OriginSource;
 use crate::serve::server::Orphan;
 use crate::shell_command::{DaemonCommands, ShellCommand};
-use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_units::show_bytes;
-
 use crate::start::servers::{PlannedServer, StartResult};
 
 /// The unserved volumes that the servers have found on their cache devices.

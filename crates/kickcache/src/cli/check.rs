@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use kickcache_daemon::devices::offline::change::repair;
 use kickcache_daemon::devices::offline::check::{Findings, Verdict, VolumeFindings, blocks_in, check};
+use kickcache_daemon::devices::offline::foreign_device::with_notes;
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted, show_bytes};
@@ -16,7 +17,6 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::StateOption;
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
-use kickcache_daemon::devices::offline::foreign_device::with_notes;
 
 /// The progress bar of the check.
 const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";

@@ -11,8 +11,10 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::condition::Health;
 use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::Report;
+use kickcache_daemon::daemon::cache_report::sample_report;
 use kickcache_daemon::metrics::scrape::{MetricsTarget, Scrape};
 use kickcache_daemon::metrics::server::MetricsServer;
+use kickcache_daemon::operations::control_error::{control_error, starting};
 use kickcache_daemon::plan::Exposure;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::metrics_address::MetricsAddress;
@@ -20,8 +22,6 @@ use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_daemon::shell_command::DaemonCommands;
 
 use crate::demo::RunDisplay;
-use kickcache_daemon::daemon::cache_report::sample_report;
-use kickcache_daemon::operations::control_error::{control_error, starting};
 
 /// A free port of this host, for its own users.
 const ADDRESS: &str = "tcp:127.0.0.1:0";

@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use kickcache_daemon::conditions::damage;
+use kickcache_daemon::conditions::unlinked::unlinked_origin;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_daemon::devices::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
+use kickcache_daemon::devices::offline::foreign_device::with_notes;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
 use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
@@ -21,8 +23,6 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::options::{ControlOption, StateOption};
 use crate::closed_output::OutputWatch;
 use crate::notice::notice;
-use kickcache_daemon::conditions::unlinked::unlinked_origin;
-use kickcache_daemon::devices::offline::foreign_device::with_notes;
 
 /// The progress bar of a drain.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";

@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use kickcache_daemon::devices::offline::foreign_device::with_notes;
 use kickcache_daemon::devices::offline::out_of_service::OutOfServiceDevice;
 use kickcache_daemon::devices::offline::{self, Contents};
 use kickcache_daemon::devices::state::uuid_text;
@@ -19,7 +20,6 @@ use crate::cli::exit::Failure;
 use crate::cli::options::StateOption;
 use crate::cli::table::{Align, Cell, Colour, Table, Tone};
 use crate::user_text::Printer;
-use kickcache_daemon::devices::offline::foreign_device::with_notes;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use clap::{ArgGroup, Args as _, Id};
+use kickcache_daemon::config::plan_source::PlanSource;
 use kickcache_daemon::devices::state::default_directory;
 use kickcache_daemon::driver::device::AccessMode;
 use kickcache_daemon::driver::io_engine::IoEngine;
@@ -34,7 +35,6 @@ use kickcache_units::Size;
 use crate::cli::exit::Failure;
 use crate::cli::limit_flags::LimitFlags;
 use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
-use kickcache_daemon::config::plan_source::PlanSource;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,9 @@
 
 use std::path::Path;
 
+use anyhow::anyhow;
+use kickcache_units::show_bytes;
+
 use crate::devices::damaged_log::damaged_log;
 use crate::devices::lost_superblock::{lost_superblock, noted_dirty};
 use crate::devices::missed_device::drain_from;
@@ -10,8 +13,6 @@ use crate::devices::offline::older_copy::older_copy_at;
 use crate::devices::offline::{self, OfflineError};
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
-use anyhow::anyhow;
-use kickcache_units::show_bytes;
 
 /// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, the message
 /// names the recorded one.

@@ -2,19 +2,19 @@
 
 use std::path::Path;
 
+use anyhow::Context;
+use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::VolumeSet;
+
 use crate::devices::cache_device::{CacheDevice, DeviceRecords, Overwrite};
 use crate::devices::device_opening::noted;
 use crate::devices::known_origin::check_no_origin;
+use crate::devices::offline::foreign_device::refuse_dirty;
 use crate::devices::offline::older_copy::older_copy_at;
 use crate::devices::offline::out_of_service::out_of_service;
 use crate::devices::state::uuid_text;
 use crate::driver::rights::access;
 use crate::serve::config::StatePlace;
-use anyhow::Context;
-use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::units::VolumeSet;
-
-use crate::devices::offline::foreign_device::refuse_dirty;
 
 /// A file or block device that is to become a cache device.
 #[derive(Clone, Copy)]
