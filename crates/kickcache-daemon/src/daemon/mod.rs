@@ -37,6 +37,8 @@ use crate::driver::inherited_sockets::inherited_sockets;
 use crate::driver::rights::separation::has_monitor_ended;
 use crate::log::outlet::Outlet;
 use crate::log::start_log;
+use crate::metrics::scrape::{MetricsTarget, Scrape};
+use crate::metrics::server::MetricsServer;
 use crate::operations::changes::{Changes, Turn};
 use crate::operations::control_error::{control_error, starting};
 use crate::operations::leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};

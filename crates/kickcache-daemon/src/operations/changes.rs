@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kickcache_units::counted;
-
 use crate::config::plan_source::{PlanSource, PlanSourceError};
 use crate::control::ControlError;
 use crate::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
@@ -15,6 +13,7 @@ use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replac
 use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
 use crate::operations::leave_out::LeaveOutOperation;
 use crate::operations::operation_lock::{OperationGuard, Operations};
+use crate::operations::reload_result::{ChangesMade, FailedReload};
 use crate::operations::remove::RemoveOperation;
 use crate::operations::take_in;
 use crate::plan::ServePlan;
@@ -28,19 +27,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
-use crate::whole_path::real_path;
-
-use crate::config::plan_source::{PlanSource, PlanSourceError};
-use crate::operations::control_error::control_error;
-use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replaced_in_file};
-use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
-use crate::operations::leave_out::LeaveOutOperation;
-use crate::operations::operation_lock::{OperationGuard, Operations};
-use crate::operations::reload_result::{ChangesMade, FailedReload};
-use crate::operations::remove::RemoveOperation;
-use crate::operations::take_in;
-use crate::start::missing_folders::MissingFolders;
-use crate::start::runtime_dir::make_runtime_dir;
+use crate::start::folders::{MissingFolders, make_runtime_dir};
 use crate::start::servers::{PlannedServer, StartResult};
 use crate::start::unserved_volumes::orphans;
 use crate::whole_path::real_path;
