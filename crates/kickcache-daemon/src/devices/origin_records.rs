@@ -55,7 +55,7 @@ struct VolumeEntry {
     /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Size and times of the origin's file at a clean stop.
+    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0.
     stopped: Option<FileStamp>,
     /// The previous record.
     before: Option<OriginRecord>,

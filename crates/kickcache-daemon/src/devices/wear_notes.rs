@@ -17,9 +17,9 @@ const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
-    /// Bytes of a day, as recorded last.
+    /// Bytes written in the last day, as of the last record.
     noted: u64,
-    /// Whether the log has reported that no record can be written.
+    /// Whether the last record could not be written, which the log has reported.
     is_unkept: Arc<AtomicBool>,
 }
 

@@ -30,7 +30,7 @@ pub(crate) struct RemovalState {
     pub(crate) step: RemovalStep,
     /// The caller; `None` once it was answered.
     pub(crate) answer: Option<Answer>,
-    /// Blocks that the origin lacks and that are abandoned.
+    /// Blocks that the origin lacks or has not flushed, and that are abandoned by order.
     pub(crate) lost_blocks: u64,
     until: Instant,
     has_given_up: bool,
