@@ -12,9 +12,11 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// The most connections at a time; for one more, the connection that was silent for longest is closed.
+/// The most connections at a time; for one more, the connection without a running request that was silent for
+/// longest is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
-/// A connection without bytes for this long is closed, unless its client waits for an answer.
+/// A connection without bytes for this long is closed, unless its client waits for an answer or for the end
+/// of the daemon.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.

@@ -16,7 +16,7 @@ use crate::serve::server::{Pulse, ServerHealth};
 use kickcache_units::{counted, show_bytes};
 use sd_notify::NotifyState;
 
-/// The interval of status notifications.
+/// The longest interval of status notifications; a short limit of the watchdog makes it shorter.
 const SPAN: Duration = Duration::from_secs(5);
 /// How long sending a notification may take.
 const PATIENCE: Duration = Duration::from_millis(500);

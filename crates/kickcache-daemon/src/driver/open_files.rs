@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are reserved for control, state and new devices.
+/// The most descriptors that are reserved for control, state and new devices.
 const RESERVE_MAX: u64 = 256;
 /// If the limit is small, one in this many descriptors is reserved.
 const RESERVE_PART: u64 = 4;

@@ -40,7 +40,7 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
-    /// Ends a start that waits for a server.
+    /// Ends a start or a change that waits for a server.
     pub stop_wish: StopWish,
 }
 
