@@ -189,7 +189,7 @@ pub enum RecordWord {
 pub struct VolumeReport {
     /// Its name.
     pub name: String,
-    /// The recorded path or URI of the origin.
+    /// The recorded identity of the origin, such as `file:/srv/vm1.raw`.
     pub origin: String,
     /// The errors of the origin, if it had any.
     #[serde(default)]
@@ -272,10 +272,10 @@ pub struct VolumeReport {
     /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
-    /// Bytes that were served past the cache.
+    /// Bytes that clients read or wrote past the cache.
     #[serde(default)]
     pub bypass_bytes: u64,
-    /// The requests since the start.
+    /// The requests since the volume was added.
     #[serde(default)]
     pub since_start: Activity,
     /// The requests of the present interval of 30 seconds and of the interval before.
@@ -335,7 +335,7 @@ pub struct Trouble {
     pub away_seconds: Option<f64>,
     /// Why the server is unreachable.
     pub away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
     pub fails_in_seconds: Option<f64>,
     /// The path below /proc of a device's file that was removed.
     pub unlinked_at: Option<String>,
@@ -348,11 +348,11 @@ pub struct VolumeFacts {
     pub id: VolumeId,
     /// Its name.
     pub name: String,
-    /// The recorded path or URI of the origin.
+    /// The recorded identity of the origin, such as `file:/srv/vm1.raw`.
     pub origin: String,
     /// The problem of the origin.
     pub trouble: Trouble,
-    /// The requests since the start.
+    /// The requests since the volume was added.
     pub since_start: Activity,
     /// The requests of the present interval of 30 seconds and of the interval before.
     pub recent: Activity,

@@ -13,9 +13,9 @@ use crate::plan::plan_change::PlanChange;
 use crate::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use crate::words::ModeWord;
 
-/// Longest request line in bytes.
+/// The longest request line in bytes, with its line feed.
 pub const REQUEST_LINE_MAX: u64 = 32 << 10;
-/// Longest reply line in bytes.
+/// The longest reply line in bytes, with its line feed.
 pub const REPLY_LINE_MAX: u64 = 4 << 20;
 
 /// The requests to a daemon.

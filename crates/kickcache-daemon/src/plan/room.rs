@@ -96,7 +96,7 @@ pub struct RoomBounds {
 }
 
 impl RoomBounds {
-    /// Checks that the reservation is not above the limit.
+    /// Checks that the reservation is not above the limit; a percentage and a size are not compared.
     ///
     /// # Errors
     /// A sentence that names both.

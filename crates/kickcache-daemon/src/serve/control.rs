@@ -257,7 +257,7 @@ pub struct ServerHealth {
 /// How long the requests of a volume took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activities {
-    /// The activity since the start.
+    /// The activity since the volume was added.
     pub since_start: Activity,
     /// The activity of the present interval and the interval before; an interval ends at the first request or
     /// query after 30 s.

@@ -138,7 +138,7 @@ impl VolumeTimes {
         })
     }
 
-    /// The times of all requests since the start, in fixed buckets.
+    /// The times of all requests since the volume was added, in fixed buckets.
     pub(crate) fn latencies(&self) -> Latencies {
         let [hits, misses, writes, flushes] = self.classes.each_ref().map(|kept| kept.latency);
         Latencies { hits, misses, writes, flushes }

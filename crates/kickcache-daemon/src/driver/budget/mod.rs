@@ -42,7 +42,7 @@ pub struct Budget {
     lines: BTreeSet<usize>,
     /// The number of the last request that had to wait.
     ticket: u64,
-    /// Whether memory was released, or the lines changed, since the last poll that granted nothing.
+    /// Whether memory was released, or a line changed, after the last poll without a grant.
     has_changed: bool,
 }
 
