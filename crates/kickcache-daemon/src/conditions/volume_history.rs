@@ -119,7 +119,8 @@ impl VolumeHistory {
         self.healed.changed_within(now, span)
     }
 
-    /// Blocks that were written back in the last six hours; `None` if that time is not known.
+    /// Blocks that were written back in the last six hours, or a little longer; `None` until the reports
+    /// cover six hours.
     pub(super) fn written_back_in_six_hours(&self) -> Option<u64> {
         let first = self.marks.front().filter(|_| self.marks.len() > MARK_COUNT)?;
         Some(self.writeback.value.saturating_sub(first.1))

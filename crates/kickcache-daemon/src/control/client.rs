@@ -147,7 +147,7 @@ impl Client {
         self.tell(&Request::Drain { volume: volume.into() })
     }
 
-    /// Stops caching reads of a volume for a time; a zero time ends the pause.
+    /// Stops caching reads of a volume for a time in whole seconds; less than a second ends the pause.
     ///
     /// # Errors
     /// See [`ClientError`].

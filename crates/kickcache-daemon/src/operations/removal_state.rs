@@ -90,7 +90,7 @@ impl RemovalState {
         gives_up
     }
 
-    /// Whether the removal has taken longer than [`QUIET_MAX`].
+    /// Whether the removal has taken [`QUIET_MAX`] or longer.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         now >= self.until
     }

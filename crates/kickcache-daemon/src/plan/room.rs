@@ -22,7 +22,7 @@ impl Room {
     /// The smallest size.
     pub const LEAST: u64 = 1 << 20;
 
-    /// Converts to the engine's type; sizes are rounded up to whole blocks.
+    /// Converts to the engine's type; sizes are rounded up to whole blocks, percentages down to 1/1024.
     pub fn of_engine(self) -> EngineRoom {
         match self {
             Room::Percent(percent) => {

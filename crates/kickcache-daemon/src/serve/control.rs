@@ -192,7 +192,8 @@ pub struct ServerStatus {
     pub cache_trouble: Trouble,
     /// What the start found on the cache device.
     pub recovery: Recovery,
-    /// The volumes, in the order of the configuration.
+    /// The volumes, in the order of the configuration; an added volume takes the place of a removed one, or
+    /// is last.
     pub volumes: Vec<VolumeInfo>,
     /// Unserved volumes with blocks in the cache that their origins lack or have not flushed.
     pub orphans: Vec<Orphan>,
