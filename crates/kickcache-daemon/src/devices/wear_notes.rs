@@ -44,7 +44,7 @@ impl WearNotes {
         is_due
     }
 
-    /// The record of a history; `None` if the history is unchanged.
+    /// The record of a history; `None` if the number of written bytes is unchanged.
     pub(crate) fn learn(&mut self, history: WearHistory) -> Option<WearNote> {
         let written = history.slots.iter().map(|slot| slot.written).sum();
         let is_new = std::mem::replace(&mut self.noted, written) != written;

@@ -34,7 +34,7 @@ fn soft_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Descriptors that clients may use, of a limit.
+/// The number of descriptors, the lowest ones, that clients may use of a limit.
 fn for_clients(limit: u64) -> u64 {
     limit - (limit / RESERVE_PART).min(RESERVE_MAX)
 }
