@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The upper bounds of the buckets, in microseconds; a last bucket counts all longer times.
+/// The upper bounds of the buckets, inclusive, in microseconds; a last bucket counts all longer times.
 pub const BOUNDS_MICROS: [u64; 19] = [
     10, 25, 50, 100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
@@ -18,7 +18,7 @@ pub struct LatencyHistogram {
     pub total_nanos: u64,
 }
 
-/// The times of a volume's requests since the start.
+/// The times of a volume's requests since the volume was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
     /// Reads that the cache served alone.

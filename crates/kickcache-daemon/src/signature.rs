@@ -1,7 +1,7 @@
 //! The known contents of a device that is not a cache device, by its first bytes, so that a message can name
 //! them.
 
-/// The first bytes of a device that [`name`] needs.
+/// The number of first bytes of a device that [`name`] needs.
 pub const LOOK_BYTES: usize = 68 << 10;
 
 /// The offset, the bytes and the name of each signature; more certain signatures are first.

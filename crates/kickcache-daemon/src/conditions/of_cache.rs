@@ -12,7 +12,7 @@ use crate::control::report::{CacheReport, HealthWord, RecordWord};
 use crate::control::wear_report::GivenUpWord;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
-/// A condition exists if dirty blocks fill a larger share of the log than this.
+/// A condition exists if dirty and unflushed blocks fill at least this share of the capacity.
 const DIRTY_SHARE_MAX: f64 = 0.6;
 
 pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut Vec<Condition>) {

@@ -4,7 +4,7 @@ use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::Report;
 
-/// A condition exists if requests have waited for memory for longer than this, in seconds.
+/// A condition exists if requests have waited for memory without a pause for at least this many seconds.
 pub(super) const MEMORY_WAIT_MIN: f64 = 10.0;
 
 /// The conditions; `memory_wait` is how long requests have waited for memory without a pause.

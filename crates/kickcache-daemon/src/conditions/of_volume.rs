@@ -17,9 +17,10 @@ use crate::words::ModeWord;
 
 /// How long an error of a device counts for a condition, in seconds.
 pub(super) const RECENT_SECONDS: f64 = 600.0;
-/// A condition exists if dirty blocks are older than this, in seconds.
+/// The least age of dirty blocks for a condition, in seconds; fewer bytes than are dirty must have been
+/// written back.
 const DIRTY_SECONDS_MAX: f64 = 6.0 * 3_600.0;
-/// A condition exists if writeback makes no progress for longer than this.
+/// The least time without progress of writeback for a condition, while writeback has to run.
 const STUCK_MIN: Duration = Duration::from_secs(60);
 /// How long requests that were held back count for a condition.
 const HELD_SPAN: Duration = Duration::from_secs(60);

@@ -7,9 +7,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Time between two attempts.
+/// The least time from the end of an attempt to the next attempt.
 const PROBE_EVERY: Duration = Duration::from_secs(10);
-/// An attempt that takes longer counts as a failure.
+/// An attempt that has taken this long counts as failed while it runs.
 const PROBE_MAX: Duration = Duration::from_secs(30);
 /// Bytes of a probe: as many as a typical record has.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];

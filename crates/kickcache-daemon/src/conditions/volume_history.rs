@@ -22,7 +22,7 @@ struct Counter {
 pub(super) struct VolumeHistory {
     first_seen: Instant,
     writeback: Counter,
-    /// The last time at which there was no dirty block, or dirty blocks were written back.
+    /// The last look that found no dirty block or new writeback; at first, the first look.
     progress: Instant,
     requests: Counter,
     held: Counter,
@@ -38,11 +38,11 @@ pub(super) enum Gain {
     /// The cache makes reads faster, or the reads were too few for a comparison.
     #[default]
     SomeOrUnknown,
-    /// Reads are as slow: mean milliseconds of reads from the cache, and from the origin.
+    /// Reads from the cache take at least as long as reads from the origin: the mean milliseconds of both.
     None { cache_ms: f64, origin_ms: f64 },
 }
 
-/// The least number of reads, from the cache and from the origin, for a comparison.
+/// The least number of reads from the cache for a comparison, and of reads from the origin.
 const COMPARED_MIN: u64 = 200;
 
 impl Counter {
@@ -119,7 +119,8 @@ impl VolumeHistory {
         self.healed.changed_within(now, span)
     }
 
-    /// Blocks that were written back in the last six hours; `None` if that time is not known.
+    /// Blocks that were written back in the last six hours, or a little longer; `None` until the reports
+    /// cover six hours.
     pub(super) fn written_back_in_six_hours(&self) -> Option<u64> {
         let first = self.marks.front().filter(|_| self.marks.len() > MARK_COUNT)?;
         Some(self.writeback.value.saturating_sub(first.1))

@@ -18,7 +18,7 @@ type Key = (ConditionKind, Option<String>, Option<String>);
 pub struct ConditionWatch {
     present: BTreeMap<Key, Present>,
     volumes: BTreeMap<String, VolumeHistory>,
-    /// Since when requests have waited for memory.
+    /// Since when requests have waited for memory without a pause; `None` while none waits.
     memory_waits: Option<Instant>,
     health: Health,
 }

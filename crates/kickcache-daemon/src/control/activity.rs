@@ -44,7 +44,7 @@ impl Activity {
         self.hits.count + self.misses.count
     }
 
-    /// The time of a read on average, in milliseconds.
+    /// The average time of all reads, in milliseconds; 0 without reads.
     pub fn read_mean_ms(&self) -> f64 {
         let total: f64 = [&self.hits, &self.misses].iter().map(|took| took.count as f64 * took.mean_ms).sum();
         total / (self.reads().max(1)) as f64

@@ -20,7 +20,8 @@ use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
 
-/// Longest wait of an impatient client for an answer.
+/// The longest wait of an impatient client for an answer, and of each client for a connection or for sending
+/// a request.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The reason why a request failed.
@@ -147,7 +148,7 @@ impl Client {
         self.tell(&Request::Drain { volume: volume.into() })
     }
 
-    /// Stops caching reads of a volume for a time; a zero time ends the pause.
+    /// Stops caching reads of a volume for a time in whole seconds; less than a second ends the pause.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 pub enum Severity {
     /// The condition is intended or an operation in progress, and no problem.
     Notice,
-    /// Nothing fails yet.
+    /// Requests are served, but a device, a limit or an operation needs attention.
     Warning,
     /// Requests wait or fail, data are at risk, or a volume is not served.
     Error,
@@ -110,13 +110,13 @@ kinds! {
     OriginFailing: "origin-failing", Warning, "errors", Subject, Some("device_error");
     /// Operations of a cache device failed in the last 10 minutes.
     CacheFailing: "cache-failing", Warning, "cache errors", Subject, Some("device_error");
-    /// The last replacement of a cache device failed.
+    /// The last replacement of a cache device failed, and no new replacement has begun.
     ReplacementFailed: "replacement-failed", Warning, "not replaced", Subject, Some("cache_replacement_failed");
-    /// Writeback has to run, and makes no progress.
+    /// Writeback has to run, and has made no progress for at least a minute.
     WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None;
-    /// Dirty blocks are hours old.
+    /// Dirty blocks are at least 6 hours old, and fewer bytes than are dirty were written back in this time.
     DirtyTooOld: "dirty-too-old", Warning, "dirty long", Subject, None;
-    /// Dirty blocks fill most of the log.
+    /// Dirty and unflushed blocks fill at least 60 % of the capacity of the cache device.
     LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None;
     /// More is written to a cache device than its budget permits.
     WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None;
@@ -128,7 +128,7 @@ kinds! {
     BlocksHealed: "blocks-healed", Notice, "healed", Subject, None;
     /// A limit on clients holds requests back.
     ClientsLimited: "clients-limited", Notice, "limited", Subject, None;
-    /// Reads are as fast without the cache.
+    /// Reads from the cache take at least as long as reads from the origin.
     CacheDoesNotPay: "cache-does-not-pay", Notice, "no gain", Subject, None;
     /// The start found dirty blocks, and not all have been written back.
     Recovered: "recovered", Notice, "recovered", Subject, None;

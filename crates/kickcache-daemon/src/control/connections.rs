@@ -12,9 +12,10 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// The most connections at a time; for one more, an idle connection is closed.
+/// The most connections at a time; for one more, an idle connection is closed. If all have a running request, none is.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
-/// A connection without bytes for this long is closed, unless its client waits for an answer.
+/// A connection without bytes for this long is closed, unless its client waits for an answer or for the end
+/// of the daemon.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.

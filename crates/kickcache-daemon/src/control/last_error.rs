@@ -5,7 +5,7 @@ use std::time::Duration;
 use kickcache_units::{show_count, show_duration};
 use serde::{Deserialize, Serialize};
 
-/// The errors of a device since the daemon started.
+/// The errors of a device since the daemon put it into use.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LastError {
     /// The number of errors of the device.
@@ -19,7 +19,7 @@ pub struct LastError {
     pub operation: String,
     /// The offset of the failed operation, in bytes.
     pub offset: u64,
-    /// The length of the failed operation, in bytes; 0 for a flush.
+    /// The length of the failed operation, in bytes; 0 for a flush and for `replace`.
     pub length: u64,
     /// Seconds since this error.
     pub seconds_ago: f64,

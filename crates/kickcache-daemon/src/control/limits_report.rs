@@ -16,7 +16,7 @@ pub struct LimitsReport {
     pub dirty_low: f64,
     /// The share above which client writes are delayed.
     pub dirty_high: f64,
-    /// The share above which writes go through to the origin.
+    /// The share at which writes go through to the origin.
     pub dirty_limit: f64,
     /// Seconds without requests after which all dirty blocks are written back.
     pub idle_after_seconds: f64,
@@ -38,7 +38,8 @@ pub struct LimitsReport {
     /// Bytes of the cache device reserved for the volume, if it has a reservation.
     #[serde(default)]
     pub room_min_bytes: Option<u64>,
-    /// The most bytes of the cache device that the volume may have, if it has such a limit.
+    /// The most bytes of the cache device that the volume may have, if it has such a limit; dirty and
+    /// unflushed blocks do not count.
     #[serde(default)]
     pub room_max_bytes: Option<u64>,
 }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The smallest cache of a curve: 16 MiB.
 const BLOCKS_MIN: u64 = (16 << 20) / BLOCK_SIZE;
 
-/// The hit ratios of LRU caches of other sizes since the start, an estimate.
+/// The hit ratios of LRU caches of other sizes since the volume was added, an estimate.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LruCurve {

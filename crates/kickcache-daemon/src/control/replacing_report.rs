@@ -32,8 +32,8 @@ pub enum ReplacingStep {
 /// A cache device that is being left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeavingOutReport {
-    /// Bytes that are still to be written back.
+    /// Bytes that the origins still lack, or have not flushed.
     pub left_bytes: u64,
-    /// Bytes that were to be written back when the leave-out began.
+    /// Bytes that the origins lacked, or had not flushed, when the leave-out began.
     pub bytes: u64,
 }

@@ -101,25 +101,27 @@ pub struct CacheReport {
     /// The errors of the cache device, counted by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are many.
+    /// Seconds since it last completed an outstanding operation, if they are at least 10.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
     /// The path below /proc of the cache file, if the file was removed.
     #[serde(default)]
     pub unlinked_at: Option<String>,
-    /// The device, in words, that delays the end of this cache device's server while the daemon is stopping.
+    /// The devices, records or requests, in words, that this cache device's server waits for while the daemon
+    /// stops.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
-    /// Bytes of the device that are used.
+    /// The size of the cache device in bytes, as its superblock records it.
     #[serde(default)]
     pub device_bytes: u64,
-    /// Bytes that will be in use after the growth in progress.
+    /// The size in bytes after the growth in progress; `None` until the new size has been checked.
     #[serde(default)]
     pub growing_to_bytes: Option<u64>,
     /// The device that takes over once the copy is complete.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
-    /// Why the last replacement failed; `None` if it did not, or if a new replacement has begun.
+    /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
+    /// replacement has begun.
     #[serde(default)]
     pub replacement_failure: Option<String>,
     /// The progress of a leave-out of the device, if one is running.
@@ -136,7 +138,7 @@ pub struct CacheReport {
     pub retired_segments: u64,
     /// Bytes on probation.
     pub probation_bytes: u64,
-    /// Bytes that the policy wants on probation.
+    /// The size in bytes that the policy aims at for probation.
     pub probation_target_bytes: u64,
     /// Bytes in the main queue.
     pub main_bytes: u64,
@@ -187,7 +189,7 @@ pub enum RecordWord {
 pub struct VolumeReport {
     /// Its name.
     pub name: String,
-    /// Path of the origin.
+    /// The recorded identity of the origin, such as `file:/srv/vm1.raw`.
     pub origin: String,
     /// The errors of the origin, if it had any.
     #[serde(default)]
@@ -195,7 +197,7 @@ pub struct VolumeReport {
     /// The errors of the origin, counted by kind.
     #[serde(default)]
     pub origin_errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since the origin last completed an outstanding operation, if they are many.
+    /// Seconds since the origin last completed an outstanding operation, if they are at least 10.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
     /// Seconds since the server of a remote origin was lost, if it is unreachable.
@@ -218,7 +220,7 @@ pub struct VolumeReport {
     /// Its limits.
     #[serde(default)]
     pub limits: LimitsReport,
-    /// Requests of clients that waited because of the clients' cap.
+    /// Requests that waited because of the clients' caps, since the volume was added.
     #[serde(default)]
     pub held_requests: u64,
     /// Running recordings of requests (`kickcache record`).
@@ -228,7 +230,7 @@ pub struct VolumeReport {
     pub size_bytes: u64,
     /// Bytes in the cache.
     pub cached_bytes: u64,
-    /// Bytes that the origin does not have.
+    /// Bytes of dirty blocks: the origin lacks them, and their writeback has not ended.
     pub dirty_bytes: u64,
     /// Seconds since the volume last had no dirty bytes, if it has some now.
     #[serde(default)]
@@ -270,13 +272,13 @@ pub struct VolumeReport {
     /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
-    /// Bytes that were served past the cache.
+    /// Bytes that clients read or wrote past the cache.
     #[serde(default)]
     pub bypass_bytes: u64,
-    /// The requests since the start.
+    /// The requests since the volume was added.
     #[serde(default)]
     pub since_start: Activity,
-    /// The requests of the last 30 to 60 seconds.
+    /// The requests of the present interval of 30 seconds and of the interval before.
     #[serde(default)]
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes, once there were reads.
@@ -296,19 +298,21 @@ pub struct CacheFacts {
     pub now: Instant,
     /// Its path.
     pub device: PathBuf,
-    /// Bytes of the cache device that are used.
+    /// The size of the cache device in bytes, as its superblock records it.
     pub size: u64,
-    /// Bytes that will be in use after the growth in progress.
+    /// The size in bytes after the growth in progress; `None` until the new size has been checked.
     pub growing_to: Option<u64>,
     /// The device that takes over once the copy is complete.
     pub replacing: Option<ReplacingReport>,
-    /// The reason why the last replacement failed.
+    /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
+    /// replacement has begun.
     pub replacement_failure: Option<String>,
     /// Bytes written to the cache device, and the write budget.
     pub wear: WearReport,
     /// Its problem.
     pub trouble: Trouble,
-    /// The device that delays the end of this cache device's server while the daemon is stopping.
+    /// The devices, records or requests, in words, that this cache device's server waits for while the daemon
+    /// stops.
     pub stop_waits_for: Option<String>,
     /// How the cache device is read and written.
     pub io_engine: String,
@@ -325,13 +329,13 @@ pub struct Trouble {
     pub last_error: Option<LastError>,
     /// The errors of the device, counted by kind.
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are many.
+    /// Seconds since it last completed an outstanding operation, if they are at least 10.
     pub silent_seconds: Option<f64>,
     /// Seconds since its server was lost, if it is unreachable.
     pub away_seconds: Option<f64>,
     /// Why the server is unreachable.
     pub away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
     pub fails_in_seconds: Option<f64>,
     /// The path below /proc of a device's file that was removed.
     pub unlinked_at: Option<String>,
@@ -344,13 +348,13 @@ pub struct VolumeFacts {
     pub id: VolumeId,
     /// Its name.
     pub name: String,
-    /// Path of the origin.
+    /// The recorded identity of the origin, such as `file:/srv/vm1.raw`.
     pub origin: String,
     /// The problem of the origin.
     pub trouble: Trouble,
-    /// The requests since the start.
+    /// The requests since the volume was added.
     pub since_start: Activity,
-    /// The requests of the last 30 to 60 seconds.
+    /// The requests of the present interval of 30 seconds and of the interval before.
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes.
     pub lru_curve: Option<LruCurve>,
@@ -362,7 +366,7 @@ pub struct VolumeFacts {
     pub sessions: Sessions,
     /// The caps of the clients.
     pub client_cap: ClientCap,
-    /// Requests that waited because of the caps.
+    /// Requests that waited because of the caps, since the volume was added.
     pub held_requests: u64,
     /// Running recordings of client requests.
     pub recordings: u64,
@@ -378,7 +382,8 @@ impl Report {
 }
 
 impl CacheReport {
-    /// Whether the daemon uses the device. A device that was left out, or failed before the start, is not used.
+    /// Whether the daemon uses the device. A device that was left out, or failed before the start, is not
+    /// used; a device that failed later counts as used.
     pub fn is_in_use(&self) -> bool {
         !matches!(self.record, Some(RecordWord::ByOrder | RecordWord::Earlier))
     }

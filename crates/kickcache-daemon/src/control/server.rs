@@ -24,9 +24,9 @@ use crate::wakeup::Wakeup;
 
 /// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 64;
-/// How long no connection is accepted after the process ran out of descriptors.
+/// How long no connection is accepted after the acceptance of a connection failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// The longest wait of the end for requests that are being executed.
+/// The longest wait of the end for running requests, unsent answers and recordings.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
 /// A control socket that is open; closing removes its path.
@@ -131,7 +131,7 @@ struct Acceptor {
     connections: Connections,
     workers: Workers,
     ending: Arc<AtomicBool>,
-    /// Threads that send recordings.
+    /// The number of threads that send recordings.
     feeds: Arc<AtomicUsize>,
     ended: Arc<OnceLock<DaemonEnd>>,
     /// Until this time, no connection is accepted.

@@ -13,7 +13,7 @@ const COUNTED_SECONDS_MIN: f64 = 3_600.0;
 /// Bytes written to a cache device.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct WearReport {
-    /// Bytes that were written in the last 24 hours, or since the start.
+    /// Bytes that were written in the last 24 hours, or in the shorter time since the count began.
     pub day_bytes: u64,
     /// The seconds in which `day_bytes` were written.
     pub day_seconds: f64,

@@ -13,9 +13,9 @@ use crate::plan::plan_change::PlanChange;
 use crate::plan::volume_spec::{DirtyLoss, VolumeSpec};
 use crate::words::ModeWord;
 
-/// Longest request line in bytes.
+/// The longest request line in bytes, with its line feed.
 pub const REQUEST_LINE_MAX: u64 = 32 << 10;
-/// Longest reply line in bytes.
+/// The longest reply line in bytes, with its line feed.
 pub const REPLY_LINE_MAX: u64 = 4 << 20;
 
 /// The requests to a daemon.
@@ -157,7 +157,7 @@ pub enum Reply {
     Ended {
         /// Why the daemon did not end cleanly; `None` if it did.
         error: Option<String>,
-        /// Dirty blocks, which the origins lack.
+        /// The volumes with bytes on cache devices that the origins lack, or have not flushed.
         #[serde(default)]
         left: Vec<LeftOnCache>,
     },
@@ -211,7 +211,8 @@ pub struct Replacing {
     pub device: String,
     /// The path of the device that is to take over.
     pub with: String,
-    /// Bytes that are copied.
+    /// Bytes to copy: 0 for a device taken in, and the size of the cache device once the replacement has
+    /// ended.
     pub bytes: u64,
     /// Whether this order began the replacement.
     #[serde(default)]
@@ -275,7 +276,7 @@ pub struct DirtyVolume {
 pub struct LeftOnCache {
     /// The name of the volume.
     pub volume: String,
-    /// Bytes of the volume on the cache device that the origin lacks.
+    /// Bytes of the volume on the cache device that the origin lacks, or has not flushed.
     pub bytes: u64,
     /// The cache device.
     pub device: String,
@@ -352,9 +353,9 @@ pub struct RemoveOrder {
 /// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Removed {
-    /// Bytes that its origin lacks.
+    /// Bytes lost by order: the origin lacks them, or has not flushed them.
     pub lost_bytes: u64,
-    /// For a dry run: bytes that would be written back before the removal.
+    /// For a dry run: bytes that the origin lacks, or has not flushed.
     #[serde(default)]
     pub dirty_bytes: u64,
 }

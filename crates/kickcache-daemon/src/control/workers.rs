@@ -15,7 +15,7 @@ use crate::plan::removal::UnlinkedFate;
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
 
-/// Requests carried out at a time.
+/// The most requests that are carried out at a time.
 pub(super) const WORKER_COUNT_MAX: usize = 32;
 
 /// The threads, their requests and their answers. When this value is dropped, each thread ends after its

@@ -40,7 +40,7 @@ impl ConditionBook {
         }
     }
 
-    /// Completes a report; `silent` are the cache devices whose servers did not answer.
+    /// Completes a report; `silent` are the cache devices with a server that did not answer, or has ended.
     pub(crate) fn complete(&self, report: &mut Report, silent: &[String]) {
         let failure = self.probe.as_ref().and_then(|probe| probe.poll(Instant::now()));
         let around = Surroundings { silent, state_failure: failure.as_deref(), commands: &self.commands };

@@ -168,7 +168,7 @@ struct Daemon {
     conditions: ConditionBook,
     /// Whether a signal or a command requested a stop.
     is_stopping: AtomicBool,
-    /// Ends a start that waits for a server.
+    /// Ends a start or a change that waits for a server.
     stop_wish: StopWish,
     stage: Mutex<StartPhase>,
     changed: Condvar,

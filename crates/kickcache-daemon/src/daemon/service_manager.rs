@@ -17,7 +17,7 @@ use sd_notify::NotifyState;
 use crate::control::condition::Health;
 use crate::serve::server::{Pulse, ServerHealth};
 
-/// The interval of status notifications.
+/// The longest interval of status notifications; a short limit of the watchdog makes it shorter.
 const SPAN: Duration = Duration::from_secs(5);
 /// How long sending a notification may take.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -14,7 +14,7 @@ use crate::start::unserved_volumes::orphan_reports;
 pub(crate) struct StatusParts {
     pub(crate) caches: Vec<CacheReport>,
     pub(crate) orphans: Vec<UnservedReport>,
-    /// Cache devices whose servers did not answer.
+    /// Cache devices with a server that did not answer, or has ended.
     pub(crate) silent: Vec<String>,
     pub(crate) tls_failure: Option<String>,
     memory: MemoryReport,

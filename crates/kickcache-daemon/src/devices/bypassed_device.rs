@@ -124,7 +124,8 @@ pub fn origin_moved(volume: &str) -> Flag {
     Flag::new("--origin-moved", volume.as_ref())
 }
 
-/// How the file of an origin was changed since its last stop.
+/// How the file of an origin was changed since its last clean stop; `None` if the user claims that it is the
+/// recorded one.
 fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
     if sameness == Sameness::Said {
         return None;
@@ -137,7 +138,8 @@ fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
     (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
-/// Whether another file is at the path of an origin than when it was served last.
+/// Whether another file is at the path of an origin than when it was served last; `false` if either file has
+/// no identity.
 fn is_replaced(record: &OriginRecord) -> bool {
     let (before, now) = (record.file, FileIdentity::of_origin(&record.identity));
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))

@@ -302,7 +302,8 @@ fn check_current(
 pub struct RecordedService {
     /// The volumes that may need the device; `None` if it is in service.
     pub incomplete: Option<VolumeSet>,
-    /// The record cannot be read: the device may hold dirty blocks.
+    /// The error of an unreadable record: the device may hold dirty blocks; `None` if the record was read or
+    /// does not exist.
     pub doubt: Option<StateError>,
 }
 
@@ -327,7 +328,7 @@ pub fn noted(state: &StatePlace, superblock: &Superblock) -> Result<RecordedServ
     }
 }
 
-/// Whether this cache device served an origin before.
+/// Whether an origin was served before: with this cache device, or, without one, by its record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Acquaintance {
     Known,

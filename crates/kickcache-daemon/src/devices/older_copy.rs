@@ -71,13 +71,13 @@ pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> O
     Some(OlderCopy { path: path.into(), state: place.clone(), volumes, found, noted, note, newer })
 }
 
-/// The record of a cache device.
+/// The record of a cache device; `None` also if it cannot be read.
 pub(crate) fn record_of(place: &StatePlace, superblock: &Superblock) -> Option<CacheRecord> {
     // An unreadable record is refused elsewhere, as it may be that of a device out of service.
     place.store()?.cache(&uuid_text(superblock.uuid)).ok().flatten()
 }
 
-/// The number of the last recorded start of a cache device; 0 without a record.
+/// The number of the last recorded start of a cache device; 0 without a readable record.
 pub(crate) fn noted_start(place: &StatePlace, superblock: &Superblock) -> u64 {
     record_of(place, superblock).map_or(0, |record| record.starts)
 }

@@ -55,7 +55,7 @@ struct VolumeEntry {
     /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Size and times of the origin's file at a clean stop.
+    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0.
     stopped: Option<FileStamp>,
     /// The previous record.
     before: Option<OriginRecord>,
@@ -104,7 +104,7 @@ fn open(place: &StatePlace) -> Option<Result<StateStore, StateError>> {
     }
 }
 
-/// Whether an origin was served before.
+/// Whether the state directory has a readable record of an origin.
 pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
     place.store().is_some_and(|store| store.origin(identity).is_ok_and(|record| record.is_some()))
 }

@@ -49,7 +49,7 @@ impl RecordQueue {
         RecordQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
     }
 
-    /// Whether all records are written.
+    /// Whether no record waits or is being written.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_busy && self.waiting.is_empty()
     }

@@ -17,7 +17,8 @@ use crate::serve::origin::ComparedBlocks;
 /// The last stop of an origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LastStop {
-    /// The record equals the origin's file, the origin is no file, or the user gave a flag about its content.
+    /// The record equals the origin's file, the origin is no file, there is no state directory, or the user
+    /// gave a flag about its content.
     #[default]
     Checked,
     /// The stop has no record, or the record has another size or other times than the file.

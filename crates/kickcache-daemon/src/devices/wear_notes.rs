@@ -17,9 +17,9 @@ const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
-    /// Bytes of a day, as recorded last.
+    /// Bytes written in the last day, as of the last record.
     noted: u64,
-    /// Whether the log has reported that no record can be written.
+    /// Whether the last record could not be written, which the log has reported.
     is_unkept: Arc<AtomicBool>,
 }
 
@@ -44,7 +44,7 @@ impl WearNotes {
         is_due
     }
 
-    /// The record of a history; `None` if the history is unchanged.
+    /// The record of a history; `None` if the number of written bytes is unchanged.
     pub(crate) fn learn(&mut self, history: WearHistory) -> Option<WearNote> {
         let written = history.slots.iter().map(|slot| slot.written).sum();
         let is_new = std::mem::replace(&mut self.noted, written) != written;

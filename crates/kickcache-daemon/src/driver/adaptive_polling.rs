@@ -20,8 +20,8 @@ const FEW: usize = 2;
 /// The lowest score at which the thread polls.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
-/// A wait that is longer than a poll lowers the score by this: the thread polls only if more than two of
-/// three waits are short.
+/// A wait longer than a poll, or much work before the wait, lowers the score by this: more than two of three
+/// waits must be short.
 const DISAPPOINTMENT: u8 = 2;
 
 /// Remembers how long the last waits took.
@@ -36,7 +36,8 @@ impl AdaptivePolling {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Learns from a wait that had no time limit, and from the work since the previous wait.
+    /// Learns from a wait that could last at least as long as a poll, and from the work since the previous
+    /// wait.
     pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
         self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)

@@ -73,7 +73,8 @@ pub(crate) enum Event {
     Ready { key: u64, interest: Interest },
 }
 
-/// Largest key of a watch.
+/// The largest key of a watch. Backends use it for their worker threads; callers of a backend use smaller
+/// keys only.
 pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 
 /// Executes I/O and waits. One thread owns it.

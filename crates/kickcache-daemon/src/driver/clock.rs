@@ -83,7 +83,7 @@ impl WatchedTime {
         WatchedTime { passed: std::time::Duration::ZERO, looked_at: std::time::Instant::now() }
     }
 
-    /// The time since the start.
+    /// The time since the start; between two calls, at most a second counts.
     pub fn look(&mut self) -> std::time::Duration {
         self.look_at(std::time::Instant::now())
     }

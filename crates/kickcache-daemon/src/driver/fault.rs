@@ -10,9 +10,9 @@ pub struct Fault {
     /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, for a cache device
     /// only.
     pub operation: &'static str,
-    /// The offset of the operation in bytes; 0 for a flush.
+    /// The offset of the operation in bytes; 0 for a flush and for `replace`.
     pub offset: u64,
-    /// The length of the operation in bytes; 0 for a flush.
+    /// The length of the operation in bytes; 0 for a flush and for `replace`.
     pub length: u64,
     /// The cause of the failure.
     pub cause: Cause,
@@ -23,7 +23,8 @@ pub struct Fault {
 pub enum Cause {
     /// The operation ended with this errno.
     Errno(i32),
-    /// The device moved fewer bytes than requested, and then none, as after it shrank.
+    /// The device moved fewer bytes than requested, and then none, as after it shrank; or it reported too
+    /// many bytes.
     Short,
 }
 

@@ -12,7 +12,7 @@ pub(crate) const PAGE: usize = 4096;
 const CARVED_MAX: usize = 128 << 10;
 /// Bytes of a mapping that small sizes are cut from.
 const CARVE_MAPPING: usize = 1 << 20;
-/// Bytes that are kept for reuse, in all.
+/// The most bytes that are kept for reuse, in all.
 const KEPT_MAX: usize = 64 << 20;
 /// Number of sizes: 4 KiB to 64 MiB.
 const CLASS_COUNT: usize = 15;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// Descriptors that are reserved for control, state and new devices.
+/// The most descriptors that are reserved for control, state and new devices.
 const RESERVE_MAX: u64 = 256;
 /// If the limit is small, one in this many descriptors is reserved.
 const RESERVE_PART: u64 = 4;
@@ -34,7 +34,7 @@ fn soft_limit() -> u64 {
     getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX)
 }
 
-/// Descriptors that clients may use, of a limit.
+/// The number of descriptors, the lowest ones, that clients may use of a limit.
 fn for_clients(limit: u64) -> u64 {
     limit - (limit / RESERVE_PART).min(RESERVE_MAX)
 }

@@ -9,14 +9,14 @@ use crate::driver::checksum::{RunningChecksum, checksum};
 use crate::driver::fault::{Cause, Fault};
 use crate::driver::memory::Chunk;
 
-/// Stretches that one system call takes.
+/// The most stretches of one system call.
 const STRETCHES_MAX: usize = 1024;
-/// Bytes that one call discards or zeroes: between two calls the device can serve other requests, and a stop can take
-/// effect.
+/// The most bytes that one call discards or zeroes: between two calls the device can serve other requests,
+/// and a stop can take effect.
 const CHUNK: u64 = 1 << 30;
-/// Stretches of one call that writes zeroes.
+/// The most stretches of one call that writes zeroes; every stretch is the same memory.
 const ZERO_STRETCHES_MAX: u64 = 16;
-/// The most repetitions of an interrupted call.
+/// The most repetitions of interrupted calls for one operation.
 const REPEATS_MAX: u32 = 1000;
 
 /// A submission in flight. Slots are reused, so that their lists need no new memory.

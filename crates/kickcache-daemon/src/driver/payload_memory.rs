@@ -32,7 +32,7 @@ impl PayloadMemory {
         divided / self.volumes.max(volumes).max(1) * volumes
     }
 
-    /// Whether several volumes share the memory.
+    /// Whether the memory is divided among several volumes.
     pub(crate) fn is_shared(&self) -> bool {
         self.volumes > 1
     }

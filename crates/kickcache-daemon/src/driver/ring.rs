@@ -38,7 +38,7 @@ pub(crate) struct Ring {
     polling: AdaptivePolling,
     /// When the last wait ended.
     awake_since: Instant,
-    /// I/Os that the kernel has.
+    /// I/Os submitted to the ring with no event yet; I/Os on worker threads do not count.
     in_flight: usize,
 }
 

@@ -6,9 +6,10 @@ use crate::control::report::Report;
 /// The numbers of a scrape.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scrape {
-    /// The answers of the loops. Recent requests are empty; there is one curve for each cache device.
+    /// The answers of the loops. Recent requests are empty; of each cache device, one volume at most has a
+    /// curve.
     pub report: Report,
-    /// Cache devices with a loop that did not answer.
+    /// Cache devices with a loop that did not answer, or has ended.
     pub silent: Vec<String>,
 }
 

@@ -26,7 +26,7 @@ use crate::wakeup::Wakeup;
 
 /// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 16;
-/// How long no connection is accepted after the process ran out of descriptors.
+/// How long no connection is accepted after the acceptance of a connection failed.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// A running metrics server, which ends when this is dropped.

@@ -39,7 +39,7 @@ pub(crate) enum GrowthStep {
 
 /// The result of a step.
 pub(crate) enum GrowthOutcome {
-    /// The possible size of the device; `None` if the device is fully used already.
+    /// The possible size of the device; `None` if the cache device has the requested size already.
     Looked(Result<Option<Extended>, ServeError>),
     /// The superblock, written or not.
     Stored(Box<Superblock>, Result<(), ServeError>),
@@ -56,7 +56,7 @@ impl CacheGrowth {
         self.step
     }
 
-    /// Bytes that the device is to use.
+    /// Bytes that the device is to use; `None` until they were checked.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.step? {
             GrowthStep::Looking(_) => None,

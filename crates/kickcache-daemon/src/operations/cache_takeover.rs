@@ -31,10 +31,10 @@ use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// Time between two checks whether the next step can begin.
+/// The longest time between two checks whether the next step can begin, while no thread works.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// Time between two such checks while I/O in flight on an abandoned device may take long.
+/// As [`LOOK_PAUSE`], while I/O in flight on an abandoned device may take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most checks, one a second, of a part being copied, also if no client waits: some drives pause for
@@ -68,7 +68,8 @@ pub(crate) struct CacheTakeover {
     pub(crate) given: OrderTime,
     /// The two devices, once the new one was made ready.
     pub(crate) pair: Option<Pair>,
-    /// Why the last takeover was abandoned; `None` if it has not failed.
+    /// Why the last takeover was abandoned; `None` also if its caller received the refusal, or a new one has
+    /// begun.
     pub(crate) failure: Option<String>,
     /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
@@ -84,7 +85,7 @@ pub(crate) struct CacheTakeover {
     part: Patience,
     /// Longer patience with the part being copied, whether clients wait or not.
     copy: Patience,
-    /// How long a stop waits for a step of the takeover.
+    /// How long a stop waits for a superblock or record that a thread of the takeover writes.
     stop: Patience,
     /// The caller that waits until the copy begins, without a limit.
     pub(crate) reply: Option<TakeoverAnswer>,

@@ -138,17 +138,17 @@ fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
 
 /// The remaining work of the drain.
 struct DeviceRemainder {
-    /// Dirty, or not flushed by the origin.
+    /// Blocks of the served volumes that are dirty, or that the origins have not flushed.
     blocks: u64,
     /// The remaining blocks that cannot be read.
     damaged: u64,
-    /// Operations of all devices that have failed so far.
+    /// Errors of the cache device and of the origins, as the status counts them.
     errors: u64,
     /// The server of an origin is away.
     is_away: bool,
-    /// The remaining blocks by volume, for messages.
+    /// The numbers of remaining blocks by volume, for messages.
     told: Vec<String>,
-    /// Volumes that are not being drained.
+    /// Volumes with remaining blocks that are not being drained.
     idle: Vec<String>,
 }
 

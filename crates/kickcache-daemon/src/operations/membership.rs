@@ -107,7 +107,7 @@ pub(crate) struct LeaveOrder {
 /// A volume without any block in the cache, durably.
 pub(crate) struct EmptyVolume {
     pub(crate) id: VolumeId,
-    /// Blocks that the origin lacks.
+    /// Blocks that the origin lacks or has not flushed, and that were abandoned by order.
     pub(crate) lost_blocks: u64,
     pub(crate) lease: Lease,
 }

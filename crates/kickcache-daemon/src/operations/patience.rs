@@ -2,9 +2,10 @@
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// Time between two looks.
+/// The least time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
-/// The most checks without progress: a little less than the time that makes a device silent.
+/// Checks without progress after which a patience is over: a little less than the time that makes a device
+/// silent.
 const LOOKS_MAX: u32 = 9;
 /// The time of these checks in seconds, for messages.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;

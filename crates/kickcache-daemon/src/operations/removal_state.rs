@@ -30,7 +30,7 @@ pub(crate) struct RemovalState {
     pub(crate) step: RemovalStep,
     /// The caller; `None` once it was answered.
     pub(crate) answer: Option<Answer>,
-    /// Blocks that the origin lacks and that are abandoned.
+    /// Blocks that the origin lacks or has not flushed, and that are abandoned by order.
     pub(crate) lost_blocks: u64,
     until: Instant,
     has_given_up: bool,
@@ -90,7 +90,7 @@ impl RemovalState {
         gives_up
     }
 
-    /// Whether the removal has taken longer than [`QUIET_MAX`].
+    /// Whether the removal has taken [`QUIET_MAX`] or longer.
     pub(crate) fn is_late(&self, now: Instant) -> bool {
         now >= self.until
     }

@@ -193,7 +193,7 @@ fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlErr
 struct VolumeRemainder {
     /// Blocks that the origin lacks, or has not flushed.
     blocks: u64,
-    /// Errors of its devices so far.
+    /// Errors of its origin and of the cache device, as the status counts them.
     errors: u64,
     /// Whether the server of the origin is away, or blocks cannot be read.
     is_unreachable: bool,

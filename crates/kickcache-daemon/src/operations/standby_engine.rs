@@ -32,7 +32,7 @@ pub(crate) struct Recovered {
     pub(crate) cache: Option<BlockFile>,
 }
 
-/// The bound of a request's bytes; this engine has no requests.
+/// Bytes of payload memory; none is used, as this engine has no requests.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 impl StandbyParts<'_> {

@@ -12,7 +12,7 @@ use crate::serve::frontend::{check_unused, wait_until_gone};
 /// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemovedVolume {
-    /// Blocks that the origin lacks, because the order was to abandon them.
+    /// Blocks that the origin lacks or has not flushed, because the order was to abandon them.
     pub lost_blocks: u64,
 }
 

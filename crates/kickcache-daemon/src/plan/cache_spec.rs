@@ -89,9 +89,10 @@ pub enum CacheService {
     /// The cache device is used.
     #[default]
     InService,
-    /// The cache device is not opened for this start: the volumes are served from their origins alone.
+    /// The cache device is left out by order, at the start or later: the volumes are served from their
+    /// origins alone.
     LeftOut,
-    /// The cache device is not opened: by the records, it was already out of service before the start.
+    /// The cache device is not used: by the records, it was already out of service before the start.
     OutOfService,
     /// The cache device is out of service, and an offline tool opens it only to write its dirty blocks back.
     WrittenBackOnly,

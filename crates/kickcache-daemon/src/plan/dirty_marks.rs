@@ -37,17 +37,17 @@ pub struct DirtyMarks {
 }
 
 impl DirtyMarks {
-    /// The limit in 1/1024.
+    /// The limit in 1/1024 of the volume's share of the log.
     pub fn limit(self) -> u16 {
         self.limit_part().of_1024()
     }
 
-    /// The upper mark in 1/1024.
+    /// The upper mark in 1/1024 of the volume's share of the log.
     pub fn high(self) -> u16 {
         self.high_part().of_1024()
     }
 
-    /// The lower mark in 1/1024.
+    /// The lower mark in 1/1024 of the volume's share of the log.
     pub fn low(self) -> u16 {
         self.low_part().of_1024()
     }

@@ -15,7 +15,7 @@ const TERABYTE: u64 = 1_000_000_000_000;
 pub struct Endurance(NonZeroU64);
 
 impl Endurance {
-    /// The number.
+    /// The number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0.get()
     }

@@ -16,7 +16,7 @@ impl MemoryLimit {
     const LEAST: usize = 64 << 20;
     const MOST: usize = 64 << 30;
 
-    /// The number.
+    /// The number of bytes.
     pub const fn bytes(self) -> usize {
         self.0
     }

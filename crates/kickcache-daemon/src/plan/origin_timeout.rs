@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use crate::plan::span::parse_span;
 
-/// How long requests wait for a remote origin that is away before they fail; counted from the loss of the connection.
+/// How long requests wait for a remote origin that is away before they fail; counted from the loss of the
+/// connection, or from the next request if a new connection has not answered and no request waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginTimeout(Duration);
 

@@ -15,7 +15,7 @@ pub struct ByteRate(NonZeroU64);
 impl ByteRate {
     const LEAST: u64 = 64 << 10;
 
-    /// The number.
+    /// The number of bytes a second.
     pub const fn per_second(self) -> NonZeroU64 {
         self.0
     }
@@ -55,7 +55,7 @@ pub struct RequestRate(NonZeroU64);
 impl RequestRate {
     const MOST: u64 = 100_000_000;
 
-    /// The number.
+    /// The number of requests a second.
     pub const fn per_second(self) -> NonZeroU64 {
         self.0
     }

@@ -22,7 +22,7 @@ impl Room {
     /// The smallest size.
     pub const LEAST: u64 = 1 << 20;
 
-    /// Converts to the engine's type; sizes are rounded up to whole blocks.
+    /// Converts to the engine's type; sizes are rounded up to whole blocks, percentages down to 1/1024.
     pub fn of_engine(self) -> EngineRoom {
         match self {
             Room::Percent(percent) => {
@@ -96,7 +96,7 @@ pub struct RoomBounds {
 }
 
 impl RoomBounds {
-    /// Checks that the reservation is not above the limit.
+    /// Checks that the reservation is not above the limit; a percentage and a size are not compared.
     ///
     /// # Errors
     /// A sentence that names both.

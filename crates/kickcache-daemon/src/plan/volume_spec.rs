@@ -45,7 +45,7 @@ pub struct VolumeSpec {
     /// The slow device.
     #[serde(deserialize_with = "origin")]
     pub origin: OriginSource,
-    /// How long requests wait for a remote origin that is away.
+    /// How long requests wait for a remote origin that is away before they fail.
     #[serde(default, deserialize_with = "origin_timeout")]
     pub origin_timeout: OriginTimeout,
     /// Write mode.
@@ -60,13 +60,15 @@ pub struct VolumeSpec {
     /// Upper bound of the fill window.
     #[serde(default = "fill_window_max")]
     pub fill_window_max: Size,
-    /// The share of the log above which dirty blocks are written back during requests of clients.
+    /// The percentage of the volume's share of the log above which dirty blocks are written back during
+    /// requests of clients.
     #[serde(default)]
     pub dirty_low: Option<DirtyMark>,
-    /// The share of the log above which client writes are delayed to match the rate of writeback.
+    /// The percentage of the volume's share of the log above which client writes are delayed to match the
+    /// rate of writeback.
     #[serde(default)]
     pub dirty_high: Option<DirtyMark>,
-    /// The share of the log that dirty blocks may fill.
+    /// The percentage of the volume's share of the log that dirty blocks may fill.
     #[serde(default = "dirty_limit")]
     pub dirty_limit: DirtyMark,
     /// Without requests of clients for this long, dirty blocks are written back at full speed.
@@ -90,7 +92,7 @@ pub struct VolumeSpec {
     /// The space on the cache device that other volumes cannot take from this one.
     #[serde(default)]
     pub room_min: Option<Room>,
-    /// The limit of the volume in the cache; dirty blocks do not count.
+    /// The limit of the volume in the cache; dirty and unflushed blocks do not count.
     #[serde(default)]
     pub room_max: Option<Room>,
     /// Whether clients may write; if not, the origin is opened read-only.

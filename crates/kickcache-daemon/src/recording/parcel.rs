@@ -8,7 +8,7 @@ use crate::recording::ring::Recording;
 
 /// Bytes of a head.
 const HEAD_BYTES: usize = 16;
-/// The most accesses of a parcel.
+/// The most entries of a parcel: accesses and gaps.
 pub(crate) const COUNT_MAX: u64 = 4_096;
 
 /// Whether more parcels follow.

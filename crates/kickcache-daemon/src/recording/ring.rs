@@ -20,9 +20,9 @@ struct PaddedCounter(AtomicU64);
 
 struct Ring {
     slots: Box<[[AtomicU64; WORDS]]>,
-    /// Accesses that were put in, gaps included.
+    /// The number of entries put in: an access or a gap is an entry.
     noted: PaddedCounter,
-    /// The number of accesses taken out.
+    /// The number of entries that the owner of the recording took.
     taken: PaddedCounter,
     /// Accesses lost because the ring was full.
     lost: PaddedCounter,
@@ -36,7 +36,7 @@ pub(crate) struct Recorder {
     noted: u64,
     /// The last known value of the ring's `taken`; loaded again only when the ring seems full.
     taken: u64,
-    /// Accesses lost since the last recorded access.
+    /// Accesses lost since the last access that was put in.
     gap: u64,
 }
 
@@ -114,7 +114,7 @@ impl Drop for Recorder {
 }
 
 impl Recording {
-    /// Takes recorded accesses, at most `count_max`, and passes the words of each.
+    /// Takes entries, at most `count_max`, passes the words of each, and returns their number.
     pub(crate) fn take(&mut self, count_max: u64, mut each: impl FnMut([u64; WORDS])) -> u64 {
         let noted = self.ring.noted.0.load(Ordering::Acquire);
         let count = (noted - self.taken).min(count_max);

@@ -16,7 +16,7 @@ pub(crate) struct Complaint {
     level: Level,
     /// The line for suppressed complaints, with their number; `{}` is the name of the volume.
     summary: &'static str,
-    /// The volume's index.
+    /// The volume's index; `None` if the line is about no single volume.
     volume: Option<usize>,
 }
 

@@ -40,7 +40,7 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
-    /// Ends a start that waits for a server.
+    /// Ends a start or a change that waits for a server.
     pub stop_wish: StopWish,
 }
 
@@ -109,19 +109,21 @@ impl StatePlace {
 /// Limits on clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Clients of an address that are connected at once.
+    /// If an NBD listener has this many clients past their handshake, further connections are closed at once.
     pub connections_max: usize,
-    /// The most clients of an address that are in their handshake at once.
+    /// The most clients of an NBD listener in their handshake; one more ends the oldest handshake.
     pub handshakes_max: usize,
-    /// The most requests of one connection in flight.
+    /// The most requests in flight of one NBD connection; a read is in flight until its data is sent.
     pub requests_max: u32,
-    /// The most payload bytes of one connection in flight.
+    /// The most payload bytes in flight of one NBD connection or virtual machine; the only request may be
+    /// larger.
     pub connection_bytes_max: u64,
-    /// Time that a client has for its handshake.
+    /// Time from the acceptance of an NBD client to the end of its handshake; a later client is disconnected.
     pub handshake_max: Duration,
-    /// Time in which a client must take a reply or send a write, while requests wait for its memory.
+    /// Time after which an NBD client that holds memory without progress is disconnected, while requests to
+    /// its volume wait for memory.
     pub reply_max: Duration,
-    /// Time that clients have to take their last replies when the server stops.
+    /// Time that NBD clients have to take their last replies, from the end of the engine on.
     pub goodbye_max: Duration,
 }
 

@@ -60,7 +60,7 @@ pub(crate) enum Control {
     /// Remove the recordings whose clients have disconnected.
     EndRecordings,
     Stop,
-    /// Stop, without waiting further for the devices that the log has named.
+    /// Stop; if the log has named the devices that a stop waits for, this ends the wait.
     Insist,
 }
 
@@ -153,7 +153,7 @@ pub enum Growth {
     Unchanged,
 }
 
-/// An unserved volume for which the cache holds blocks that its origin lacks.
+/// An unserved volume with blocks in the cache that its origin lacks or has not flushed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Orphan {
     /// Its name.
@@ -167,7 +167,7 @@ pub struct Orphan {
 /// A server's use of the memory for payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemoryUse {
-    /// Bytes that requests have.
+    /// Bytes of payload memory that are charged to requests.
     pub bytes: usize,
     /// Requests that wait for memory.
     pub waiting: usize,
@@ -186,23 +186,26 @@ pub struct ServerStatus {
     pub engine: Status,
     /// Bytes written to the cache device, and the write budget.
     pub wear: Wear,
-    /// Bytes of the cache device that are used.
+    /// Size of the cache device in bytes, according to its superblock.
     pub cache_size: u64,
-    /// Bytes that will be in use after the growth in progress.
+    /// Size of the cache device in bytes after the growth in progress; `None` until that size has been
+    /// checked.
     pub growing_to: Option<u64>,
     /// The progress of the copy to a device that is to take over from the cache device.
     pub takeover: Option<TakeoverProgress>,
-    /// Why the last replacement failed; `None` if it did not, or if a new replacement has begun.
+    /// Why the last replacement failed; `None` also if its caller received the refusal, or a new one has
+    /// begun.
     pub takeover_failure: Option<String>,
-    /// Whether the cache device took over since the start.
+    /// Whether the present cache device took over from another one since the start.
     pub has_taken_over: bool,
     /// The problem of the cache device.
     pub cache_trouble: Trouble,
     /// What the start found on the cache device.
     pub recovery: Recovery,
-    /// The volumes, in the order of the configuration.
+    /// The volumes, in the order of the configuration; an added volume takes the place of a removed one, or
+    /// is last.
     pub volumes: Vec<VolumeInfo>,
-    /// Unserved volumes for which the cache holds blocks that their origins lack.
+    /// Unserved volumes with blocks in the cache that their origins lack or have not flushed.
     pub orphans: Vec<Orphan>,
     /// The problems of the origins, in the order of the volumes.
     pub origin_troubles: Vec<Trouble>,
@@ -210,13 +213,13 @@ pub struct ServerStatus {
     pub activities: Vec<Activities>,
     /// The hit ratios of LRU caches of other sizes for each volume, in the same order.
     pub curves: Vec<Option<HitRatioCurve>>,
-    /// The device that the stop waits for, during a stop.
+    /// The devices, records or requests that a stop waits for, in words; `None` while the server serves.
     pub awaited: Option<String>,
-    /// The errors of all devices by kind.
+    /// The errors by device and kind; errors of removed or replaced devices do not count.
     pub faults: Vec<FaultCount>,
     /// Memory for payload.
     pub memory: MemoryUse,
-    /// Connections of clients.
+    /// Connections of NBD clients, also in their handshake.
     pub connections: usize,
     /// Why the present files of certificates cannot be used; `None` if they can.
     pub tls_failure: Option<String>,
@@ -224,7 +227,7 @@ pub struct ServerStatus {
     pub sessions: Vec<Sessions>,
     /// The caps of the clients of each volume, in the same order.
     pub client_caps: Vec<ClientCap>,
-    /// Requests of each volume that waited because of its cap, in the same order.
+    /// Requests of each volume that had to wait for its cap since the volume was added, in the same order.
     pub held_requests: Vec<u64>,
     /// The number of running recordings, in the same order.
     pub recordings: Vec<usize>,
@@ -256,18 +259,19 @@ impl ServerSample {
 pub struct ServerHealth {
     /// The number of served volumes.
     pub volumes: usize,
-    /// Bytes that the origins of these volumes lack.
+    /// Bytes of the dirty blocks of these volumes; blocks that are written back and not flushed do not count.
     pub dirty_bytes: u64,
-    /// The device that the stop waits for, during a stop.
+    /// The devices, records or requests that a stop waits for, in words; `None` while the server serves.
     pub awaited: Option<String>,
 }
 
 /// How long the requests of a volume took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activities {
-    /// The activity since the start.
+    /// The activity since the volume was added.
     pub since_start: Activity,
-    /// The activity of the last 30 to 60 seconds.
+    /// The activity of the present interval and the interval before; an interval ends at the first request or
+    /// query after 30 s.
     pub recent: Activity,
 }
 
@@ -276,7 +280,7 @@ pub struct Activities {
 pub struct Trouble {
     /// The errors of the device, if it had any.
     pub errors: Option<Errors>,
-    /// For how long the device has completed none of its outstanding operations, if that is long.
+    /// For how long the device has completed none of its outstanding operations, if for 10 s or longer.
     pub silent: Option<Duration>,
     /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,
@@ -289,7 +293,7 @@ pub struct Trouble {
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Errors {
-    /// The number of errors since the start.
+    /// The number of errors since the device was put into use, at the earliest since the start.
     pub count: u64,
     /// The last error.
     pub last: Fault,
@@ -306,6 +310,6 @@ pub struct FaultCount {
     pub operation: &'static str,
     /// The cause of the failure.
     pub cause: Cause,
-    /// How often this error occurred.
+    /// How often this error occurred since the device was put into use.
     pub count: u64,
 }

@@ -29,7 +29,7 @@ pub(crate) struct Core<E> {
     pub(crate) clock: Clock,
     /// The time of this turn of the loop.
     pub(crate) now: Instant,
-    /// The time in which the loop did not run since [`Core::take_missed`].
+    /// The sum of the gaps in which the loop did not run, since the last [`Core::take_missed`].
     missed: Duration,
     pub(crate) engine: E,
     pub(crate) driver: Driver,
@@ -45,7 +45,7 @@ pub(crate) struct Core<E> {
     pub(crate) throttles: Throttles<PreparedRequest>,
     /// Requests that wait while the engine is being replaced.
     on_hold: Option<VecDeque<PreparedRequest>>,
-    /// When connections are accepted again.
+    /// When connections are accepted again; `None` unless the acceptance of one failed.
     pub(crate) accept_again: Option<Instant>,
     /// Checksums of the next payload for the engine.
     checksums: Vec<Checksum>,
@@ -60,7 +60,8 @@ pub(crate) enum LoopPhase {
     Finishing,
     /// The engine stops.
     Stopping,
-    /// Clients take their last replies, at most until this time.
+    /// NBD clients take their last replies, at most until this time; the last records are written, without a
+    /// limit.
     Goodbye(Instant),
 }
 

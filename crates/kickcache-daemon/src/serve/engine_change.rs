@@ -23,7 +23,7 @@ use crate::serve::volume_info::VolumeInfo;
 
 /// The longest time that new requests wait; after that, the present engine stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// Time between two checks whether the next step can begin.
+/// The longest time between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// An order to the loop about its engine.
@@ -115,7 +115,7 @@ pub(crate) enum EngineLease {
 }
 
 impl EngineLease {
-    /// Whether the engine is to be replaced.
+    /// Whether a caller prepares another engine, or the engine is being replaced.
     pub(crate) fn is_some(&self) -> bool {
         !matches!(self, EngineLease::None)
     }
@@ -154,7 +154,7 @@ pub(crate) enum EngineStep {
     Quieting,
     /// The state directory or the device gets the record that the cache device is out of service.
     Recording,
-    /// The change waits until no request is in flight.
+    /// The change waits until no request and no operation of a device is in flight.
     Parting,
 }
 

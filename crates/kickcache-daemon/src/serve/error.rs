@@ -25,7 +25,7 @@ pub enum ServeError {
         /// Why.
         source: Error,
     },
-    /// The device cannot be used as a cache device.
+    /// The device cannot be used as a cache device, or cannot be changed in its present state.
     #[error("{path}: {what}")]
     Cache {
         /// The cache device.
@@ -71,7 +71,8 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A volume does not match the records about its origin or its name.
+    /// A volume does not match the records about its origin or name, cannot be served, or cannot be changed
+    /// now.
     #[error("volume {name}: {what}")]
     Volume {
         /// Its name.
@@ -109,7 +110,7 @@ pub enum ServeError {
         /// Why it failed.
         source: io::Error,
     },
-    /// A stop ended before all requests of devices had ended.
+    /// A stop ended at a user's second request, before all operations, requests and records had ended.
     #[error("{what}")]
     GivenUp {
         /// The device for which the stop did not wait, and the consequence.
@@ -155,7 +156,7 @@ impl ServeError {
         }
     }
 
-    /// Whether the server ended by a stop that did not complete its work.
+    /// Whether the server ended by a stop that was cut short, or that left blocks behind or lost.
     pub fn is_incomplete_stop(&self) -> bool {
         matches!(self, ServeError::GivenUp { .. } | ServeError::LeftBehind { .. })
     }

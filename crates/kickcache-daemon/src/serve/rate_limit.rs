@@ -9,7 +9,8 @@ use std::fmt;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_units::show_count;
 
-/// The time span of all limits, and the most lines of one kind in a span that clients can provoke.
+/// The interval of all limits, and the most lines of one [`Complaint`](crate::serve::complaints::Complaint)
+/// that are written in it.
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
 pub(crate) const LINES_MAX: u32 = 5;
 
@@ -18,7 +19,7 @@ pub(crate) struct RateLimit<K> {
     lines_max: u32,
     span: Duration,
     kinds: BTreeMap<K, Kind>,
-    /// The end of the first interval with suppressed lines: checked at each turn of the loop.
+    /// The end of the first interval with suppressed lines; `None` if no line is suppressed.
     next: Option<Instant>,
 }
 
@@ -81,7 +82,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         Some(SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// The time at which [`RateLimit::poll_held`] returns the next kind.
+    /// The earliest time at which [`RateLimit::poll_held`] returns a kind; `None` if no line is suppressed.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.next
     }

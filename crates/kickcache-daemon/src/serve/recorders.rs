@@ -7,7 +7,7 @@ use kickcache_engine::units::{ByteExtent, VolumeId};
 use crate::recording::access::RecordedAccess;
 use crate::recording::ring::Recorder;
 
-/// Recordings at a time; each has a ring of 3 MiB.
+/// The most recordings at a time on one cache device; each has a ring of 3 MiB.
 pub(crate) const RECORDING_COUNT_MAX: usize = 4;
 
 struct Entry {

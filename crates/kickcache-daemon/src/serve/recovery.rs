@@ -7,10 +7,10 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 /// The result of reading the log back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// The time that the reading took.
+    /// The time that the recovery of the log took.
     pub took: Duration,
     ended: Instant,
-    /// For each volume, the bytes that its origin lacked.
+    /// For each volume, the bytes of its dirty blocks at the end of the recovery.
     dirty: Vec<(VolumeId, u64)>,
 }
 
@@ -21,13 +21,12 @@ impl Recovery {
         Recovery { took: ended.since(began), ended, dirty: dirty.collect() }
     }
 
-    /// The bytes of a volume that the origin lacked at the end of the recovery.
+    /// The bytes of a volume's dirty blocks at the end of the recovery; 0 for an unknown volume.
     pub fn dirty_bytes(&self, volume: VolumeId) -> u64 {
         self.dirty.iter().find(|(known, _)| *known == volume).map_or(0, |(_, bytes)| *bytes)
     }
 
-    /// The dirty bytes of a volume at the end of the recovery, or 0 if it has had no dirty block at some time
-    /// since.
+    /// As [`Recovery::dirty_bytes`], but 0 if the volume has had no dirty block at some time since.
     pub fn left_bytes(&self, volume: VolumeId, status: &Status) -> u64 {
         let found = status.volumes.iter().find(|found| found.volume == volume);
         let since = found.and_then(|found| found.dirty_since);

@@ -11,9 +11,9 @@ use crate::serve::frontend::kinds::Pending;
 pub(crate) struct InFlight {
     pub(crate) volume: VolumeId,
     pub(crate) operation: Operation,
-    /// The bytes of a read or write.
+    /// The bytes of the request's extent; 0 for a flush.
     pub(crate) bytes: u64,
-    /// The time at which the request was passed to the engine.
+    /// The time at which the request was passed to the engine, after any wait for a cap or another engine.
     pub(crate) begun: Instant,
     pub(crate) pending: Pending,
 }

@@ -46,8 +46,8 @@ pub use crate::serve::times::{Activity, LatencySum};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// How long a scrape of metrics waits for a loop: one loop that the kernel holds up must not hide the other
-/// loops.
+/// How long scrapes of metrics, frequent looks and pulses wait for a loop: one loop that the kernel holds up
+/// must not hide the other loops.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
 
 /// Starts servers.
@@ -124,7 +124,8 @@ pub struct ServerHandle {
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
-    /// The records; they change with the cache device.
+    /// The records of the origins; `None` while volumes are served without a cache device, or if no records
+    /// are kept.
     notes: Mutex<Option<Arc<OriginRecords>>>,
     device: Arc<Mutex<PathBuf>>,
     surroundings: ServerContext,

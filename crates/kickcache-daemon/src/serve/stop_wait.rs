@@ -8,12 +8,12 @@ const TELL_EVERY: Duration = Duration::from_millis(10_000);
 /// The wait of a stop.
 #[derive(Default)]
 pub(crate) struct StopWait {
-    /// The time of the next log message.
+    /// The time of the next log message; `None` before a stop.
     tell: Option<Instant>,
     state: WaitState,
 }
 
-/// Whether the stop waits without a limit.
+/// Whether the stop waits, and whether the log has named the awaited devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
     /// The stop waits, and the log has not named the device.

@@ -36,9 +36,9 @@ impl Weight {
 
 /// The caps of all volumes, and the requests that wait because of a cap.
 pub(crate) struct Throttles<T> {
-    /// The state of each volume, by its number; `None` without a cap.
+    /// The state of each volume, by its number; `None` if it has had no cap since it was added.
     by_volume: Vec<Option<Throttle<T>>>,
-    /// Requests that had to wait so far, by the number of the volume.
+    /// Requests that had to wait since the volume was added, by its number.
     held_total: [u64; VOLUME_COUNT_MAX],
 }
 
@@ -109,7 +109,7 @@ impl<T> Throttles<T> {
         found.map_or_else(ClientCap::default, |throttle| throttle.cap)
     }
 
-    /// Requests of a volume that had to wait so far.
+    /// Requests of a volume that had to wait since it was added.
     pub(crate) fn held_total(&self, volume: VolumeId) -> u64 {
         self.held_total[usize::from(volume.get())]
     }
@@ -160,7 +160,7 @@ impl<T> Throttles<T> {
         unwanted
     }
 
-    /// The time at which [`Throttles::take_due`] returns the next request.
+    /// The earliest time at which [`Throttles::take_due`] returns a request; `None` if none waits.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let waiting = self.by_volume.iter().flatten().filter(|throttle| !throttle.waiting.is_empty());
         waiting.map(Throttle::ready_at).fold(None, |first, due| earlier(first, Some(due)))

@@ -10,9 +10,9 @@ use crate::latency::{Latencies, LatencyHistogram};
 /// The shortest and the longest time that are distinguished: other times count as the nearer of the two.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
-/// Two digits of every time are kept.
+/// Significant decimal digits that a histogram keeps of each time.
 const DIGITS: u8 = 2;
-/// The length of an interval; "recent" is between one and two intervals.
+/// The least length of an interval; "recent" is the present interval and the interval before.
 pub(crate) const SPAN: Duration = Duration::from_millis(30_000);
 
 /// The class of a request for its time.
@@ -71,7 +71,7 @@ pub(crate) struct VolumeTimes {
 /// The requests of a period, and their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
-    /// The length of the period.
+    /// The length of the period, from its start to the query.
     pub span: Duration,
     /// Reads that the cache served alone.
     pub hits: LatencySum,
@@ -86,13 +86,13 @@ pub struct Activity {
 /// Requests of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencySum {
-    /// The number of requests.
+    /// The number of requests that succeeded.
     pub count: u64,
     /// Bytes of the requests.
     pub bytes: u64,
-    /// The average time of the requests.
+    /// The average time of the requests; 0 without requests.
     pub mean: Duration,
-    /// The time within which 99 of 100 requests ended.
+    /// The time within which 99 of 100 requests ended, to two digits; 0 without requests.
     pub p99: Duration,
 }
 
@@ -117,7 +117,7 @@ impl VolumeTimes {
         kept.latency.add(took.as_nanos());
     }
 
-    /// The activity since the start.
+    /// The activity since the volume was added, at the earliest since the start.
     pub(crate) fn since_start(&self, now: Instant) -> Activity {
         self.activity(now.since(self.began), |kept| {
             let mut all = kept.all.clone();
@@ -138,7 +138,7 @@ impl VolumeTimes {
         })
     }
 
-    /// The times of all requests since the start, in fixed buckets.
+    /// The times of all requests since the volume was added, in fixed buckets.
     pub(crate) fn latencies(&self) -> Latencies {
         let [hits, misses, writes, flushes] = self.classes.each_ref().map(|kept| kept.latency);
         Latencies { hits, misses, writes, flushes }

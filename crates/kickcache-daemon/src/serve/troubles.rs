@@ -10,9 +10,10 @@ use crate::driver::fault::{Cause, Fault};
 use crate::serve::control::FaultCount;
 use crate::serve::rate_limit::{RateLimit, SPAN, SuppressedKind};
 
-/// A device with outstanding operations is silent if it has completed none for this long.
+/// The log and the status report a device as silent if it has completed none of its outstanding operations
+/// for this long.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
-/// The interval of checks for silences and damage while operations are in flight.
+/// The least interval of checks for silences and damage.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
 /// Errors and silences of the devices of a server.
@@ -23,14 +24,14 @@ pub(crate) struct Troubles {
     counts: BTreeMap<FaultKind, u64>,
     silent: Vec<(Device, Instant)>,
     look_at: Instant,
-    /// Whether a device completed an operation since the last check.
+    /// Whether the loop has handled a completion since the last check.
     has_work: bool,
 }
 
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// The number of errors.
+    /// The number of errors since the device was put into use.
     pub(crate) count: u64,
     /// The last error.
     pub(crate) last: Fault,
@@ -104,12 +105,12 @@ impl Troubles {
         self.limit.end_of(now, |kind| kind.device == device)
     }
 
-    /// The errors of a device so far.
+    /// The errors of a device since it was put into use; `None` without any.
     pub(crate) fn tally(&self, device: Device) -> Option<Tally> {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
     }
 
-    /// The errors of all devices so far, by kind.
+    /// The errors of the present devices, by device and kind, since each device was put into use.
     pub(crate) fn counts(&self) -> Vec<FaultCount> {
         let count = |(kind, count): (&FaultKind, &u64)| {
             let FaultKind { device, operation, cause } = *kind;

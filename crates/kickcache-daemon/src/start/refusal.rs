@@ -46,7 +46,7 @@ impl<'a> Refusals<'a> {
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
     }
 
-    /// Whether a volume has neighbours at all.
+    /// Whether the whole plan has several volumes.
     pub(crate) fn has_neighbours(&self) -> bool {
         self.volume_count > 1
     }

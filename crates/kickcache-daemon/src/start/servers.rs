@@ -163,7 +163,7 @@ impl PlannedServer {
         }
     }
 
-    /// The size that the cache device has; its plan may have the size that it was made with.
+    /// The size that the cache device has, which its plan may not have; `None` if the server has ended.
     pub(crate) fn size(&self) -> Option<Size> {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }

@@ -23,7 +23,8 @@ pub struct CacheDevice {
     pub superblock: Superblock,
     /// Whether this process has just formatted the device.
     pub is_new: bool,
-    /// The uuid of the cache that the device had before this format.
+    /// The uuid of the cache that the device had before this process formatted it; `None` without such a
+    /// cache or format.
     pub replaced: Option<[u8; 16]>,
     pub(super) is_changed: bool,
 }

@@ -47,7 +47,8 @@ pub(crate) enum Examination {
     Free {
         /// The file or device, opened and locked.
         file: BlockFile,
-        /// Whether it is a file of zeroes, which a failed start restores.
+        /// Whether it is a file of zeroes, apart from service marks; a failed start makes it a file of zeroes
+        /// again.
         is_blank_file: bool,
     },
     /// The file is missing or empty, and becomes a cache device of this many bytes.
@@ -106,7 +107,7 @@ impl Examination {
         }
     }
 
-    /// The open file or device; `None` if it does not exist.
+    /// The open file or device; `None` if the file is missing or empty.
     pub(crate) fn file(&self) -> Option<&BlockFile> {
         match self {
             Examination::Ours(device) => Some(&device.file),
@@ -123,7 +124,7 @@ impl Examination {
         }
     }
 
-    /// The superblock: the present one, or the result of a format.
+    /// The present superblock, or the result of a format, but with a uuid of zeroes.
     pub(crate) fn superblock(&self) -> Result<Superblock, ServeError> {
         let (path, size) = match self {
             Examination::Ours(device) => return Ok(device.superblock.clone()),

@@ -21,7 +21,8 @@ pub(crate) struct Extended {
     pub(crate) found: Option<Generation>,
 }
 
-/// Prepares a device for a size, by default for the whole device; `None` if the device is fully used already.
+/// Prepares a device for a size, by default for the whole device; `None` if the cache device has this size
+/// already.
 pub(crate) fn extend(
     file: &BlockFile,
     superblock: &Superblock,

@@ -28,7 +28,8 @@ use crate::whole_path::whole_path;
 pub struct SuccessorSpec {
     /// The path of the device, or of the file to be made.
     pub path: std::path::PathBuf,
-    /// The size in bytes of a file that must be made.
+    /// The size in bytes of a file to be made, by default the size of the present cache device; an existing
+    /// device must have a given size.
     pub size: Option<u64>,
     /// Whether the present data of the device may be lost.
     pub overwrite: Overwrite,

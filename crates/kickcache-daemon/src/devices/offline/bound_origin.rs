@@ -23,7 +23,8 @@ use crate::whole_path::whole_path;
 
 /// An origin that was checked.
 pub(super) struct BoundOrigin {
-    /// The number of the file or block device.
+    /// The number of the checked file or block device; `None` for a server, and for an origin that the
+    /// command line names.
     pub(super) number: Option<Identity>,
     /// The open file: the kernel does not reuse its number.
     _held: Option<File>,

@@ -25,7 +25,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::Flag;
 
-/// Payload of clients: there are none.
+/// Bytes of payload memory; none is used, as there are no clients.
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// Whether dirty blocks may be lost.
@@ -46,7 +46,7 @@ pub struct Detached {
     pub lost: Vec<ByteExtent>,
     /// Extents that were dirty only because of a crash, and that the origin has, by the records.
     pub complete: Vec<ByteExtent>,
-    /// The cache device.
+    /// The uuid of the cache device.
     pub uuid: [u8; 16],
     /// The identity of the volume's origin.
     pub origin: String,

@@ -26,7 +26,7 @@ use crate::devices::offline::out_of_service::OutOfServiceDevice;
 use crate::driver::checksum::checksum;
 use crate::extents::{Extent, extents};
 
-/// Journal blocks read at a time.
+/// The most bytes of the journal that are read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
 /// The verdict on a cache device.
@@ -71,9 +71,9 @@ pub struct Findings {
 pub struct JournalFindings {
     /// Blocks of the ring.
     pub blocks: u64,
-    /// Whole blocks of records.
+    /// Whole blocks of records of this cache.
     pub records_blocks: u64,
-    /// Whole blocks of checkpoints.
+    /// Whole blocks of checkpoints of this cache.
     pub checkpoint_blocks: u64,
     /// Blocks of this cache that are not whole, and that recovery does not need.
     pub damaged_unneeded: u64,
@@ -90,11 +90,11 @@ pub struct SegmentFindings {
     pub in_use: u64,
     /// Segments that a write error took out of use.
     pub retired: u64,
-    /// Segments with a whole summary.
+    /// Segments with a whole summary of their present generation.
     pub with_summary: u64,
     /// Damaged summaries; recovery reads the batches instead.
     pub damaged_summaries: u64,
-    /// Whole batch headers.
+    /// Whole batch headers of the present generations of the segments.
     pub headers: u64,
     /// Blocks that a summary knows and no whole header does; recovery does not need the headers then.
     pub without_header: u64,

@@ -38,7 +38,7 @@ pub struct DrainPlan<'a> {
     pub volume: Option<&'a str>,
     /// The volume's origin; `None` selects the origin with the identity on the cache device.
     pub origin: Option<&'a OriginSource>,
-    /// How long requests wait for a server that is lost, if the origin is an export.
+    /// How long requests wait for a server that is lost, if the origin is an export; `None` for the default.
     pub origin_timeout: Option<OriginTimeout>,
     /// The user's claims about the origin.
     pub claims: OriginClaims,
@@ -73,9 +73,10 @@ pub struct Drained {
 /// The outcome of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrainOutcome {
-    /// There were no dirty blocks that the origin lacks: no data was written or changed.
+    /// The device is stale or out of service, and has no dirty block that the origin lacks: neither was
+    /// written to.
     Nothing,
-    /// This many bytes were written back.
+    /// This many bytes were written back; 0 if no block was dirty.
     Written(u64),
     /// This many bytes were written back over possibly newer data; the volume was removed from the cache
     /// device with this number of clean blocks, as these may be older than the data of the origin.
@@ -260,7 +261,8 @@ enum Age {
     Copy,
 }
 
-/// The possible age of a volume's dirty blocks; `None` if there are none to write back.
+/// The possible age of a volume's dirty blocks; `None` if the device is stale or out of service and has none
+/// to write back.
 fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,

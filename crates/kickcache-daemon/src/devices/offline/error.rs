@@ -19,13 +19,13 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::{Flag, ShellCommand};
 
-/// Extents that an error names.
+/// The most extents that an error names.
 pub const EXTENTS_SHOWN: usize = 4;
 
 /// Why a cache device cannot be looked at.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// The system refused.
+    /// The device cannot be opened, examined or read.
     #[error("cannot read {}", .path.display())]
     Io {
         /// The device.
@@ -223,7 +223,7 @@ pub enum OfflineError {
         /// Why it cannot be read.
         source: Box<OfflineError>,
     },
-    /// Writeback does not end.
+    /// Blocks stay dirty: the origin fails, or the cache device cannot read them.
     #[error(
         "{} of {name} cannot be written back ({}): {why}", counted(*.blocks, "block"), show_extents(.extents, EXTENTS_SHOWN)
     )]
@@ -250,7 +250,7 @@ pub enum OfflineError {
         /// The volumes of the cache device.
         known: Vec<String>,
     },
-    /// Recovery waits for an event that never occurs.
+    /// The engine waits for an event that never occurs, in a recovery or in a change.
     #[error("{}: recovery of its log does not end; please report this", .0.display())]
     Stuck(PathBuf),
 }

@@ -23,7 +23,8 @@ use crate::serve::error::ServeError;
 /// A cache device that is out of service.
 #[derive(Debug)]
 pub struct OutOfServiceDevice {
-    /// The record of the device.
+    /// The uuid, path and last start of the device: from its superblock, or from its record if the superblock
+    /// is unreadable.
     pub cache: CacheRecord,
     /// The volumes that may have dirty blocks on this device alone.
     pub incomplete: Vec<Incomplete>,

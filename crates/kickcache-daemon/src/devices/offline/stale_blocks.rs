@@ -37,7 +37,7 @@ pub struct StaleVolume {
     pub name: String,
     /// Why they are stale.
     pub since: ServedSince,
-    /// The volume's dirty blocks on the cache device, which are older than the origin's data.
+    /// The volume's dirty blocks on the cache device, which may be older than the origin's data.
     pub dirty: Vec<ByteExtent>,
     /// Whether the dirty blocks may be needed.
     pub need: Need,

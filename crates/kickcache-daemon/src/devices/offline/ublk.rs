@@ -23,9 +23,10 @@ pub enum UblkState {
     Dead,
     /// A process serves the device.
     Live,
-    /// The server of the device has ended; requests wait for the next server.
+    /// The server of the device has ended; the kernel keeps or fails requests until the next server.
     Waiting,
-    /// The server of the device was killed, and the kernel has not released the device.
+    /// The device has a server for the kernel, and that process has no open descriptor: it is ending or has
+    /// ended.
     Ending,
 }
 
@@ -47,9 +48,9 @@ pub struct UblkDevice {
     pub path: PathBuf,
     /// The state of the device.
     pub state: UblkState,
-    /// Bytes.
+    /// The size in bytes; 0 if it is unknown.
     pub size: u64,
-    /// The process that serves the device.
+    /// The process that serves the device; `None` unless the device is live.
     pub server: Option<i32>,
     /// The creator.
     pub maker: UblkMaker,

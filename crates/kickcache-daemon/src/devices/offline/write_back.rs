@@ -18,11 +18,11 @@ use crate::serve::server::{Server, ServerHandle};
 use crate::serve::stop_wish::StopWish;
 use crate::signals::{self, Wish};
 
-/// The interval of progress checks.
+/// The interval of checks for the end of the start, for a signal, and for progress.
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long an interrupted drain waits for requests in flight.
+/// How long an interrupted drain waits for the stop of its server.
 const STOP_MAX: Duration = Duration::from_secs(1);
-/// The longest time without progress while the origin fails.
+/// The longest time without progress, if the origin has failed an operation since the start.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 /// The end of a drain.

@@ -70,8 +70,8 @@ pub struct CacheRecord {
     pub uuid: String,
     /// The last known path of the cache device.
     pub path: PathBuf,
-    /// The number of the last start, as in the superblock: a device with a lower number is an older copy. 0
-    /// if the number is unknown.
+    /// The number of the last start, as in the superblock, or the next one after a format: a device with a
+    /// lower number is an older copy. 0 if the number is unknown.
     #[serde(default)]
     pub starts: u64,
     /// If set, the cache device must not be used any more.

@@ -35,14 +35,14 @@ pub struct Budget {
     /// Number of grants of common memory.
     common_grants: u64,
     volume_count: usize,
-    /// Whether other volumes need common memory, too.
+    /// Whether the memory is divided among several volumes, as the daemon counted them at its start.
     is_shared: bool,
     accounts: Vec<Account>,
     /// The volumes with waiting requests.
     lines: BTreeSet<usize>,
     /// The number of the last request that had to wait.
     ticket: u64,
-    /// Whether memory was released, or the lines changed, since the last poll of grants.
+    /// Whether memory was released, or a line changed, after the last poll without a grant.
     has_changed: bool,
 }
 

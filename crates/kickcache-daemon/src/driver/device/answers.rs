@@ -12,7 +12,7 @@ use crate::driver::rights::access;
 
 /// The time after which the log names an awaited device.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// The longest time that a device may take for an answer.
+/// The longest wait for the answers of all devices together.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 /// Opens each device and reads its first block, all at the same time, and waits until all have answered, with

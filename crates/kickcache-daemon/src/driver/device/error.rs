@@ -10,7 +10,7 @@ use crate::path_text::NotUtf8;
 /// Why a device cannot be used. Each sentence names the path of the device.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The system refused.
+    /// The device cannot be opened or examined.
     #[error("cannot open {path}: {source}")]
     Open {
         /// Which device.
@@ -79,7 +79,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Another process has the device open.
+    /// Another process has opened the device exclusively, has mounted it, or has locked it.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())

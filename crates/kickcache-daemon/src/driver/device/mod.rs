@@ -106,7 +106,7 @@ impl BlockFile {
         })
     }
 
-    /// Bytes, rounded down to whole sectors.
+    /// Bytes of the device when it was opened, rounded down to whole sectors of 512 bytes.
     pub fn size(&self) -> u64 {
         self.size
     }

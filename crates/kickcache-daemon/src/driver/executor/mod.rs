@@ -443,7 +443,7 @@ impl Driver {
         operations.filter(move |(token, _)| !is_free.contains(token)).map(|(_, operation)| operation)
     }
 
-    /// Submissions in flight.
+    /// Submissions from their begin until their completion was returned; copies in memory do not count.
     pub fn in_flight(&self) -> usize {
         self.operations.len() - self.free.len()
     }

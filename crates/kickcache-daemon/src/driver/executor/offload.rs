@@ -13,7 +13,7 @@ use crate::driver::memory::Mapping;
 use crate::driver::minimum_block::{BlockParts, MinimumBlock};
 use crate::driver::operation::{DiscardKind, Operation};
 
-/// Zeroes written at once where a device cannot store them by itself.
+/// Bytes of the zeroes in memory that are written where a device cannot store zeroes by itself.
 const ZEROES_BYTES: usize = 1 << 20;
 
 impl Driver {

@@ -38,7 +38,7 @@ impl Driver {
         }
     }
 
-    /// Whether a device can report its extents.
+    /// Whether a queued device can report its extents; `false` for files and block devices.
     pub fn has_extents(&mut self, device: Device) -> bool {
         self.queued_device(device).is_some_and(|device| device.has_extents())
     }

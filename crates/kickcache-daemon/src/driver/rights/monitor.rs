@@ -14,7 +14,7 @@ use crate::driver::rights::grant::{Grant, Right};
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, Untrusted, walk};
 use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
-/// Requests that are answered at the same time: a device may hang while it is opened.
+/// The most requests that are answered at the same time: a device may hang while it is opened.
 const REQUESTS_MAX: usize = 256;
 /// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;

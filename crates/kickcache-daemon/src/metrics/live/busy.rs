@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use crate::driver::device::sysfs;
 use crate::driver::rights::access;
 
-/// The field of a device's busy time in its file `stat`, in milliseconds.
+/// The index of a device's busy time in milliseconds among the fields of its file `stat`.
 const BUSY_FIELD: usize = 9;
 
 /// The files with the busy times of devices; each is looked up once.

@@ -12,7 +12,7 @@ pub(super) const COARSE_COUNT: usize = 2_016;
 /// How many numbers a row has.
 pub(super) const COLUMN_COUNT: usize = 12;
 
-/// The rates of a volume or a cache device in an interval; an unknown value is NaN.
+/// The values of the columns of a volume or a cache device in an interval; an unknown value is NaN.
 pub(super) type Row = [f32; COLUMN_COUNT];
 /// The rows of an interval, by subject.
 pub(super) type Rows = BTreeMap<Subject, Row>;

@@ -11,7 +11,8 @@ use crate::latency::LatencyHistogram;
 use crate::metrics::live::busy::BusyClock;
 use crate::metrics::live::history::{COLUMN_COUNT, Row, Rows, Subject};
 
-/// The columns of a volume. Counts and bytes are rates per second, except `dirty_bytes` and `cached_bytes`.
+/// The columns of a volume. Counts and bytes are rates per second, except `dirty_bytes` and `cached_bytes`;
+/// times are means, and `origin_busy` is a share.
 pub(super) const VOLUME_COLUMNS: [&str; COLUMN_COUNT] = [
     "hits",
     "misses",
@@ -26,7 +27,8 @@ pub(super) const VOLUME_COLUMNS: [&str; COLUMN_COUNT] = [
     "origin_busy",
     "cached_bytes",
 ];
-/// The columns of a cache device.
+/// The columns of a cache device. Bytes and errors are rates per second, except `dirty_bytes`; `busy` and
+/// `full` are shares.
 pub(super) const CACHE_COLUMNS: [&str; COLUMN_COUNT] =
     ["busy", "read_bytes", "write_bytes", "dirty_bytes", "full", "errors", "", "", "", "", "", ""];
 

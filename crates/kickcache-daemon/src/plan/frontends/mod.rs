@@ -70,7 +70,7 @@ pub struct Sessions {
     pub nbd: u64,
     /// Virtual machines that are connected.
     pub vhost_user: u64,
-    /// Block devices of the host.
+    /// 1 while the volume is a block device of the host, otherwise 0.
     pub ublk: u64,
 }
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::checksum::checksum;
 
-/// Bytes of a serial number of virtio-blk.
+/// The most bytes of a serial number, as virtio-blk sets it.
 const LENGTH_MAX: usize = 20;
 /// Length of `-` and the hash of a longer name.
 const SUFFIX_LENGTH: usize = 9;

@@ -102,7 +102,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Returns the device that a stop waits for, once every ten seconds.
+    /// Returns, once every ten seconds, the devices, records or requests that a stop waits for.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
         self.stop_wait.poll(now).then(|| self.awaited(now))
     }
@@ -130,7 +130,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::GivenUp { what })
     }
 
-    /// The devices that a stop waits for, in words.
+    /// The devices, records or requests that a stop waits for, in words.
     pub(super) fn awaited(&self, now: Instant) -> String {
         let mut awaited: Vec<String> = Vec::new();
         for load in self.core.driver.loads() {

@@ -156,12 +156,13 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Whether a superblock is being written, or its lease is in use.
+    /// Whether a superblock is being written, its lease is in use, or a volume is being removed.
     pub(super) fn is_storing_superblock(&self) -> bool {
         self.takeover.is_storing() || self.is_storing_for_others()
     }
 
-    /// Whether a superblock is being written by another operation than a takeover, or its lease is in use.
+    /// Whether another operation than a takeover writes a superblock, its lease is in use, or a volume is
+    /// being removed.
     pub(super) fn is_storing_for_others(&self) -> bool {
         let is_written =
             self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();

@@ -59,7 +59,7 @@ use crate::wakeup::Wakeup;
 /// [`TURN_LEAST`]: replies are sent, requests arrive and devices get work between the turns.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
-/// The shortest gap of the loop that the log reports.
+/// If the gaps of the loop up to the end of a sleep add up to this time, the log reports them.
 const MISSED_TOLD: Duration = Duration::from_millis(2_000);
 /// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
@@ -97,13 +97,13 @@ pub(crate) struct EventLoop<E> {
     pub(crate) write_budget: Option<WriteBudget>,
     /// A volume that is being removed.
     pub(crate) leaving: Option<RemovalState>,
-    /// Whether the engine is being replaced.
+    /// Whether a caller prepares another engine, or the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
     /// Whether a caller has the lease of the superblock.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
-    /// The index of the volume with the curve in the next sample.
+    /// The position of the volume with the curve in the next sample, modulo the number of volumes.
     pub(crate) curve_turn: usize,
     pub(crate) recovery: Recovery,
     pub(crate) origins: Origins,

@@ -31,7 +31,7 @@ use crate::serve::error::ServeError;
 
 /// Longest pause after a copied part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
-/// Time between two tries to write the superblocks.
+/// Time from a failed attempt to record the takeover to the next attempt.
 const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {

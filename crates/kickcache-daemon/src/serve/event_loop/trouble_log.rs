@@ -116,7 +116,8 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The time since which a device has completed none of its operations; `None` if it is not silent.
+    /// The time since which a device has completed none of its operations; `None` if it is not silent, or if
+    /// the cache device only waits for the new one.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new() {
             return None;

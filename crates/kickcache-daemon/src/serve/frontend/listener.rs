@@ -17,9 +17,9 @@ use crate::plan::address::NbdAddress;
 use crate::serve::error::ServeError;
 use crate::socket_path::{self, SocketFile};
 
-/// Longest path of a unix socket: the kernel's 108 bytes less the final zero.
+/// Longest path of a unix socket in bytes: the kernel's 108 less the final zero.
 const UNIX_PATH_MAX: usize = 107;
-/// The most connections that wait to be accepted.
+/// The most connections to a unix socket that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 /// Where a front end listens.
@@ -62,7 +62,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// The address of the socket, for the log.
+    /// The bound address of the socket, for the log and for URIs.
     pub(crate) address: String,
     /// A unix socket's path with the device and inode that were made.
     made: Option<(PathBuf, Inode)>,

@@ -177,7 +177,7 @@ impl Frontends {
         self.nbd.tls_failure()
     }
 
-    /// Connections of clients.
+    /// Connections of NBD clients, also in their handshake.
     pub(crate) fn connection_count(&self) -> usize {
         self.nbd.connection_count()
     }
@@ -246,7 +246,8 @@ impl Frontends {
         self.nbd.poll_timeout()
     }
 
-    /// Ends handshakes and requests that took too long.
+    /// Disconnects NBD clients with a late handshake, disconnected clients, and slow clients with memory that
+    /// other requests need.
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
         self.nbd.end_gone(core);
@@ -346,7 +347,7 @@ impl Frontends {
         self.vhost_user.is_idle() && self.ublk.is_idle()
     }
 
-    /// Whether all NBD clients have received their replies.
+    /// Whether no NBD client has a request in flight or a reply that the socket has not accepted.
     pub(crate) fn is_quiet(&self) -> bool {
         self.nbd.is_quiet()
     }

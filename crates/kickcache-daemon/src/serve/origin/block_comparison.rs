@@ -13,7 +13,7 @@ use crate::driver::memory::Allocator;
 /// Blocks that were compared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ComparedBlocks {
-    /// Blocks that could be read.
+    /// Blocks within the device that could be read.
     pub(crate) count: usize,
     /// Byte addresses of blocks that differ.
     pub(crate) different: Vec<u64>,

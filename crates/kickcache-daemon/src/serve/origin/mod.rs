@@ -26,7 +26,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// The most blocks of an origin that are compared before its use, and after its server was lost.
+/// The most blocks of an origin that are compared before its use, and again after its server was lost.
 pub(crate) const SAMPLES_MAX: u32 = 64;
 
 /// Refuses an export of this process as an origin. The process must be serving already.

@@ -58,9 +58,10 @@ pub struct Identified {
     pub strength: Strength,
     /// Identities of older versions.
     pub older: Vec<OlderIdentity>,
-    /// Other present devices of equal size that have only weak identities as well.
+    /// Other present devices of equal size and of the same driver that have only weak identities as well.
     pub peers: Vec<PathBuf>,
-    /// Other present devices of its size that older versions identified by the kernel's name.
+    /// Other present devices of equal size and of the same driver that older versions identified by the
+    /// kernel's name.
     pub older_peers: Vec<PathBuf>,
 }
 

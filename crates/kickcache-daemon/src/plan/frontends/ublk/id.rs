@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Unexpected, Visitor};
 
-/// Devices that the kernel allows.
+/// The numbers of ublk devices are smaller than this, the default limit of the kernel.
 const DEVICES_MAX: u32 = 64;
 
 /// Which of the host's ublk devices a volume is.

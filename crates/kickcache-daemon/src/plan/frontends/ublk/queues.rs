@@ -20,14 +20,14 @@ pub struct QueueCount(u16);
 pub struct QueueDepth(u16);
 
 impl QueueCount {
-    /// The number.
+    /// The number of queues.
     pub const fn get(self) -> u16 {
         self.0
     }
 }
 
 impl QueueDepth {
-    /// The number.
+    /// The number of requests.
     pub const fn get(self) -> u16 {
         self.0
     }

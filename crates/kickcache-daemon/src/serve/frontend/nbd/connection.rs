@@ -24,11 +24,11 @@ use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::stall::Stall;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
-/// Replies that may wait to be sent before reading stops.
+/// If this many replies wait to be sent, no further command is decoded.
 const OUTBOX_MAX: usize = 1024;
-/// Bytes of waiting replies without payload, such as block status; the last reply may exceed this limit.
+/// If waiting replies to block status and with errors have this many bytes, no further command is decoded.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
-/// The largest reply to a block status; a pending block status counts as much.
+/// Bytes of the extents in the largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
 /// From this many bytes on, a write is long: receiving it takes longer than several wakeups.
 const LONG: u64 = 128 << 10;
@@ -71,11 +71,11 @@ pub(crate) struct Connection {
 enum ConnectionPhase {
     /// The bytes are decoded by the session: negotiation or a command.
     Decode,
-    /// A command waits for memory.
+    /// A decoded command that was not admitted: it may wait for memory or for other requests.
     Waiting(Command),
     /// The data of a write.
     Payload { id: RequestId, command: Command, filled: usize },
-    /// Data of a refused write.
+    /// The data of a refused write: this many bytes are still to be skipped.
     Skip(u64),
     /// TLS is being agreed on.
     Securing,
@@ -308,15 +308,15 @@ impl Connection {
         }
     }
 
-    /// Whether the rest of a long write is arriving at full speed. Never with TLS: each record may arrive
-    /// alone, and would cost a wakeup if the loop did not poll.
+    /// Whether the payload of a long write is being received. Never with TLS: each record may arrive alone,
+    /// and would cost a wakeup if the loop did not poll.
     pub(super) fn receives_long_write(&self) -> bool {
         let is_long =
             matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
         is_long && self.tls.is_none()
     }
 
-    /// Whether a payload of this length fits into the connection's share.
+    /// Whether a payload of this length fits into the connection's share; it always fits as the only payload.
     pub(crate) fn has_room(&self, length: u64, limits: &Limits) -> bool {
         self.bytes == 0 || self.bytes + length <= limits.connection_bytes_max
     }

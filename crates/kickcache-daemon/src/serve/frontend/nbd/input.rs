@@ -26,7 +26,7 @@ pub(crate) enum Received {
     More,
     /// All available bytes were received.
     Drained,
-    /// The client disconnected.
+    /// No more bytes can be received: the client disconnected, the socket failed, or TLS failed.
     End,
 }
 

@@ -58,11 +58,11 @@ use crate::serve::served_volumes::ServedVolumes;
 
 /// The most receives of one connection in one turn.
 const RECEIVES_MAX: usize = 4;
-/// Connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
+/// The most connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
 const ENLARGED_MAX: usize = 4;
-/// The most connections that are accepted in one turn.
+/// The most connections that are accepted from one listener in one turn.
 const ACCEPTS_MAX: usize = 16;
-/// Time between two checks whether stalled clients, which are not read from, have disconnected.
+/// The least time between two checks whether stalled clients, which are not read from, have disconnected.
 const LOOK_FOR_GONE: Duration = Duration::from_millis(1_000);
 
 const TURNED_AWAY: Complaint = Complaint::new("client_turned_away", Level::WARN, "clients were turned away");

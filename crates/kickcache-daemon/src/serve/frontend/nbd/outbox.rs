@@ -13,7 +13,7 @@ use crate::driver::buffers::Buffers;
 use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
-/// The most stretches that one call sends.
+/// The most stretches that one call sends or encrypts.
 const STRETCHES_MAX: usize = 128;
 
 /// A queue of replies.
@@ -22,11 +22,11 @@ pub(crate) struct Outbox {
     queue: VecDeque<Message>,
     /// The bytes of the first message that are already sent.
     sent: usize,
-    /// Bytes of all messages that were ever sent.
+    /// Bytes of messages, before encryption, that were ever passed to the socket or to TLS.
     sent_total: u64,
     /// Bytes of waiting messages with memory of their own; heads do not count.
     text_bytes: usize,
-    /// Messages with payload.
+    /// Waiting messages with payload.
     payload_count: usize,
 }
 
@@ -57,7 +57,7 @@ impl Outbox {
         self.payload_count > 0
     }
 
-    /// Bytes that were ever sent.
+    /// Bytes of messages, before encryption, that were ever passed to the socket or to TLS.
     pub(crate) fn sent_total(&self) -> u64 {
         self.sent_total
     }

@@ -2,10 +2,10 @@
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// A client that moves this many bytes, or takes a whole reply with payload, is not slow.
+/// A client that moves this many bytes, or takes a whole reply with payload, within the limit is not slow.
 const PROGRESS: u64 = 1 << 20;
 
-/// Time between two checks of clients while requests wait for memory.
+/// The least time between two checks of clients while requests wait for memory.
 pub(super) const LOOK: Duration = Duration::from_millis(1_000);
 
 /// The time of the last check of clients; `None` while no request waits for memory.

@@ -18,7 +18,8 @@ use crate::serve::core::Core;
 use crate::serve::frontend::nbd::block_status::{EXTENT_COUNT_MAX, data, push};
 use crate::serve::frontend::nbd::key::ConnectionId;
 
-/// The most bytes of one question: 8192 blocks are looked up in the cache.
+/// The most bytes of one question before it is widened to whole blocks: at most 8193 blocks are looked up in
+/// the cache.
 const QUESTION_BYTES_MAX: u64 = 32 << 20;
 
 /// A query in flight.

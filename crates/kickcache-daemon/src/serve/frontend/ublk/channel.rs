@@ -14,7 +14,7 @@ use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
 use crate::own_user::own_user;
 
-/// A command that takes longer, in seconds, is reported, as it may wait for ever.
+/// A command through the ring that takes longer, in seconds, is reported once, as it may wait for ever.
 const LONG: u64 = 10;
 /// Time between two checks for the end of a command while the kernel refuses to wait for it.
 const PAUSE: Duration = Duration::from_millis(10);

@@ -14,15 +14,15 @@ use super::device_user::DeviceUser;
 use super::in_use::opener_of;
 use crate::opener::Opener;
 
-/// The longest time of the work that the kernel must do before it stops answering EBUSY.
+/// The longest wait, in pauses, while the kernel answers EBUSY, or while another kickcache has the lock.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// The divisor of the patience for a device node that appears, or a daemon that ends.
+/// The divisor of the patience for the wait until a device node appears, or a daemon ends.
 const PART: u32 = 3;
 /// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The time within which a removed device without users is deleted.
+/// The longest wait, in pauses, until a removed device is deleted, as it is soon if no process has it open.
 const GOING: Duration = Duration::from_secs(2);
-/// The numbers that devices have.
+/// The device numbers that are looked at.
 const IDS: std::ops::Range<u32> = 0..64;
 
 /// The progress of a removal.

@@ -22,7 +22,8 @@ use crate::serve::known_volume::KnownVolume;
 /// The reason why a device that is served has a file and queues, for `expect`.
 const SERVED: &str = "a removed device has no request in flight";
 
-/// Bytes of the largest request; the kernel splits larger requests.
+/// Bytes of the largest request of a new device; the kernel splits larger requests. A device that has larger
+/// ones is refused.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
 /// How this process obtained a device.
@@ -39,11 +40,12 @@ pub(super) struct UblkDevice {
     pub(super) id: u32,
     pub(super) begun: Acquisition,
     served: Option<ServedDevice>,
-    /// Requests of this device that the engine has.
+    /// Requests of this device that were passed on and have no reply, also requests that wait for a cap.
     pub(super) in_flight: usize,
     /// Whether its requests are held, while a removal of its volume is tried.
     pub(super) is_hidden: bool,
-    /// The size of the device for the kernel, in sectors of 512 bytes.
+    /// The kernel's size of the device when it was opened, in sectors of 512 bytes; a later resize does not
+    /// change it.
     pub(super) sectors: u64,
     block: LogicalBlock,
 }
@@ -134,12 +136,12 @@ impl UblkDevice {
         self.served.as_ref().map_or(&[], |served| &served.queues)
     }
 
-    /// Whether the device is deleted, so that its number is free.
+    /// Whether the device serves no volume and is closed, so that its index is free.
     pub(super) fn is_gone(&self) -> bool {
         self.volume == NOBODY && self.served.is_none()
     }
 
-    /// Whether the kernel has ended no tag.
+    /// Whether the daemon has the device open, and the kernel has ended none of its tags.
     pub(super) fn is_served(&self) -> bool {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }

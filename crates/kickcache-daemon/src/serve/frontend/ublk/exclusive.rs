@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::device_user::DeviceUser;
 
-/// The longest time of an open, since an open that waits for the device's server would never end.
+/// The longest wait for an open, since an open that waits for the device's server may never end.
 const WAIT: Duration = Duration::from_secs(3);
 
 /// The user that prevents exclusive use of a device or one of its partitions. Kernel users without a table

@@ -46,7 +46,8 @@ impl Ublk {
         self.devices_of(volume).for_each(|device| device.is_hidden = false);
     }
 
-    /// Whether no request is in flight for the device of the volume of an index.
+    /// Whether no request of the device of a volume was passed on and has no reply; requests held while
+    /// hidden do not count.
     pub(crate) fn has_ended(&self, volume: usize) -> bool {
         let mut devices = self.devices.iter().filter(|device| device.volume == volume);
         devices.all(|device| device.in_flight == 0)

@@ -67,11 +67,11 @@ use crate::serve::served_volumes::Volume;
 #[derive(Default)]
 pub(crate) struct Ublk {
     devices: Vec<UblkDevice>,
-    /// Requests of hidden devices.
+    /// Requests that the next turn of the loop tries to begin; requests of hidden devices stay.
     held: Vec<UblkKey>,
     /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
-    /// Whether requests of all tags were fetched.
+    /// Whether the devices of the start were started; later devices are started when they are added.
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
@@ -102,7 +102,8 @@ impl Ublk {
         Ok(ublk)
     }
 
-    /// The block device of the volume with an index.
+    /// The block device of the volume with an index; `None` without a device, or once the kernel has ended a
+    /// tag.
     pub(super) fn path_of(&self, volume: usize) -> Option<String> {
         self.path_where(volume, UblkDevice::is_served)
     }
@@ -324,7 +325,7 @@ impl Ublk {
         self.waiting.clear();
     }
 
-    /// Whether no request waits to go to the engine.
+    /// Whether no request is held or waits for memory.
     pub(super) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty()
     }

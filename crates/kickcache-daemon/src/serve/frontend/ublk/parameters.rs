@@ -8,7 +8,7 @@ use crate::serve::frontend::ublk::abi::{
 const SECTOR_SHIFT: u32 = 9;
 /// The size of the engine's block, as a power of two.
 const BLOCK_SHIFT: u8 = 12;
-/// Sectors of a discard or of a write of zeroes: 1 GiB.
+/// The most sectors of 512 bytes of a discard or of a write of zeroes: 1 GiB.
 const DISCARD_SECTORS_MAX: u32 = 1 << 21;
 
 /// Bytes of the smallest request.

@@ -14,9 +14,9 @@ pub(crate) struct UblkPlace {
     /// Queues to request for a new device; an existing device keeps its number
     /// of queues.
     pub(crate) queues: u16,
-    /// Requests of each queue.
+    /// Requests of each queue of a new device; an existing device keeps its depth.
     pub(crate) depth: u16,
-    /// Bytes of a logical block: 512 or 4096.
+    /// Bytes of a logical block of a new device: 512 or 4096; an existing device keeps its own.
     pub(crate) block_bytes: u32,
 }
 

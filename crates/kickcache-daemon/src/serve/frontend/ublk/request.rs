@@ -7,7 +7,7 @@ use super::key::UblkKey;
 pub(crate) struct UblkRequest {
     /// The tag of the request.
     pub(crate) key: UblkKey,
-    /// The result for the kernel on success: the bytes done.
+    /// The result for the kernel on success: the bytes of a read or write, 0 for other operations.
     pub(crate) bytes: i32,
     pub(crate) memory: UblkMemory,
 }

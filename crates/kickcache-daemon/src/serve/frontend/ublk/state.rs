@@ -19,9 +19,10 @@ pub(crate) enum DeviceState {
     Dead,
     /// The process with this number serves the device.
     Live(i32),
-    /// The server of the device has ended; requests wait for the next server.
+    /// The server of the device has ended; the kernel keeps or fails requests until the next server.
     Waiting,
-    /// The server of the device has ended, and the kernel has not noticed.
+    /// The device has a server for the kernel, and that process has no open descriptor: it is ending or has
+    /// ended.
     Ending,
 }
 
@@ -61,7 +62,7 @@ fn is_unused(id: u32) -> bool {
     is_unwritten && known_user_of(Path::new(&format!("/dev/ublkb{id}"))).is_none()
 }
 
-/// Whether, by the kernel's counts of a disk, no write, discard or flush has ended.
+/// Whether the kernel's counts of a disk report that no write, discard or flush has ended.
 fn has_no_writes(counts: &str) -> bool {
     const ENDED: [usize; 3] = [4, 11, 15];
     let counts: Vec<&str> = counts.split_whitespace().collect();

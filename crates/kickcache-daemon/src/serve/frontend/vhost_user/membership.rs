@@ -54,7 +54,7 @@ impl VhostUser {
         }
     }
 
-    /// Whether no request is in flight for the volume of an index.
+    /// Whether the volume of an index has no connected virtual machine, and no request in flight or held.
     pub(in crate::serve::frontend) fn has_ended(&self, volume: usize) -> bool {
         let mut ports = self.ports.iter().filter(|port| port.volume == volume);
         ports.all(|port| port.device.outstanding() == 0 && port.held.is_none() && port.socket.is_none())

@@ -23,7 +23,7 @@ pub(crate) struct VhostUser {
     pub(crate) ports: Vec<Port>,
     /// No more requests of virtual machines are accepted.
     closed: bool,
-    /// Requests in the engine.
+    /// Requests that were passed on and have no reply, also requests that wait for a cap.
     in_flight: usize,
 }
 
@@ -67,7 +67,7 @@ impl VhostUser {
         port.listener.as_ref().map(|listener| listener.address.as_str())
     }
 
-    /// Virtual machines that are connected for the volume of an index.
+    /// Virtual machines that are connected to the socket of the volume of an index: 0 or 1.
     pub(super) fn session_count(&self, volume: usize) -> u64 {
         let connected = self.ports.iter().filter(|port| port.volume == volume && port.socket.is_some());
         connected.count() as u64
@@ -78,7 +78,7 @@ impl VhostUser {
         self.in_flight > 0 || !self.is_idle()
     }
 
-    /// Whether no request waits to go to the engine.
+    /// Whether no request waits for memory or for other requests of its guest.
     pub(crate) fn is_idle(&self) -> bool {
         self.ports.iter().all(|port| port.held.is_none())
     }

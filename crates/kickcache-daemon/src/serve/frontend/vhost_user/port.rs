@@ -50,7 +50,7 @@ pub(crate) struct Port {
     pub(crate) listening: bool,
     /// Bytes of memory that requests in flight take.
     pub(crate) bytes: u64,
-    /// The queue with which the next turn begins; each turn begins with another queue.
+    /// The first queue of the last turn; each turn begins with the following queue.
     turn: u16,
 }
 

@@ -15,7 +15,7 @@ use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::vhost_user::VhostUser;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 
-/// The most messages that are handled for a front end in one turn.
+/// The most messages that are handled in a row for one virtual machine.
 const MESSAGES_MAX: usize = 64;
 
 const CONNECTED: Complaint =

@@ -22,12 +22,13 @@ use crate::driver::clock::{WatchedTime, missed};
 /// Connections to a server that is being compared with samples of its expected contents.
 pub(super) struct Comparison {
     links: Links,
-    /// Requested samples that have not arrived, by cookie.
+    /// Requested samples without a reply, by cookie.
     waiting: BTreeMap<u64, Sample>,
     compared: usize,
     /// Byte addresses of blocks that differ.
     different: Vec<u64>,
-    /// The longest time of the comparison, and its end.
+    /// Limits of [`Comparison::finish`]: the time from the request of the samples on, without gaps, and its
+    /// end. [`Comparison::advance`] has no limit.
     patience: Duration,
     end: Instant,
 }
@@ -44,7 +45,8 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Requests the samples within the export, which must arrive within `patience`.
+    /// Requests the samples within the export. [`Comparison::finish`] fails unless they arrive within
+    /// `patience`; [`Comparison::advance`] has no limit.
     pub(super) fn begin(
         mut links: Links,
         samples: &[Sample],
@@ -85,7 +87,7 @@ impl Comparison {
         Ok(if self.waiting.is_empty() { Progress::Ended } else { Progress::Waiting })
     }
 
-    /// Sends and receives until the comparison has ended or its time is over.
+    /// Sends and receives until all samples have a reply; an idle connection after the patience is an error.
     pub(super) fn finish(mut self) -> Result<Comparison, ClientError> {
         while self.advance()? == Progress::Waiting {
             let begun = Instant::now();

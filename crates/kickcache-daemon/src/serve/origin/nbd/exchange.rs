@@ -30,7 +30,7 @@ pub(super) struct Exchange {
 struct KnownOutage {
     since: Instant,
     why: String,
-    /// When requests fail because of the outage.
+    /// When requests fail because of the outage, unless it is over by then.
     fails_at: Instant,
 }
 

@@ -30,15 +30,15 @@ pub(super) struct OriginJob {
     pub(super) token: u64,
     pub(super) work: Work,
     pub(super) durability: Durability,
-    /// Requests in flight.
+    /// Requests of the job without a reply.
     pub(super) parts: usize,
-    /// The bytes of a read that have arrived so far.
+    /// The bytes of a read: of its full length from the first request on, and zero where no byte has arrived.
     pub(super) data: Vec<u8>,
     /// The extents that the server reported.
     pub(super) extents: Vec<DeviceExtent>,
-    /// The errno of the first request that failed.
+    /// The errno of the request that failed first, since the last loss of the server.
     pub(super) error: Option<i32>,
-    /// Whether the flush that makes the job durable was requested.
+    /// Whether the flush that makes the job durable was requested, since the last loss of the server.
     pub(super) is_flushing: bool,
     /// When a server was lost for the first time before it answered this job.
     pub(super) lost_at: Option<Instant>,

@@ -24,7 +24,8 @@ use crate::serve::own_export::Probe;
 
 /// The most connections to a server that allows several.
 const LINKS_MAX: usize = 4;
-/// The longest wait for an answer on a further connection; after that, the connection is not used.
+/// The longest wait for each answer of the handshake on a further connection; after that, no further
+/// connections are made.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
@@ -39,7 +40,7 @@ pub(super) struct Link {
 pub(super) struct Links {
     pub(super) links: Vec<Link>,
     pub(super) export: RemoteExport,
-    /// The connection of the job that was queued last.
+    /// The index of the connection of the job that was queued last.
     next: usize,
 }
 

@@ -67,7 +67,7 @@ pub(crate) struct NbdOrigin {
     inbox: VecDeque<Outcome>,
     /// Answers about extents.
     told: VecDeque<ExtentsTold>,
-    /// The bytes of the read that ended last.
+    /// The bytes of the read that ended last; empty after another operation that succeeded.
     data: Vec<u8>,
 }
 
@@ -133,7 +133,7 @@ impl NbdOrigin {
     }
 }
 
-/// The longest wait for the result whether the server is this process.
+/// The longest wait for each answer of the handshake that shows whether the server is this process.
 const OWN_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Refuses an export of this process, since the volume would wait for itself.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 /// The first pause between two attempts, and the longest pause.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(5));
 
-/// If a server was back for this long, the next outage looks for it at once.
+/// If the last outage ended this long ago, or longer, the next one looks for the server at once.
 const WELL_AFTER: Duration = Duration::from_secs(60);
 
 /// How soon the first attempt to connect is made in the next outage.
@@ -31,7 +31,8 @@ pub(super) struct Outage {
     since: Instant,
     next_try: Instant,
     pause: Duration,
-    /// Whether requests have waited for the time limit, and fail from here on.
+    /// Whether requests fail until the server is back: the outage has reached the time limit, or the daemon
+    /// has abandoned the server.
     pub(super) is_over_limit: bool,
 }
 

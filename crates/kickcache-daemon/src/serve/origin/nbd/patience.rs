@@ -10,11 +10,11 @@ use crate::plan::nbd_uri::NbdUri;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// The longest time of one answer in a handshake.
+/// The longest wait for one answer of a handshake; the time limit of the origin may be shorter.
 pub(super) const PATIENCE_MAX: Duration = Duration::from_secs(10);
 /// The time after which the log names an awaited server.
 const TELL_AFTER: Duration = Duration::from_secs(3);
-/// The longest total time of the wait for a server.
+/// The longest total time, without gaps, of the wait of a start for one server.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 /// The interval of checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);

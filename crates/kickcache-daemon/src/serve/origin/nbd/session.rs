@@ -42,9 +42,10 @@ pub(super) struct Settings {
     pub(super) volume: String,
     pub(super) uri: NbdUri,
     pub(super) facts: Facts,
-    /// How long jobs wait for a server.
+    /// How long jobs wait for a server: from the start of an outage, and for each job from its first loss of
+    /// a server.
     pub(super) timeout: Duration,
-    /// The longest time of one answer in a handshake.
+    /// The longest wait for one answer of a handshake.
     pub(super) patience: Duration,
 }
 
@@ -59,11 +60,11 @@ pub(super) struct Session {
     dialling: ConnectThread,
     /// A server that may succeed the lost one.
     comparison: Option<Comparison>,
-    /// The time in which the process did not run.
+    /// The sum of the times in which the process did not run since the thread began.
     missed: Duration,
     /// Samples of the expected contents of the next server.
     samples: Vec<Sample>,
-    /// The number of losses with outstanding samples.
+    /// Losses without samples from the engine so far; while it is above 0, no connection is tried.
     samples_owed: u32,
     /// The jobs in the order of arrival, in which they are also repeated on a new server.
     jobs: BTreeMap<u64, OriginJob>,

@@ -4,7 +4,7 @@
 //! - C-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. At most the
 //!   beginning of a record or of a handshake message stays.
 //! - C-2: more is encrypted only when the kernel has accepted the earlier bytes, so that a client which does
-//!   not read holds [`BATCH`] bytes at most.
+//!   not read holds [`BATCH`] bytes and one record at most.
 
 use std::io::IoSlice;
 use std::os::fd::AsFd;
@@ -23,9 +23,10 @@ use crate::serve::frontend::nbd::tls_output::TlsOutput;
 #[cfg(test)]
 mod tests;
 
-/// Bytes of the socket that are here at once.
+/// The most bytes received from the socket that are held at once.
 const RECEIVE: usize = 128 << 10;
-/// Bytes encrypted at once.
+/// From this many plain bytes on, no further record is encrypted before the socket has accepted all; the last
+/// record may exceed it.
 const BATCH: usize = 256 << 10;
 /// The most payload bytes of one record.
 const RECORD: usize = 16 << 10;
@@ -42,7 +43,7 @@ pub(crate) struct TlsStream {
     /// How many bytes of `incoming` are the beginning of a record that is not complete.
     held: usize,
     outgoing: TlsOutput,
-    /// A record's worth of short stretches.
+    /// Short stretches of output, gathered into one record.
     gathered: Vec<u8>,
     end: End,
 }
