@@ -57,11 +57,13 @@ pub struct RunResult {
     pub cache_device: Option<DeviceResult>,
     /// The counters of the origin.
     pub origin_device: Option<DeviceResult>,
-    /// Bytes that were brought into the cache because a read missed them.
+    /// Bytes copied from the origin into the cache after a miss, read-ahead and, in dm-cache, the whole block
+    /// included.
     pub promoted_bytes: u64,
-    /// Bytes of client writes that entered the cache.
+    /// Bytes of client writes that entered the cache; in dm-cache only of writes that brought a block in.
     pub logged_bytes: u64,
-    /// Bytes that only the cache has, at the end.
+    /// Bytes of dirty blocks at the end of a simulated run, in kickcache also of blocks that were written
+    /// back and not yet flushed; otherwise 0.
     pub dirty_bytes: u64,
     /// The trigger of an access.
     #[serde(default)]

@@ -14,7 +14,7 @@ use kickcache_daemon::serve::error::ServeError;
 use crate::bench::WrongArguments;
 use crate::interrupt::Interrupted;
 
-/// How long a command may take to end by itself after its output was closed.
+/// Time in which a command may end by itself before [`Exit::end_process`] ends its process.
 const PRINTING_MAX: Duration = Duration::from_millis(300);
 
 /// How the process ends.
