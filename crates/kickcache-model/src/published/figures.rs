@@ -16,9 +16,9 @@ pub struct Figures {
     pub share: Option<f64>,
     /// Microseconds that half of the accesses took at most, by job; of the whole run.
     pub p50: Vec<f64>,
-    /// The 99th percentile, in microseconds.
+    /// The 99th percentile in microseconds, by job; of the whole run.
     pub p99: Vec<f64>,
-    /// Bytes written to the cache device for each byte that was to be kept.
+    /// Bytes written to the cache device for each byte that was promoted or logged; of the whole run.
     pub written_per_byte: Option<f64>,
 }
 

@@ -62,8 +62,8 @@ pub struct RunResult {
     pub promoted_bytes: u64,
     /// Bytes of client writes that entered the cache; in dm-cache only of writes that brought a block in.
     pub logged_bytes: u64,
-    /// Bytes of dirty blocks at the end of a simulated run, in kickcache also of blocks that were written
-    /// back and not yet flushed; otherwise 0.
+    /// Bytes of dirty blocks at the end; in a simulation of kickcache also of blocks that were written back
+    /// and not yet flushed. Results of `bench` and `demo` have 0.
     pub dirty_bytes: u64,
     /// The trigger of an access.
     #[serde(default)]

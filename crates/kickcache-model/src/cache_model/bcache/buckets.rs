@@ -129,7 +129,7 @@ impl Buckets {
         self.used() * 100 / self.count()
     }
 
-    /// Buckets in use: all that the last collection found not reusable, and all taken since.
+    /// Buckets in use: buckets that the last collection found not reusable, and buckets taken since.
     pub(super) fn used(&self) -> u64 {
         self.count() - self.available
     }
