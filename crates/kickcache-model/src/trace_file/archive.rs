@@ -10,7 +10,7 @@ use crate::trace_file::folder;
 
 /// Bytes of a tar block.
 const BLOCK: usize = 512;
-/// Longest extended header.
+/// The most bytes that are read of an extended header.
 const EXTENSION_BYTES_MAX: u64 = 1 << 20;
 
 /// Whether a file begins as an archive does: the first header has its checksum.

@@ -13,7 +13,7 @@ use crate::workload::Kind;
 
 /// The most distinct blocks that are counted exactly; a larger number is estimated from a sample.
 const SAMPLE_MAX: usize = 1 << 22;
-/// Bad lines that are quoted.
+/// The most bad lines that are quoted.
 const QUOTED_MAX: usize = 5;
 /// Bytes: each device begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
@@ -35,7 +35,8 @@ pub struct Survey {
     pub touches: u64,
     /// Different blocks that reads and writes touch; above four millions an estimate, good to a tenth of a percent.
     pub footprint: u64,
-    /// From the first record to the last; `None` without times.
+    /// From the first record to the last; `None` without times, and if several records all have the same
+    /// time.
     pub span: Option<Duration>,
     /// Bytes of the reads.
     pub read_bytes: u64,

@@ -19,10 +19,10 @@ const SLACK: u64 = 2_000_000_000;
 /// After this many records of a stream, a record no later than the first begins a recording, even within the
 /// slack.
 const STREAM_RECORDS_MIN: u64 = 32;
-/// Longest gap without a record that is not an effect of setting the clock.
+/// The longest gap between two records that is not cut; only a set clock explains a longer one.
 const GAP_MAX: u64 = 7 * NANOS_A_DAY;
 const NANOS_A_DAY: u64 = 86_400 * 1_000_000_000;
-/// Length of a gap that was cut.
+/// The length that a cut gap keeps.
 const GAP_LEFT: u64 = 1_000_000_000;
 /// A trace of this many recordings without headers, with fewer than `SHUFFLED_RECORDS` records each on average, has no order.
 const SHUFFLED_RECORDINGS: u64 = 8;

@@ -73,7 +73,7 @@ impl TraceWorkload {
         self.file.format()
     }
 
-    /// The number of records that became accesses so far.
+    /// The number of records that became accesses so far, records without a place on the volume included.
     pub fn record_count(&self) -> u64 {
         self.record_count
     }

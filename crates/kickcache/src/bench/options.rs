@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) rounds: u32,
     /// Upper limit of rounds, discarded ones included.
     pub(crate) rounds_max: u32,
-    /// The largest difference, as a part, that counts as equal.
+    /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub(crate) margin: f64,
     /// The way in which the difference of the first target from itself is found.
     pub(crate) noise_floor: NoiseFloor,

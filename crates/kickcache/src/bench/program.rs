@@ -35,7 +35,7 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     /// A directory for the executable's own use, removed afterwards.
     pub(super) directory: PathBuf,
-    /// Bytes that the job and the stale data need.
+    /// Bytes that the job and the stale data need; an unknown amount counts as 0.
     pub(super) bytes: u64,
     pub(super) data: Data,
     /// A signal that this receives ends the executable, but `down` only after [`DOWN_MAX`].

@@ -51,7 +51,7 @@ pub(crate) struct JobOptions {
     pub(crate) start_delay: Duration,
     pub(crate) distribution: Distribution,
     pub(crate) has_map: bool,
-    /// 0 for no limit.
+    /// The limits of the rate of each direction, in bytes and in accesses a second; 0 for no limit.
     pub(crate) bytes_per_second: PerDirection<u64>,
     pub(crate) accesses_per_second: PerDirection<u64>,
     pub(crate) think: Duration,

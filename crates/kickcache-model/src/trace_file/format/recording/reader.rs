@@ -25,7 +25,8 @@ pub(crate) struct RecordingReader {
     first: Option<RecordingHeader>,
     /// Whether the header of another file was read last.
     is_joint: bool,
-    /// How much later this part of the file began than the first.
+    /// Nanoseconds from the start of the first recording of the file to the start of the present one; 0 if
+    /// unknown.
     later: u64,
     records: VecDeque<Record>,
     lost: u64,
