@@ -12,7 +12,7 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// Rates that differ by more than this are drawn on a logarithmic axis.
+/// Rates that differ by more than this factor are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;

@@ -22,7 +22,7 @@ pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;
 pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;
 /// Sectors that one range of a discard or write-zeroes may have: 1 GiB.
 pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
-/// Ranges of a discard or write-zeroes.
+/// Ranges of a discard or write-zeroes, at most.
 pub(super) const RANGES_MAX: u32 = 16;
 /// Regions of guest memory, at most: as many as QEMU's libvhost-user supports.
 pub(super) const MEMORY_SLOTS_MAX: usize = 509;

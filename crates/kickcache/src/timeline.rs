@@ -58,7 +58,7 @@ impl<'a> Timeline<'a> {
         })
     }
 
-    /// Samples the counters again if the last sample was taken at least [`LOOK_EVERY`] ago.
+    /// Samples the counters again [`LOOK_EVERY`] after the last sample, or later.
     pub(crate) fn go_on(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
     }

@@ -16,7 +16,7 @@ const P99_RISE: f64 = 1.2;
 /// A cache pays only if the fastest one has at least this many times the speed without a cache.
 const PAYS: f64 = 1.1;
 
-/// The least hit ratio with which the note on missing larger caches is omitted.
+/// The least hit ratio that needs no note on missing larger caches.
 const ENOUGH_HITS: f64 = 0.95;
 
 /// The note on a knee at the smallest size.
