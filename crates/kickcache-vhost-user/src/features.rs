@@ -16,7 +16,7 @@ pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
 pub(super) const SEGMENTS_MAX: u32 = 126;
 /// Bytes of a segment, as reported to the guest.
 pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
-/// Bytes of a request's payload; more is refused.
+/// Bytes of a request's payload, at most; a request with more fails.
 pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Descriptors of a chain, at most: a longer one is a defect of the guest.
 pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;

@@ -64,7 +64,7 @@ pub enum Cache {
     DmCache(Age),
     /// bcache.
     Bcache {
-        /// Sequential cut-off in bytes.
+        /// Sequential cut-off in bytes; 0 for none.
         cutoff: u64,
     },
     /// The real engine.

@@ -36,13 +36,13 @@ pub(crate) enum NoiseFloor {
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// The first is the base of the comparisons.
+    /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetSpec>,
     /// The job of fio.
     pub(crate) job: Job,
-    /// States of the caches; by default all states that each target supports.
+    /// States of the caches; by default those that the kind of each target implies.
     pub(crate) phases: Option<Vec<Phase>>,
-    /// Rounds that count.
+    /// The number of rounds that must count.
     pub(crate) rounds: u32,
     /// Upper limit of rounds, discarded ones included.
     pub(crate) rounds_max: u32,

@@ -59,7 +59,7 @@ pub(crate) struct TargetFacts {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
-    /// All rounds were measured.
+    /// The requested number of rounds that count was measured.
     Complete,
     /// The upper limit of rounds was reached, and too few of these count.
     Busy,

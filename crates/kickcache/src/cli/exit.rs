@@ -32,7 +32,7 @@ pub(crate) enum Exit {
     Repairable,
     /// Dirty blocks of a cache device are damaged.
     Lost,
-    /// A part of the log of a cache device is damaged or missing.
+    /// A part of the log of a cache device is damaged or missing, or was before a repair.
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,

@@ -286,7 +286,7 @@ impl JobOptions {
         Some(Duration::from_nanos(runtime.saturating_add(before)))
     }
 
-    /// Accesses in flight.
+    /// Accesses in flight, at most.
     pub(crate) fn depth(&self) -> u32 {
         match (self.engine, self.pattern) {
             (Engine::Synchronous, _) | (Engine::SynchronousTrims, Pattern::Trim) => 1,
