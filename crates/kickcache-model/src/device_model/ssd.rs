@@ -60,9 +60,10 @@ pub struct SsdParameters {
     pub mixing: f64,
     /// Accesses of 1,000 that take longer than the log-normal distribution gives.
     pub tail_permille: u64,
-    /// The additional time of these reads, and of these writes if `write_tail_time` is missing.
+    /// The additional time of a read in the tail, and of a write in the tail if `write_tail_time`
+    /// is missing.
     pub tail_time: f64,
-    /// The additional time of these writes.
+    /// The additional time of a write in the tail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.

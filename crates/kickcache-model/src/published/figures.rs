@@ -4,7 +4,8 @@ use crate::ratio;
 use crate::result::series::Series;
 use crate::result::{JobResult, RunResult};
 
-/// Seconds at the end of a run; the continuation is extrapolated from them.
+/// The number of intervals, before the last one of a run, from which the continuation of the run is
+/// extrapolated.
 const TAIL_SECONDS: usize = 30;
 
 /// The results of the first minutes of a run.

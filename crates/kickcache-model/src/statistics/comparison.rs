@@ -46,7 +46,7 @@ pub enum Verdict {
 /// A ratio with its confidence interval and its verdict.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The geometric mean of the ratios of all rounds.
+    /// The geometric mean of the ratios of the compared rounds.
     pub ratio: f64,
     /// Lower end of the interval that contains the true ratio with 95 % confidence; `None` after a single
     /// round.

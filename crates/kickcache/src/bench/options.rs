@@ -40,7 +40,7 @@ pub(crate) struct Options {
     pub(crate) targets: Vec<TargetSpec>,
     /// The job of fio.
     pub(crate) job: Job,
-    /// States of the caches; by default those that the kind of each target implies.
+    /// The states of the caches that are measured; `None` for the default of each kind of target.
     pub(crate) phases: Option<Vec<Phase>>,
     /// The number of rounds that must count.
     pub(crate) rounds: u32,
