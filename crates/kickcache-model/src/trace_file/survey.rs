@@ -17,7 +17,7 @@ const SAMPLE_MAX: usize = 1 << 22;
 const QUOTED_MAX: usize = 5;
 /// Bytes: each device begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
-/// Devices that would end behind this address have no place.
+/// Records that would end behind this address have no place.
 const END_MAX: u64 = u64::MAX / ALIGNMENT * ALIGNMENT;
 
 /// The properties of a trace.
@@ -74,13 +74,13 @@ impl Placement {
         placement
     }
 
-    /// Bytes of the volume.
+    /// Bytes of the volume; 1 MiB if no record has an extent.
     pub fn volume_bytes(&self) -> u64 {
         self.end.max(ALIGNMENT)
     }
 
-    /// The place of a record's extent on the volume, in whole sectors; `None` for devices that were not
-    /// surveyed, or whose place exceeds every address.
+    /// The place of a record's extent on the volume, in whole sectors; `None` for a device that was not
+    /// surveyed, or an extent that would end behind the volume.
     pub fn place(&self, record: &Record) -> Option<ByteExtent> {
         let base = *self.bases.get(usize::try_from(record.device).ok()?)?;
         let start = record.extent.start / 512 * 512;

@@ -12,7 +12,7 @@ pub(crate) struct Devices {
 
 /// The most devices of a trace; the largest known one, Tencent's, has 5,584.
 const DEVICE_COUNT_MAX: usize = 1 << 20;
-/// Longest name, so that names take bounded memory.
+/// Bytes of the longest name of a device: names take bounded memory.
 const NAME_BYTES_MAX: usize = 4_096;
 
 impl Devices {
