@@ -45,7 +45,7 @@ fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
         .collect()
 }
 
-/// Rates of a series, without the last interval if the run ended within it.
+/// Rates of a series, without the last interval if the run ended within it, unless it is the only one.
 fn rates(series: &Series, nanos: u64) -> Vec<Point> {
     let mut points = over_time(series, &series.rates());
     let whole = nanos / series.interval().as_nanos().max(1);

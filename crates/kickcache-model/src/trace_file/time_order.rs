@@ -14,8 +14,8 @@ use crate::trace_file::record::Record;
 /// Records in memory. If the window is full, its earlier half is returned, so that a record may be displaced
 /// by half of the window.
 const WINDOW: usize = 1 << 20;
-/// Nanoseconds by which a record may precede the latest one of its stream; a record before that begins
-/// another recording.
+/// Nanoseconds by which a record may precede the latest one of its stream; an earlier record begins another
+/// recording.
 const SLACK: u64 = 2_000_000_000;
 /// After this many records of a stream, a record no later than the first, and earlier than the latest, begins
 /// a recording, even within the slack.
@@ -26,8 +26,8 @@ const GAP_MAX: u64 = 7 * NANOS_A_DAY;
 const NANOS_A_DAY: u64 = 86_400 * 1_000_000_000;
 /// The nanoseconds that a cut gap keeps.
 const GAP_LEFT: u64 = 1_000_000_000;
-/// A trace has no order if this many recordings or more began by their times alone, and its records are fewer
-/// than `SHUFFLED_RECORDS` for each of them.
+/// A trace has no order if this many recordings or more began by their times alone, with fewer than
+/// `SHUFFLED_RECORDS` records for each such recording.
 const SHUFFLED_RECORDINGS: u64 = 8;
 const SHUFFLED_RECORDS: u64 = 64;
 

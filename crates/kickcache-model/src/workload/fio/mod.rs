@@ -114,7 +114,7 @@ impl FioWorkload {
         base
     }
 
-    /// The time after which all jobs have ended at the latest; `None` unless each has a `runtime`.
+    /// The time after which no job begins an access; `None` unless each has a `runtime`.
     pub fn longest(&self) -> Option<Duration> {
         self.longest
     }

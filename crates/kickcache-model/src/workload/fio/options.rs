@@ -279,7 +279,7 @@ impl JobOptions {
         Ok(())
     }
 
-    /// How long the job runs at most, from when its group begins.
+    /// How long the job begins accesses at most, from when its group begins; `None` without a `runtime`.
     pub(crate) fn longest(&self) -> Option<Duration> {
         let before = self.ramp.as_nanos().saturating_add(self.start_delay.as_nanos());
         let runtime = self.runtime?.as_nanos();
@@ -304,7 +304,8 @@ impl JobOptions {
         }
     }
 
-    /// Bytes between two places at which the job's accesses begin.
+    /// Bytes of the smallest block of the job's directions; random places are multiples of it or of a larger
+    /// block.
     pub(crate) fn step(&self) -> u64 {
         let blocks = self.directions().iter().map(|direction| self.block[*direction]);
         blocks.min().expect("each pattern has a direction")

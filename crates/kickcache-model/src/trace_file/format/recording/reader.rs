@@ -26,7 +26,7 @@ pub(crate) struct RecordingReader {
     /// Whether a second or later header was just read, and is still to be returned as an event.
     is_joint: bool,
     /// Nanoseconds from the start of the first recording of the file to the start of the present one; 0 if
-    /// one of them is unknown, or if it is earlier.
+    /// either start is unknown, or the present one is earlier.
     later: u64,
     records: VecDeque<Record>,
     lost: u64,
