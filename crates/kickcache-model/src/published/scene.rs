@@ -46,7 +46,8 @@ const DM_BLOCK_BYTES: u64 = 64 << 10;
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
 const COST: Duration = Duration::from_micros(12);
-/// A run ends early, and its rate is assumed to stay, if its last `STEADY` seconds were like the `STEADY` seconds before.
+/// A run with a cache ends early, and its rate is assumed to stay, if its last `STEADY` seconds were like the
+/// `STEADY` seconds before.
 const STEADY: usize = 60;
 /// Length of the run of the bare SSD, in seconds: its rate is constant.
 const SSD_SECONDS: u64 = 60;

@@ -26,7 +26,7 @@ const GAP_MAX: u64 = 7 * NANOS_A_DAY;
 const NANOS_A_DAY: u64 = 86_400 * 1_000_000_000;
 /// The nanoseconds that a cut gap keeps.
 const GAP_LEFT: u64 = 1_000_000_000;
-/// A trace has no order if this many recordings or more began by their times alone, with fewer than
+/// A trace has no order if this many recordings or more began by their times alone, with fewer on average than
 /// `SHUFFLED_RECORDS` records for each such recording.
 const SHUFFLED_RECORDINGS: u64 = 8;
 const SHUFFLED_RECORDS: u64 = 64;
