@@ -10,7 +10,7 @@ const DEVIATIONS: f64 = 2.04;
 #[derive(Clone, PartialEq, Debug)]
 pub struct HitRatioCurve {
     pub(crate) histogram: Histogram,
-    /// Accesses that count.
+    /// Accesses that can hit, sampled or not.
     pub(crate) accesses: u64,
     /// Blocks that were seen, an estimate.
     pub(crate) footprint: f64,
@@ -30,7 +30,7 @@ pub struct CurvePoint {
 }
 
 impl HitRatioCurve {
-    /// Accesses that the curve is about.
+    /// Accesses that can hit, sampled or not.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }

@@ -149,7 +149,8 @@ pub enum CloseReason {
     /// A refused command with more data than the server reads and drops.
     #[error("the client announced {0} bytes of data for one command, at most 33554432 are accepted")]
     PayloadLength(u64),
-    /// The client does not read the replies to refused commands and options.
+    /// More than 1 MiB of the session's own replies waits to be sent, such as replies to options and to
+    /// refused commands.
     #[error("the client has more than 1 MiB of replies waiting for refused commands or options")]
     OutputFlood,
 }

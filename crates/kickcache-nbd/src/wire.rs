@@ -1,9 +1,9 @@
 //! The protocol's numbers, its limits, and reading and writing big-endian integers.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-/// Bytes of data that one read or write may carry: 32 MiB, advertised and enforced.
+/// The most bytes of data that one read or write may carry: 32 MiB, advertised and enforced.
 pub const PAYLOAD_MAX: u64 = 32 << 20;
-/// The data of a refused write is read and dropped up to this many bytes; more data ends the connection.
+/// The data of a refused command is read and dropped up to this many bytes; more data ends the connection.
 pub(super) const DRAIN_MAX: u64 = 64 << 20;
 /// Block sizes reported to the client: requests of any alignment are served, whole blocks are
 /// fastest.
@@ -12,17 +12,17 @@ pub(super) const BLOCK_SIZE_PREFERRED: u32 = 4096;
 pub(super) const BLOCK_SIZE_MAX: u32 = 32 << 20;
 const _: () = assert!(BLOCK_SIZE_MAX as u64 == PAYLOAD_MAX);
 
-/// Bytes of data an option may carry.
+/// The most bytes of data that an option may carry.
 pub(super) const OPTION_DATA_MAX: u32 = 64 << 10;
-/// Options of one handshake.
+/// The most options of one handshake.
 pub(super) const OPTION_COUNT_MAX: u32 = 1000;
-/// Bytes in a string, from the protocol.
+/// The most bytes of a string, from the protocol.
 pub(super) const STRING_MAX: usize = 4096;
-/// Metadata queries in one option.
+/// The most metadata queries in one option.
 pub(super) const QUERY_COUNT_MAX: u32 = 64;
-/// Descriptors in one block status reply.
+/// The most descriptors in one block status reply.
 pub(super) const EXTENT_COUNT_MAX: usize = 1 << 16;
-/// Bytes of replies the session itself may have queued before it gives the connection up.
+/// The most bytes of replies that the session itself may have queued; more end the connection.
 pub(super) const OUTPUT_MAX: usize = 1 << 20;
 
 pub(super) const MAGIC_SERVER: u64 = 0x4e42_444d_4147_4943;

@@ -19,9 +19,9 @@ use kickcache_model::statistics::mean;
 use kickcache_model::trace_file::folder::files;
 use kickcache_model::untimed::Scale;
 
-/// Shares of the blocks that a trace accesses, in percent.
+/// Sizes of the cache, in percent of the blocks that a load accesses.
 const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
-/// Blocks of the cache for generated loads.
+/// The capacity of the cache in the cases of loops, in blocks of the load.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
 /// The tried values of a constant, in percent of the present value.
 const TRIED: [usize; 2] = [50, 150];

@@ -22,7 +22,7 @@ use kickcache_report::{Curve, Curves, TraceCurves};
 use kickcache_units::{Size, show_bytes};
 
 const BLOCK_SIZE: u64 = 4096;
-/// Blocks of the cache for generated loads.
+/// The capacity of the cache in the cases of loops and shifts, in blocks of the load.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
 
 struct Options {

@@ -8,10 +8,10 @@ use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The most sentences at the head of a page; its table has the rest.
+/// The most sentences on runs at the head of a page; if there are more, one sentence refers to its table.
 const SENTENCES_MAX: usize = 8;
 
-/// The first sentences, and the number of omitted ones.
+/// The first sentences, and one with the number of omitted runs if there are any.
 pub(crate) fn shortened(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     let mut sentences = sentences(runs);
     let more = sentences.len().saturating_sub(SENTENCES_MAX) as u64;

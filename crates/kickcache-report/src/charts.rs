@@ -12,11 +12,11 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// Rates that differ by more than this are drawn on a logarithmic axis.
+/// Lines with mean rates that differ by more than this factor are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
-/// The maximum number of runs with details that are unfolded at first.
+/// The most runs of a page with details that are unfolded at first; with more runs, all details are folded.
 const OPEN_RUNS_MAX: usize = 5;
 /// Latencies below this one, in nanoseconds, are drawn at the bottom.
 const SHORTEST: f64 = 100.0;
@@ -45,7 +45,7 @@ fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
         .collect()
 }
 
-/// Rates of a series, without the last interval if the run ended within it.
+/// Rates of a series, without the last interval if the run ended within it, unless it is the only one.
 fn rates(series: &Series, nanos: u64) -> Vec<Point> {
     let mut points = over_time(series, &series.rates());
     let whole = nanos / series.interval().as_nanos().max(1);

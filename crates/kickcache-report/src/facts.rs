@@ -8,7 +8,7 @@ use crate::measure::is_live;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The most runs with details that are open at first.
+/// The most runs of a page with details that are open at first; with more runs, all details are folded.
 const OPEN_RUNS_MAX: usize = 5;
 
 /// The note on the run that represents repeated runs in the tables.

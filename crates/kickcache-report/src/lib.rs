@@ -7,7 +7,7 @@
 //! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: the colour of a run.
 //!
 //! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under
-//! the pointer. All figures of the runs are in the page as JSON, too.
+//! the pointer. The figures of each run that the page shows are in it as JSON, too.
 //!
 //! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 

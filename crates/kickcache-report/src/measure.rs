@@ -7,7 +7,7 @@ use kickcache_units::show_whole;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The largest part by which the figures of equal runs may differ.
+/// The difference, as a part, within which runs count as equal if the pairs prove it.
 const MARGIN: f64 = 0.05;
 
 /// The figure by which runs are compared.

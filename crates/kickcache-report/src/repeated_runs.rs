@@ -6,7 +6,7 @@ use kickcache_model::statistics::median;
 /// Runs of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RepeatedRuns<'a> {
-    /// The run with the median rate.
+    /// The run with the median rate; of an even number, the faster of the two in the middle.
     pub(crate) run: &'a RunResult,
     /// The lowest rate of all, in operations a second.
     pub(crate) least: f64,
@@ -17,7 +17,7 @@ pub(crate) struct RepeatedRuns<'a> {
 }
 
 impl RepeatedRuns<'_> {
-    /// Whether the figures are reliable.
+    /// Whether all of the runs count.
     pub(crate) fn counts(&self) -> bool {
         self.all.iter().all(|run| run.standing == Validity::Counts)
     }

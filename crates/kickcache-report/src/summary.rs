@@ -96,7 +96,8 @@ impl Column {
     }
 }
 
-/// The columns that at least one run has something for.
+/// The columns that the runs need: a figure that some run has, ratios of several runs, the spread of repeated
+/// runs.
 fn columns(runs: &[RepeatedRuns<'_>]) -> Vec<Column> {
     let unknown = |_: &RunResult| None;
     let all = [

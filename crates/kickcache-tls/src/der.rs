@@ -20,7 +20,7 @@ pub(crate) struct Element<'a> {
 }
 
 impl<'a> Elements<'a> {
-    /// The content of the next element, if it has this tag.
+    /// Removes the next element; returns its content, if it has this tag.
     pub(crate) fn expect(&mut self, tag: u8) -> Option<&'a [u8]> {
         self.next().filter(|element| element.tag == tag).map(|element| element.content)
     }

@@ -19,10 +19,10 @@ pub(crate) enum KeyType {
         bits: u64,
     },
     RsaPss,
-    /// The object identifier of the curve.
+    /// The object identifier of the curve; empty if there is none.
     Ec(String),
     Ed25519,
-    /// The object identifier.
+    /// The object identifier of the algorithm.
     Other(String),
 }
 

@@ -52,7 +52,7 @@ pub enum AllowedClient {
     CommonName(String),
     /// A DNS name among its alternative names: `DNS=NAME`.
     Dns(String),
-    /// `NAME`: a common name or an alternative name.
+    /// A common name of its subject, or a DNS name among its alternative names: `NAME`.
     Either(String),
 }
 

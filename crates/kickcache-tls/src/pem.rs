@@ -57,7 +57,7 @@ fn has_password() -> String {
     "its key has a password, which is not supported; remove it with `openssl pkey -in FILE -out FILE`".into()
 }
 
-/// Whether a file is one DER element, alone.
+/// Whether a file is one DER sequence, with nothing but white space behind it.
 fn is_der(bytes: &[u8]) -> bool {
     let mut elements = Elements(bytes);
     elements.expect(SEQUENCE).is_some() && elements.0.trim_ascii().is_empty()

@@ -20,7 +20,7 @@ pub enum PeerCheck {
     Off,
 }
 
-/// A server's certificates as of the last check.
+/// A server's certificates as of the last check that found usable files.
 #[derive(Clone, Debug)]
 pub struct ServerCertificates {
     folder: Folder,

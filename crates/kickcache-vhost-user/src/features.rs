@@ -16,13 +16,13 @@ pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
 pub(super) const SEGMENTS_MAX: u32 = 126;
 /// Bytes of a segment, as reported to the guest.
 pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
-/// Bytes of a request's payload; more is refused.
+/// Bytes of a request's payload, at most; a request with more fails.
 pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Descriptors of a chain, at most: a longer one is a defect of the guest.
 pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;
 /// Sectors that one range of a discard or write-zeroes may have: 1 GiB.
 pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
-/// Ranges of a discard or write-zeroes.
+/// Ranges of a discard or write-zeroes, at most.
 pub(super) const RANGES_MAX: u32 = 16;
 /// Regions of guest memory, at most: as many as QEMU's libvhost-user supports.
 pub(super) const MEMORY_SLOTS_MAX: usize = 509;

@@ -14,7 +14,7 @@ use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-/// Regions of all guests at once. A front end may share 509, and shares a few.
+/// The most regions of all guests at once. A front end may share 509, and shares a few.
 const REGIONS_MAX: usize = 4096;
 
 static TABLE: [Row; REGIONS_MAX] = [const { Row::new() }; REGIONS_MAX];

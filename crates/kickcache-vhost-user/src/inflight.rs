@@ -90,7 +90,7 @@ pub(super) fn create(queues: u16, entries: u16) -> Result<NewMemory, ProtocolErr
 pub(super) struct Recovered {
     /// The heads, in the order in which they began.
     pub(super) heads: Vec<u16>,
-    /// The next counter.
+    /// The counter of the next head that begins.
     pub(super) next: u64,
 }
 

@@ -25,7 +25,7 @@ pub enum RequestKind {
     Read,
     /// Store guest memory.
     Write {
-        /// Durable before the answer if the guest has no write cache.
+        /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
     /// Make all acknowledged writes durable.
@@ -36,7 +36,7 @@ pub enum RequestKind {
     WriteZeroes {
         /// Space may be given back.
         unmap: bool,
-        /// Durable before the answer if the guest has no write cache.
+        /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
 }
@@ -70,9 +70,10 @@ pub struct GuestRequest {
     pub(super) memory: Memory,
     pub(super) status: GuestAddress,
     kind: RequestKind,
-    /// The extent on the volume.
+    /// The current extent on the volume.
     extent: ByteExtent,
-    /// The further extents, the last one first: only discards and writes of zeroes have several.
+    /// The extents behind the current one, the last one first: only discards and writes of zeroes have
+    /// several.
     more: Vec<ByteExtent>,
     data: Vec<Segment>,
 }
@@ -98,8 +99,8 @@ pub(super) struct Rules {
 pub(super) enum Parsed {
     /// A request that needs the volume.
     Request(GuestRequest),
-    /// The chain is answered at once: with this outcome, and these bytes for the part that the device may
-    /// write.
+    /// The chain is answered at once: with this outcome at the address of its status, and this number of
+    /// written bytes.
     Answer { outcome: Outcome, status: GuestAddress, written: u32 },
 }
 

@@ -34,13 +34,13 @@ pub(super) struct Vring {
     pub(super) life: u32,
     taken: Vec<bool>,
     pub(super) in_flight: u32,
-    /// Heads that were in flight when an earlier daemon ended.
+    /// Heads that were in flight when an earlier daemon ended, and that were not taken again yet.
     again: VecDeque<u16>,
     counter: u64,
     inflight: Option<Arc<Inflight>>,
     /// Whether the guest will kick when it adds requests.
     armed: bool,
-    /// Whether the used ring has new entries, so that the guest may need an interrupt.
+    /// Whether the guest may need an interrupt: the queue has started, or its used ring has new entries.
     used_changed: bool,
 }
 

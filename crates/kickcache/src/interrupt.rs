@@ -19,7 +19,7 @@ use crate::closed_output::OutputWatch;
 /// Time between two checks for a signal.
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Time for a command without cleanup to end in order before its process is ended.
+/// Time from a signal until a command that has called [`Interrupt::end_hanging_process`] is ended by force.
 const GRACE: Duration = Duration::from_millis(500);
 /// The exit code of a process that is ended so, as [`Exit::Interrupted`](crate::cli).
 const INTERRUPTED: i32 = 130;
@@ -38,13 +38,13 @@ pub(crate) struct Interrupt {
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified when the first signal is stored.
+    /// Notified at each signal.
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The first signal.
+    /// The first signal; the end of the output counts as SIGHUP.
     signal: Option<u8>,
     /// The process group of the command that runs.
     group: Option<Pid>,

@@ -11,7 +11,7 @@ const KTHREADD: u32 = 2;
 pub(crate) struct ProcessorTicks {
     /// All, idle or not.
     pub(crate) all: u64,
-    /// In programs and in the kernel for them, and time that the hypervisor took.
+    /// In programs, in the kernel outside of interrupts, and time that the hypervisor took.
     pub(crate) programs: u64,
 }
 
@@ -19,7 +19,7 @@ pub(crate) struct ProcessorTicks {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process {
     parent: u32,
-    /// Ticks of the process and of its children that have ended.
+    /// Ticks of the process, and of its ended descendants that were waited for.
     ticks: u64,
 }
 

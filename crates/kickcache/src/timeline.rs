@@ -9,7 +9,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, RunResult};
 
-/// Time between two looks.
+/// The least time between two samples during a run, and the interval of the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Counters at one time.
@@ -58,7 +58,7 @@ impl<'a> Timeline<'a> {
         })
     }
 
-    /// Samples the counters again if the last sample was taken [`LOOK_EVERY`] ago.
+    /// Samples the counters again [`LOOK_EVERY`] after the last sample, or later.
     pub(crate) fn go_on(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
     }

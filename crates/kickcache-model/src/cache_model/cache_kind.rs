@@ -32,10 +32,10 @@ pub enum CacheKind {
     DmCache(Age, WriteMode),
     /// bcache in write-back mode.
     Bcache {
-        /// Sequential cut-off in bytes.
+        /// Sequential cut-off in bytes; 0 for none.
         cutoff: u64,
     },
-    /// A reference policy.
+    /// LRU, as a reference policy.
     Lru,
 }
 
@@ -44,7 +44,7 @@ pub enum CacheKind {
 pub struct Tuning {
     /// Sequential streams that bypass the cache.
     pub sequential_cutoff: SequentialCutoff,
-    /// Bytes that may be written to the cache device a day.
+    /// Bytes that may be written to the cache device a day; `None` for no limit.
     pub write_budget: Option<NonZeroU64>,
 }
 

@@ -14,9 +14,9 @@ use crate::device_model::{
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudParameters {
-    /// Operations a second.
+    /// The most operations a second.
     pub iops: f64,
-    /// Bytes a second.
+    /// The most bytes a second.
     pub bandwidth: f64,
     /// Length of a slice, in microseconds.
     #[serde(default = "usual_slice")]
@@ -24,7 +24,7 @@ pub struct CloudParameters {
     /// The most unused time that is saved, in microseconds; an idle disk has this full amount.
     #[serde(default)]
     pub burst: f64,
-    /// Bytes that count as one operation.
+    /// The most bytes that count as one operation; a longer request counts as several.
     #[serde(default = "usual_operation_bytes")]
     pub operation_bytes: u64,
     /// Median latency below the cap, in microseconds.

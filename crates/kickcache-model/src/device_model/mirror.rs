@@ -14,7 +14,7 @@ use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 #[derive(Clone, Debug)]
 pub struct Mirror {
     disks: [Disk; 2],
-    /// Commands that still run on two disks.
+    /// For each write or flush in flight, the number of disks on which it still runs.
     doubled: BTreeMap<u64, u64>,
     in_flight: [u64; 2],
 }

@@ -78,7 +78,7 @@ pub trait DeviceModel {
     /// Submits an operation.
     fn submit(&mut self, now: Instant, request: ModelRequest);
 
-    /// The latest time of the next completion or internal change; `None` if no operation is in flight.
+    /// The time of the next completion or internal change; `None` if none follows without another operation.
     fn next_event(&self) -> Option<Instant>;
 
     /// The token of an operation that has ended by `now`, in the order of ending. Call until `None`.

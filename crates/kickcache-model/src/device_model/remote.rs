@@ -23,21 +23,21 @@ pub struct RemoteParameters {
     pub read_median: f64,
     /// Median of a write, without the transfer.
     pub write_median: f64,
-    /// Time of a flush; 0 if writes are durable when they end.
+    /// Time of a flush, and the additional time of a durable write; 0 if writes are durable when they end.
     pub flush: f64,
     /// Spread of the logarithm of a read's and a write's time.
     pub sigma: f64,
-    /// Probability in 1/1000 of an operation that takes longer.
+    /// Probability in 1/1000 that a read or a write takes longer.
     pub tail_permille: u64,
-    /// How many times as long such an operation takes.
+    /// How many times as long such an operation takes, without the transfer.
     pub tail_factor: f64,
     /// Bytes a microsecond of one operation.
     pub stream_bandwidth: f64,
     /// Bytes a microsecond of all operations.
     pub bandwidth: f64,
-    /// Operations a second.
+    /// The most operations a second.
     pub iops: f64,
-    /// Operations at the same time; those beyond wait. 0 is no limit.
+    /// The most operations at the same time; further operations wait. 0 is no limit.
     #[serde(default)]
     pub width: u32,
 }
@@ -67,7 +67,8 @@ pub struct Remote {
     parameters: RemoteParameters,
     random: Random,
     wire_free: Instant,
-    /// The completion times of the operations that run in parallel, as many as its width.
+    /// The completion times of the operations that run in parallel, at most as many as the width; empty
+    /// without a width.
     places: BinaryHeap<Reverse<Instant>>,
     endings: Endings,
 }

@@ -38,19 +38,20 @@ pub struct SsdParameters {
     pub dies: usize,
     /// The part of a read's time in which its die cannot do anything else.
     pub die_share: f64,
-    /// Median of a 4 KiB read, without the bus.
+    /// Median time of a read of any length, without the bus, crowding and the wait for its die.
     pub read_median: f64,
-    /// Median of a 4 KiB write to the drive's buffer, without the bus.
+    /// Median time of a write of any length to the drive's buffer, without the bus and crowding.
     pub write_median: f64,
     /// Spread of the logarithm of the times of reads and writes.
     pub sigma: f64,
-    /// The time that each read in flight adds to another operation.
+    /// The time that each read or flush in flight adds to a read; to a write it adds the part `mixing` of
+    /// this.
     pub crowding: f64,
-    /// The time that each write in flight adds to another operation; if it is missing, that of a read.
+    /// The time that each write in flight adds to a write; to a read it adds the part `mixing` of this. If it
+    /// is missing, `crowding` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_crowding: Option<f64>,
-    /// The increase of each other operation's addition for each KiB of an access behind the first four, up to
-    /// 64.
+    /// The increase of each other operation's addition for each KiB of an access from the fifth to the 64th.
     #[serde(skip_serializing_if = "is_zero")]
     pub wide_crowding: f64,
     /// The factor for operations of the other kind, reads against writes: 1 as much as their own kind, 0 no
@@ -59,16 +60,17 @@ pub struct SsdParameters {
     pub mixing: f64,
     /// Accesses of 1,000 that take longer than the log-normal distribution gives.
     pub tail_permille: u64,
-    /// The additional time of these reads, and of these writes if `write_tail_time` is missing.
+    /// The additional time of a read in the tail, and of a write in the tail if `write_tail_time`
+    /// is missing.
     pub tail_time: f64,
-    /// The additional time of these writes.
+    /// The additional time of a write in the tail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.
     pub pause_every: f64,
     /// The longest pause; all lengths up to it are equally likely.
     pub pause_max: f64,
-    /// Time of a flush.
+    /// Time of a flush, and the additional time of a durable write.
     pub flush: f64,
 }
 

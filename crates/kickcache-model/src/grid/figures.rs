@@ -27,7 +27,7 @@ pub struct LatencyFigures {
 pub struct Figures {
     /// Reads and writes a second.
     pub iops: f64,
-    /// Hits in percent, in the second half of the run.
+    /// The share of the blocks of reads that hit, in percent, in the second half of the run.
     pub hits: f64,
     /// Bytes written to the cache device for each byte that was written by clients or promoted.
     pub written: f64,

@@ -17,7 +17,7 @@ use crate::workload::fio::FioWorkload;
 
 /// The cache that is judged.
 pub const JUDGED: CacheKind = CacheKind::Kickcache(Mode::WriteBack);
-/// The caches that [`JUDGED`] is compared with.
+/// The caches that [`JUDGED`] is compared with; the first is no cache.
 pub const OTHERS: [CacheKind; 3] = [
     CacheKind::None,
     CacheKind::DmCache(Age::REPAIRED, WriteMode::Back),

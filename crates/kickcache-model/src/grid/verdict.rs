@@ -7,27 +7,28 @@ use serde::{Deserialize, Serialize};
 use crate::grid::figures::{Figures, LatencyFigures};
 use crate::result::Pacing;
 
-/// Bounds of all cases. Factors are relative to the best of the other caches.
+/// Bounds of all cases. Factors are relative to the best figure of the other caches or without a cache.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
     /// Least factor of the reads and writes a second.
     pub iops: f64,
-    /// Greatest factor of a mean latency.
+    /// Greatest factor of a mean latency after the first minute.
     pub mean: f64,
-    /// Greatest factor of a 99th percentile.
+    /// Greatest factor of a 99th percentile after the first minute.
     pub p99: f64,
-    /// Greatest factor of a 99.9th percentile.
+    /// Greatest factor of a 99.9th percentile after the first minute.
     #[serde(rename = "p99.9")]
     pub p99_9: f64,
     /// Greatest factor of a 99.9th percentile of the first minute.
     #[serde(rename = "first minute")]
     pub first_minute: f64,
-    /// Microseconds that each latency may be longer.
+    /// Microseconds that each latency may be longer, in addition to its factor.
     pub slack_us: f64,
-    /// Percentage points that the hit ratio may be lower.
+    /// Percentage points that the hit ratio may be below the best of the other caches.
     pub hits: f64,
-    /// Greatest number of bytes written to the cache device for each byte that entered the cache.
+    /// Greatest number of bytes written to the cache device for each byte that clients wrote or that was
+    /// promoted, for a load without a rate.
     pub written: f64,
     /// As `written`, for a load with a rate.
     #[serde(rename = "written, paced")]
@@ -43,7 +44,7 @@ pub enum Measure {
     Latency(Side, Statistic),
     /// Hits in percent.
     Hits,
-    /// Bytes written for each byte that entered the cache.
+    /// Bytes written to the cache device for each byte that clients wrote or that was promoted.
     Written,
 }
 
@@ -93,7 +94,8 @@ pub struct Comparison {
     pub measure: Measure,
     /// The figure of kickcache.
     pub found: f64,
-    /// The best figure of the other caches; for [`Measure::Written`], the bound.
+    /// The best figure of the other caches or without a cache; for [`Measure::Hits`], of the other caches
+    /// alone; for [`Measure::Written`], the bound.
     pub best: f64,
     /// The worst figure within the bound.
     pub limit: f64,
@@ -192,7 +194,7 @@ impl Comparison {
         if self.measure.grows() { self.found >= self.limit } else { self.found <= self.limit }
     }
 
-    /// How many times as bad as the limit it is; below 1 within the bound.
+    /// How many times as bad as the limit it is; at most 1 within the bound.
     pub fn excess(&self) -> f64 {
         let (worse, better) =
             if self.measure.grows() { (self.limit, self.found) } else { (self.found, self.limit) };

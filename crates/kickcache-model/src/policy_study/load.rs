@@ -41,7 +41,7 @@ pub struct Load {
     pub accesses: Vec<PlacedAccess>,
     /// Bytes of the volume.
     pub volume_bytes: u64,
-    /// Different blocks that are read or written.
+    /// Different blocks that are accessed; for a long trace an estimate.
     pub footprint: u64,
     /// Blocks that are read or written, each time counted.
     pub touches: u64,

@@ -8,7 +8,7 @@ use crate::published::simulation::{Outcomes, RunOf, Simulation, describe};
 
 /// Minutes at the end of a run that are shown by themselves.
 const LAST_MINUTES: u64 = 5;
-/// Virtual minutes of a row that ran half a day: its first part shows the trend.
+/// The most virtual minutes of a row: the first part of a longer run shows the trend.
 const MINUTES_MAX: u64 = 30;
 
 /// The table with all rows.

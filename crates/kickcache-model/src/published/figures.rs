@@ -4,7 +4,8 @@ use crate::ratio;
 use crate::result::series::Series;
 use crate::result::{JobResult, RunResult};
 
-/// Seconds at the end of a run; the continuation is extrapolated from them.
+/// The number of intervals, before the last one of a run, from which the continuation of the run is
+/// extrapolated.
 const TAIL_SECONDS: usize = 30;
 
 /// The results of the first minutes of a run.
@@ -16,9 +17,9 @@ pub struct Figures {
     pub share: Option<f64>,
     /// Microseconds that half of the accesses took at most, by job; of the whole run.
     pub p50: Vec<f64>,
-    /// The 99th percentile, in microseconds.
+    /// The 99th percentile in microseconds, by job; of the whole run.
     pub p99: Vec<f64>,
-    /// Bytes written to the cache device for each byte that was to be kept.
+    /// Bytes written to the cache device for each byte that was promoted or logged; of the whole run.
     pub written_per_byte: Option<f64>,
 }
 

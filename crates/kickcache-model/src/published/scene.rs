@@ -23,13 +23,13 @@ use crate::result::RunResult;
 use crate::workload::Kind;
 
 const GIB: u64 = 1 << 30;
-/// Bytes of the origin.
+/// Bytes of the origin of dm-cache.
 const ORIGIN_BYTES: u64 = 50 * GIB;
 /// Bytes of the origin of bcache and of kickcache: more than in the articles, so that 48 GiB of data and the blocks of
 /// deleted files fit.
 const ROOMY_ORIGIN_BYTES: u64 = 64 * GIB;
 const CACHE_BYTES: u64 = 4 * GIB;
-/// The articles gave bcache a little more.
+/// Bytes of the cache of bcache: the articles gave bcache a little more.
 const BCACHE_BYTES: u64 = 5 * GIB;
 /// Where the files lie that were deleted: behind all data.
 const STALE_AT: u64 = 52 * GIB;
@@ -42,11 +42,12 @@ const TABLES_AT: u64 = ORIGIN_BYTES - TABLE_BYTES;
 const DM_STALE_AT: u64 = TABLES_AT - CACHE_BYTES;
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;
-/// The part of the cache that lvm uses for metadata, and the file system for its tables.
+/// Bytes of the cache that lvm uses for metadata, and the file system for its tables.
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
 const COST: Duration = Duration::from_micros(12);
-/// A run ends early, and its rate is assumed to stay, if its last `STEADY` seconds were like the `STEADY` seconds before.
+/// A run with a cache ends early, and its rate is assumed to stay, if its last `STEADY` seconds were like the
+/// `STEADY` seconds before.
 const STEADY: usize = 60;
 /// Length of the run of the bare SSD, in seconds: its rate is constant.
 const SSD_SECONDS: u64 = 60;
@@ -64,7 +65,7 @@ pub enum Cache {
     DmCache(Age),
     /// bcache.
     Bcache {
-        /// Sequential cut-off in bytes.
+        /// Sequential cut-off in bytes; 0 for none.
         cutoff: u64,
     },
     /// The real engine.

@@ -42,7 +42,7 @@ pub const ROWS: [SteadyRow; 3] = [
     SteadyRow { part: 12, asked_hits: 0.944, asked_fills: Some(0.01) },
 ];
 
-/// Counts in steady state.
+/// Counts in steady state, for each read that counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Steady {
     /// Hits of the best choice that never changes.

@@ -5,9 +5,9 @@ use std::collections::{HashMap, VecDeque};
 
 use crate::reference_policy::policy::Policy;
 
-/// The part of the cache that the small queue has, in percent.
+/// The part of the cache, in percent, above which the small queue loses blocks before the main one.
 const SMALL_PERCENT: usize = 10;
-/// Hits after which a block of the small queue moves to the main one.
+/// The least hits of a block that moves to the main queue when it leaves the small one.
 const PROMOTION_HITS: u8 = 2;
 const HITS_MAX: u8 = 3;
 

@@ -25,10 +25,11 @@ pub struct Course {
     pub length: Duration,
     /// Processor time that each access costs its job.
     pub cost: Duration,
-    /// The run ends when its rate over this many seconds is about the rate of as many seconds before, and
-    /// almost no access misses.
+    /// The run ends early when the hits of this many seconds are about as many as the hits of an equal time
+    /// before, and almost no block misses.
     pub steady: Option<usize>,
-    /// Longest wait of the cache model for a processor, each time something wakes it.
+    /// The longest delay of an event for clients and cache model, for lack of a processor; the delays are
+    /// drawn at random.
     pub wakes_late: Duration,
     /// Periods during which clients and cache model are stopped, and the devices run.
     pub stalls: Stalls,
@@ -90,10 +91,10 @@ impl Samples {
 
 /// Changes of less than one part in this many count as none.
 const STEADY_CHANGE: u64 = 300;
-/// A run that misses more than one block in this many is not steady: the cache still learns.
+/// A run that misses one block for this many hits, or more, is not steady: the cache still learns.
 const STEADY_HITS: u64 = 400;
 
-/// The seed of a processor's delays.
+/// The seed of a processor's delays, and of the stalls.
 const LATE_SEED: u64 = 20;
 
 /// Runs a workload against a cache model.

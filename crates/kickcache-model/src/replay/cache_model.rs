@@ -26,11 +26,12 @@ pub struct Tally {
     pub hit_blocks: u64,
     /// Blocks of reads that missed the cache.
     pub miss_blocks: u64,
-    /// Bytes brought into the cache because a read missed them.
+    /// Bytes copied from the origin into the cache after a miss, read-ahead and, in dm-cache, the whole block
+    /// included.
     pub promoted_bytes: u64,
-    /// Bytes of client writes that entered the cache.
+    /// Bytes of client writes that entered the cache; in dm-cache only of writes that brought a block in.
     pub logged_bytes: u64,
-    /// Bytes that only the cache has.
+    /// Bytes of dirty blocks; in kickcache also of blocks that were written back and not yet flushed.
     pub dirty_bytes: u64,
 }
 

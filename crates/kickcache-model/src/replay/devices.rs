@@ -50,7 +50,7 @@ impl Tallied {
     }
 }
 
-/// Both devices. Time of the devices runs from a run's start on.
+/// Both devices. The series of their counters begin at the start of the run.
 pub struct Devices {
     cache: Option<Tallied>,
     origin: Tallied,

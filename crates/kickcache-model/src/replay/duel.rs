@@ -19,7 +19,8 @@ const HDD_IOPS: f64 = 300.0;
 const BANDWIDTH: f64 = 1e9;
 /// The place of blocks that are never requested again, at the end of the disk.
 const STALE_OFFSET: u64 = 3_500 * MIB;
-/// The rest after each pass over the stale blocks, in which the cache writes back.
+/// The length of a rest, in which the cache writes back: after each pass over the stale blocks, and after the
+/// work.
 const REST: Duration = Duration::from_millis(2_000);
 /// The longest time of a job, and the longest wait for a clean cache.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
@@ -64,7 +65,7 @@ pub struct Duel {
     pub steps: u64,
     /// Processor time of a client for each request.
     pub cost: Duration,
-    /// Limit of the fast disk, in requests a second.
+    /// Limit of the fast disk, in requests a second; `None` for a flash disk without one.
     pub ssd_iops: Option<u32>,
     /// Periods in which the clients and the cache are stopped.
     pub stalls: Stalls,
@@ -75,7 +76,7 @@ pub struct Duel {
 /// Requests to the devices, for each 1,000 requests of the clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DuelResult {
-    /// Requests to the slow disk.
+    /// Reads and writes of the slow disk, by their number.
     pub hdd_requests: f64,
     /// MiB read from the slow disk.
     pub hdd_read: f64,

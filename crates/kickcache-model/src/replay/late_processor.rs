@@ -36,7 +36,7 @@ pub struct LateProcessor {
     pub seed: u64,
 }
 
-/// The requests to the origin.
+/// The reads and writes of the origin.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OriginRequests {
     /// Requests for each 1,000 of the first reads.

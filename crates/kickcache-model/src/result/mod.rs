@@ -49,19 +49,21 @@ pub struct RunResult {
     pub ramp_nanos: u64,
     /// The jobs, in their order.
     pub jobs: Vec<JobResult>,
-    /// Blocks that were found in the cache, over time; empty without a cache.
+    /// Blocks of reads that were found in the cache, over time, with the ramp time; empty without a cache.
     pub hit_blocks: Series,
-    /// Blocks that were not found in the cache, over time.
+    /// Blocks of reads that were not found in the cache, over time, with the ramp time.
     pub miss_blocks: Series,
     /// The counters of the cache device.
     pub cache_device: Option<DeviceResult>,
     /// The counters of the origin.
     pub origin_device: Option<DeviceResult>,
-    /// Bytes that were brought into the cache because a read missed them.
+    /// Bytes copied from the origin into the cache after a miss, read-ahead and, in dm-cache, the whole block
+    /// included.
     pub promoted_bytes: u64,
-    /// Bytes of client writes that entered the cache.
+    /// Bytes of client writes that entered the cache; in dm-cache only of writes that brought a block in.
     pub logged_bytes: u64,
-    /// Bytes that only the cache has, at the end.
+    /// Bytes of dirty blocks at the end; in a simulation of kickcache also of blocks that were written back
+    /// and not yet flushed. Results of `bench` and `demo` have 0.
     pub dirty_bytes: u64,
     /// The trigger of an access.
     #[serde(default)]
@@ -111,20 +113,20 @@ pub struct JobResult {
     pub reads: Direction,
     /// The job's writes.
     pub writes: Direction,
-    /// Flushes, discards and the like, which count in none of the two.
+    /// Flushes, discards and writes of zeroes that ended.
     pub others: u64,
 }
 
 /// The reads or the writes of a job.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Direction {
-    /// How many ended.
+    /// How many accesses ended.
     pub count: u64,
     /// Bytes of the accesses.
     pub bytes: u64,
     /// Times from request to reply.
     pub latencies: Latencies,
-    /// How many ended in each interval.
+    /// How many accesses ended in each interval.
     pub ended: Series,
 }
 
@@ -141,9 +143,9 @@ pub struct DeviceResult {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Nanoseconds of each interval in which it had something to do.
+    /// Nanoseconds of each interval in which an operation was in flight; empty if unknown.
     pub busy: Series,
-    /// Bytes written in each interval.
+    /// Bytes written in each interval; empty if unknown.
     pub written: Series,
 }
 

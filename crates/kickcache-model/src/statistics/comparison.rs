@@ -6,7 +6,7 @@ use crate::statistics::student::quantile;
 
 /// The fewest rounds with which there is a verdict.
 pub const ROUNDS_MIN: usize = 3;
-/// An interval is not shown if its end is this many times its beginning.
+/// An interval is not shown if its end is more than this many times its beginning.
 const WIDE: f64 = 100.0;
 /// The probability of a wrong verdict of each kind.
 const ERROR: f64 = 0.05;
@@ -46,7 +46,7 @@ pub enum Verdict {
 /// A ratio with its confidence interval and its verdict.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The geometric mean of the ratios of all rounds.
+    /// The geometric mean of the ratios of the compared rounds.
     pub ratio: f64,
     /// Lower end of the interval that contains the true ratio with 95 % confidence; `None` after a single
     /// round.
@@ -55,7 +55,7 @@ pub struct Comparison {
     pub high: Option<f64>,
     /// The number of rounds that were compared.
     pub rounds: usize,
-    /// The largest difference, as a part, that counts as equal.
+    /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub margin: f64,
     /// The verdict.
     pub verdict: Verdict,

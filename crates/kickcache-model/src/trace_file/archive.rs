@@ -10,10 +10,10 @@ use crate::trace_file::folder;
 
 /// Bytes of a tar block.
 const BLOCK: usize = 512;
-/// Longest extended header.
+/// The most bytes that are read of an extended header.
 const EXTENSION_BYTES_MAX: u64 = 1 << 20;
 
-/// Whether a file begins as an archive does: the first header has its checksum.
+/// Whether a file begins as an archive does: the first header has a name and the right checksum.
 pub(crate) fn is_archive(head: &[u8]) -> bool {
     head.get(..BLOCK).is_some_and(|block| {
         let has_name = block[0] != 0;
@@ -36,7 +36,8 @@ pub(crate) struct Archive {
     open: Opener,
     layers: u32,
     current: Option<Box<dyn Read>>,
-    /// Whether the files are text, in which a line ends with its file; and the last byte that was read.
+    /// Whether the first bytes of the first file are text, without a zero byte: then each file ends its last
+    /// line. `last` is the last byte that was read.
     is_text: Option<bool>,
     last: u8,
 }

@@ -12,7 +12,7 @@ use crate::trace_file::zstd::Zstd;
 const HEAD: u64 = 512;
 /// The most nested layers, such as tar in gzip.
 const LAYERS_MAX: u32 = 4;
-/// Memory that decompression may take: that of the strongest usual settings.
+/// The most KiB of memory that decompression of xz may take: that of the strongest usual settings.
 const XZ_KIB_MAX: u32 = 256 << 10;
 
 /// A compression or an archive.

@@ -7,7 +7,7 @@ use crate::trace_file::format::{blktrace, csv, parser, recording};
 use crate::trace_file::lines::text;
 use crate::trace_file::trace_format::Format;
 
-/// The first lines that decide on the format.
+/// The number of lines, from the first, that are tested to find the format of a text.
 const LINES: usize = 20;
 
 /// The format of a file that begins so; `None` if no format fits.
@@ -47,7 +47,8 @@ pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     Action::ALL.into_iter().find(is_noted).unwrap_or(Action::Queued)
 }
 
-/// Whether most of the first lines make sense; the last one may be cut off.
+/// Whether the first lines have more records of the format than faulty lines; a last line without an end does
+/// not count.
 fn fits(format: Format, text: &str, action: Action) -> bool {
     let Some(mut parser) = parser(format, action) else { return false };
     let whole = text.rfind('\n').map_or(text, |end| &text[..end]);

@@ -8,7 +8,7 @@ use std::io::{BufRead, BufReader, Read};
 
 use crate::trace_file::error::TraceError;
 
-/// Bytes of the longest line: a file without line ends has none of the formats.
+/// Bytes of the longest line, with its end: a file without line ends has none of the formats.
 const LENGTH_MAX: usize = 64 << 10;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -29,7 +29,7 @@ impl Lines {
         self.number
     }
 
-    /// The next line without its end.
+    /// The next line, without the white space at its end.
     pub(crate) fn next(&mut self) -> Option<Result<Cow<'_, str>, TraceError>> {
         self.line.clear();
         let limit = LENGTH_MAX as u64 + 1;

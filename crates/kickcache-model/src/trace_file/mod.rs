@@ -36,7 +36,7 @@ use crate::trace_file::event::Event;
 use crate::trace_file::source::Source;
 use crate::trace_file::time_order::{Ordered, TimeOrder};
 
-/// The first bytes of a file, which decide on its format.
+/// The number of first bytes of a file, after decompression, that decide on its format.
 const HEAD: u64 = 64 << 10;
 
 /// The records of one trace, in the order of their times. Reading ends after an error of the file.
@@ -108,7 +108,7 @@ impl TraceFile {
         self.format
     }
 
-    /// The header of a recording, once a record was read; `None` for other formats.
+    /// The first valid header of a recording, once it was read; `None` for other formats.
     pub fn header(&self) -> Option<&RecordingHeader> {
         self.source.header()
     }

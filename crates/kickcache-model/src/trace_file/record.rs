@@ -6,7 +6,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::workload::Kind;
 
-/// Addresses from here on are refused: no volume is that large.
+/// An access that begins behind this address is refused: no volume is that large.
 const OFFSET_MAX: u64 = 1 << 52;
 /// Bytes of the longest read or write, and of the longest piece of a discard or write of zeroes.
 const LENGTH_MAX: u64 = 1 << 30;

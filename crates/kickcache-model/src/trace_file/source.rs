@@ -44,7 +44,7 @@ impl Source {
         }
     }
 
-    /// The header of a recording, once a record was read; `None` for other formats.
+    /// The first valid header of a recording, once it was read; `None` for other formats.
     pub(crate) fn header(&self) -> Option<&RecordingHeader> {
         match self {
             Source::Recording(trace) => trace.header(),
@@ -60,7 +60,7 @@ impl Source {
         }
     }
 
-    /// The lines or records so far; 0 for a recording, which may be empty.
+    /// The lines or blktrace records that were read so far; 0 for a recording, which may be empty.
     pub(crate) fn part_count(&self) -> u64 {
         match self {
             Source::Text(lines, _) => lines.number(),

@@ -13,11 +13,11 @@ use crate::workload::Kind;
 
 /// The most distinct blocks that are counted exactly; a larger number is estimated from a sample.
 const SAMPLE_MAX: usize = 1 << 22;
-/// Bad lines that are quoted.
+/// The most bad lines that are quoted.
 const QUOTED_MAX: usize = 5;
 /// Bytes: each device begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
-/// Devices that would end behind this address have no place.
+/// Records that would end behind this address have no place.
 const END_MAX: u64 = u64::MAX / ALIGNMENT * ALIGNMENT;
 
 /// The properties of a trace.
@@ -35,7 +35,8 @@ pub struct Survey {
     pub touches: u64,
     /// Different blocks that reads and writes touch; above four millions an estimate, good to a tenth of a percent.
     pub footprint: u64,
-    /// From the first record to the last; `None` without times.
+    /// From the first record to the last; `None` without times, and if several records all have the same
+    /// time.
     pub span: Option<Duration>,
     /// Bytes of the reads.
     pub read_bytes: u64,
@@ -73,13 +74,13 @@ impl Placement {
         placement
     }
 
-    /// Bytes of the volume.
+    /// Bytes of the volume; 1 MiB if no record has an extent.
     pub fn volume_bytes(&self) -> u64 {
         self.end.max(ALIGNMENT)
     }
 
-    /// The place of a record's extent on the volume, in whole sectors; `None` for devices that were not
-    /// surveyed, or whose place exceeds every address.
+    /// The place of a record's extent on the volume, in whole sectors; `None` for a device that was not
+    /// surveyed, or an extent that would end behind the volume.
     pub fn place(&self, record: &Record) -> Option<ByteExtent> {
         let base = *self.bases.get(usize::try_from(record.device).ok()?)?;
         let start = record.extent.start / 512 * 512;

@@ -14,26 +14,29 @@ use crate::trace_file::record::Record;
 /// Records in memory. If the window is full, its earlier half is returned, so that a record may be displaced
 /// by half of the window.
 const WINDOW: usize = 1 << 20;
-/// Nanoseconds by which the time of a record may decrease within a stream and a recording.
+/// Nanoseconds by which a record may precede the latest one of its stream; an earlier record begins another
+/// recording.
 const SLACK: u64 = 2_000_000_000;
-/// After this many records of a stream, a record no later than the first begins a recording, even within the
-/// slack.
+/// After this many records of a stream, a record no later than the first, and earlier than the latest, begins
+/// a recording, even within the slack.
 const STREAM_RECORDS_MIN: u64 = 32;
-/// Longest gap without a record that is not an effect of setting the clock.
+/// The longest gap between two records that is not cut, in nanoseconds; only a set clock explains a longer
+/// one.
 const GAP_MAX: u64 = 7 * NANOS_A_DAY;
 const NANOS_A_DAY: u64 = 86_400 * 1_000_000_000;
-/// Length of a gap that was cut.
+/// The nanoseconds that a cut gap keeps.
 const GAP_LEFT: u64 = 1_000_000_000;
-/// A trace of this many recordings without headers, with fewer than `SHUFFLED_RECORDS` records each on average, has no order.
+/// A trace has no order if this many recordings or more began by their times alone, with fewer on average than
+/// `SHUFFLED_RECORDS` records for each such recording.
 const SHUFFLED_RECORDINGS: u64 = 8;
 const SHUFFLED_RECORDS: u64 = 64;
 
 /// The changes to the times of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimeRepairs {
-    /// Records that followed later ones in the file.
+    /// Records that followed a later one of the same recording in the file.
     pub sorted: u64,
-    /// Places at which times begin again.
+    /// Places at which another recording begins, because a time was too early.
     pub joined: u64,
     /// Gaps that were cut.
     pub gaps: u64,

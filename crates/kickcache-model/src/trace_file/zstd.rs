@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
 use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 
-/// Memory that unpacking may use: as much as the strongest usual settings need.
+/// Bytes of the largest window that is accepted: that of the strongest usual settings.
 const WINDOW_MAX: u64 = 128 << 20;
 
 /// Unpacks frame by frame, up to the end of the file.

@@ -51,7 +51,7 @@ pub enum Fill {
 /// A cache to be tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trial {
-    /// Blocks of the trace that the segments of the cache device have room for, headers included.
+    /// Blocks of the trace that the segments of the cache device have room for at least, headers included.
     pub cache_blocks: u64,
     /// The number of volume blocks that a block of the trace represents.
     pub scale: Scale,
@@ -72,7 +72,7 @@ pub struct Outcome {
     pub admitted_blocks: u64,
     /// Blocks that reclaim copied.
     pub reinserted_blocks: u64,
-    /// Bytes written to the cache device: all of the above, headers, journal, summaries.
+    /// Bytes written to the cache device: admitted and reinserted blocks, headers, journal, summaries.
     pub cache_write_bytes: u64,
     /// Bytes read from the origin.
     pub origin_read_bytes: u64,
@@ -127,7 +127,7 @@ pub(crate) struct InstantCache {
     now: Instant,
     write_misses: u64,
     touched: u64,
-    /// The accesses that bypassed the cache.
+    /// The reads that bypassed the cache.
     passed: Passed,
     /// Requests in flight.
     in_flight: usize,

@@ -40,14 +40,15 @@ pub struct Neighbour {
 /// The results of the reads after the cache was filled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NeighbourResult {
-    /// The share of the reads that hit.
+    /// The share of the volume's reads that hit.
     pub hit_ratio: f64,
-    /// Blocks that reclaim copied for each block that was filled or written.
+    /// Blocks that reclaim copied for each promoted block of the two volumes.
     pub copies: f64,
 }
 
 impl Neighbour {
-    /// The volume alone on a cache as large as its minimum, which is a number of blocks.
+    /// The volume alone on a cache as large as its minimum, if that is a number of blocks, otherwise on the
+    /// same cache.
     pub fn alone(&self) -> Neighbour {
         let cache_bytes = match self.min {
             Some(Room::Blocks(blocks)) => blocks * BLOCK_SIZE,

@@ -61,7 +61,7 @@ pub trait Workload {
     /// The jobs; their number and order never change.
     fn jobs(&self) -> &[JobShape];
 
-    /// Bytes of the smallest volume that all accesses fit on, a multiple of 4096.
+    /// Bytes of a volume that all accesses fit on, a multiple of 4096.
     fn volume_bytes(&self) -> u64;
 
     /// Accesses that began before this point do not count (fio's `ramp_time`).

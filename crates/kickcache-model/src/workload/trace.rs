@@ -11,7 +11,7 @@ use crate::workload::{Access, JobShape, JobStep, Kind, Workload};
 
 /// The most accesses in flight if they are issued at their own times.
 const OPEN_DEPTH: u32 = 4_096;
-/// Longer accesses are made in pieces, as a kernel makes them.
+/// The most bytes of an access; a longer one is made in pieces, as a kernel makes them.
 const PIECE_BYTES: u64 = 16 << 20;
 
 /// The times of the accesses.
@@ -73,7 +73,8 @@ impl TraceWorkload {
         self.file.format()
     }
 
-    /// The number of records that became accesses so far.
+    /// The number of valid records up to the present place in the file, those without a place on the volume
+    /// included.
     pub fn record_count(&self) -> u64 {
         self.record_count
     }

@@ -219,7 +219,7 @@ impl Client {
     }
 }
 
-/// Bytes of one request of [`Client::read_at`] and [`Client::write_at`].
+/// The most bytes of one request of [`Client::read_at`] and [`Client::write_at`].
 const PIECE_BYTES: usize = 4 << 20;
 const _: () = assert!(PIECE_BYTES as u64 <= PAYLOAD_MAX);
 

@@ -9,13 +9,14 @@ use kickcache_tls::client::ClientTls;
 pub struct ConnectOptions {
     /// Name of the export; empty for the server's default.
     pub export: String,
-    /// Require TLS; refuse a connection in the clear.
+    /// If set, TLS is required, and a server without TLS is refused.
     pub tls: Option<ClientTls>,
     /// Ask for structured replies; without them a failure is only an error number, without a text.
     pub structured: bool,
     /// Ask for base:allocation, which block status requests need; implies structured replies.
     pub allocation: bool,
-    /// Longest wait for the whole handshake, and afterwards for any one read or write of the socket; `None` waits forever.
+    /// Longest wait for the whole handshake, and for any one read or write of a socket that [`super::Client`]
+    /// connects itself; `None` waits forever.
     pub timeout: Option<Duration>,
 }
 

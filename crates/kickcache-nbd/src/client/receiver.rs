@@ -31,7 +31,7 @@ pub struct Reply<'a> {
     pub message: String,
     /// The data of a successful read.
     pub data: &'a [u8],
-    /// The answer to a block status request.
+    /// The answer to a block status request; empty for other requests.
     pub extents: Vec<StatusExtent>,
 }
 

@@ -8,7 +8,7 @@ use super::stream::Stream;
 /// The end of the time that a handshake has.
 pub(super) struct TimeLimit {
     end: Option<Instant>,
-    /// The timeout outside of the handshake.
+    /// The read timeout of the socket outside of the handshake.
     usual: Option<Duration>,
 }
 

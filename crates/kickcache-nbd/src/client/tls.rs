@@ -14,9 +14,9 @@ use kickcache_tls::rustls::{self, ClientConnection};
 use super::error::TlsFailure;
 use super::socket::{Socket, Wait};
 
-/// Bytes taken from the socket at once.
+/// The most bytes that are taken from the socket at once.
 const RECEIVE: usize = 128 << 10;
-/// Bytes encrypted at once.
+/// The most of the caller's bytes that are encrypted at once.
 const BATCH: usize = 128 << 10;
 
 #[derive(Debug)]

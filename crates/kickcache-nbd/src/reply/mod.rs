@@ -11,7 +11,7 @@ use super::wire::{
 /// The error numbers of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NbdErrno {
-    /// EPERM: a write to a read-only export.
+    /// EPERM: a write, a write of zeroes or a trim on a read-only export.
     NotPermitted,
     /// EIO: the device failed.
     Io,

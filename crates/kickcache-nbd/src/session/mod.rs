@@ -32,9 +32,9 @@ enum Phase {
 pub struct Session {
     phase: Phase,
     output: Vec<u8>,
-    /// The export that was denied last.
+    /// The export that was denied last since the last [`Session::take_denied`].
     denied: Option<usize>,
-    /// The unknown export that the client requested last.
+    /// The unknown export that the client requested last since the last [`Session::take_unknown`].
     unknown: Option<String>,
 }
 

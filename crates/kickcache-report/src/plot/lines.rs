@@ -87,7 +87,8 @@ impl Line {
     }
 }
 
-/// Returns at most this many points: averages of neighbours, or all points of an exact line.
+/// The points of a joined line as at most this many, each the average of neighbours; all points of another
+/// line.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();

@@ -42,7 +42,8 @@ impl BenchLocks {
     }
 }
 
-/// A device or a file that no other bench writes to while this is kept, nor even reads if this one writes.
+/// A lock on a device or a file, if its file system has locks: no other bench writes to it, nor reads it if
+/// this bench writes.
 #[derive(Debug)]
 struct BenchLock {
     /// Held open: the lock ends when the file is closed.
@@ -55,8 +56,7 @@ struct BenchLock {
 impl BenchLock {
     /// Takes the lock; `None` if the path cannot be opened, which a later step reports.
     ///
-    /// # Errors
-    /// A sentence, if another bench holds it.
+    /// # Errors A sentence, if another bench holds a lock on it, unless both only read.
     fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
         let Some(file) = BenchLock::open(path, access) else { return Ok(None) };
         BenchLock::of(file, path, access).map(Some)

@@ -11,9 +11,9 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::bench::place::{Place, connect};
 
-/// The number of samples of a device, spread over the whole device, in addition to its first and last bytes.
+/// The number of equal distances between the samples of a device, from its first to its last block.
 const SAMPLES: u64 = 2_048;
-/// Bytes of a sample.
+/// Bytes of a sample, except a shorter one at the end of a device.
 const SAMPLE: usize = 4_096;
 
 /// Reads bytes at an offset.

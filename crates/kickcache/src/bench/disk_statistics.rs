@@ -12,12 +12,12 @@ use kickcache_model::result::series::Series;
 
 use crate::bench::place::Place;
 
-/// Time between two readings of the counters.
+/// The least time between two readings of the counters during a run, and the interval of the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
 
-/// Counters of a block device since the system was started.
+/// Counters of a block device since the kernel added it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Counters {
     reads: u64,
@@ -39,7 +39,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins to watch the disk of a place; `None` for an export, or for a file system without a block device of its own.
+    /// Begins to watch the disk of a place; `None` if the kernel has no counters for it, as for an export.
     pub(super) fn begin(place: &Place) -> Option<DiskWatch> {
         let file = statistics_file(place)?;
         let first = Counters::read(&file)?;
@@ -49,7 +49,7 @@ impl DiskWatch {
         Some(DiskWatch { file, first, last: first, last_at: Duration::ZERO, busy, written })
     }
 
-    /// Reads the counters again if the last look was [`LOOK_EVERY`] ago.
+    /// Reads the counters again if the last look was at least [`LOOK_EVERY`] ago.
     pub(super) fn go_on(&mut self, elapsed: Duration) {
         if elapsed >= self.last_at + LOOK_EVERY {
             self.note(elapsed);

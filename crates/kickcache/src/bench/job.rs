@@ -25,11 +25,11 @@ pub(super) struct JobSource {
     sections: Vec<Section>,
     /// The job in a few words.
     pub(super) description: String,
-    /// Bytes from the start of a device that the job uses; `None` if unknown.
+    /// Bytes from the start of a device that the job uses, in whole MiB; `None` if unknown.
     pub(super) bytes: Option<u64>,
     /// The reason why `bytes` is unknown; otherwise empty.
     pub(super) why_unknown: String,
-    /// The length of the run; `None` if unknown.
+    /// The longest time of the run, with its ramp time; `None` if unknown.
     pub(super) length: Option<Duration>,
     /// The ramp time: fio does not count it, but the counters of caches and devices include it.
     pub(super) ramp: Duration,

@@ -36,17 +36,17 @@ pub(crate) enum NoiseFloor {
 /// What to measure.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
-    /// The first is the base of the comparisons.
+    /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetSpec>,
     /// The job of fio.
     pub(crate) job: Job,
-    /// States of the caches; by default all states that each target supports.
+    /// The states of the caches that are measured; `None` for the default of each kind of target.
     pub(crate) phases: Option<Vec<Phase>>,
-    /// Rounds that count.
+    /// The number of rounds that must count.
     pub(crate) rounds: u32,
     /// Upper limit of rounds, discarded ones included.
     pub(crate) rounds_max: u32,
-    /// The largest difference, as a part, that counts as equal.
+    /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub(crate) margin: f64,
     /// The way in which the difference of the first target from itself is found.
     pub(crate) noise_floor: NoiseFloor,

@@ -25,13 +25,13 @@ use crate::interrupt::{Interrupt, LOOK_EVERY};
 /// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";
 
-/// Time between two checks of the origin.
+/// The least time between two checks of the origin.
 const ORIGIN_EVERY: Duration = Duration::from_secs(1);
-/// How long its origin may be away before the bench ends.
+/// How long the origin may be unreachable, or not answer, before the bench ends with an error.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// How long the server may take to stop.
+/// How long the server may take to stop; then the bench fails and leaves it behind.
 const STOP_MAX: Duration = Duration::from_secs(30);
-/// As [`STOP_MAX`], once the origin was away for [`AWAY_MAX`].
+/// As [`STOP_MAX`], once the origin was unreachable or did not answer for [`AWAY_MAX`].
 const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
 /// As [`STOP_MAX`], once the bench is interrupted.
 const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
@@ -40,17 +40,17 @@ const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 pub(super) struct OwnCache {
     spec: CacheTarget,
     socket: PathBuf,
-    /// Whether the cache device is a file that was not there before.
+    /// Whether the path of the cache device did not exist when this was made.
     is_new: bool,
-    /// Whether the bench has made the cache file.
+    /// Whether the cache file is the bench's own, which [`OwnCache::down`] removes.
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
     /// Ends the waits for the server.
     interrupt: Arc<Interrupt>,
-    /// The time of the last check of the origin.
+    /// The time of the last check of the origin; before the first check, the time at which this was made.
     looked_at: Cell<Instant>,
-    /// Whether the origin was away for [`AWAY_MAX`].
+    /// Whether the origin was once unreachable, or did not answer, for [`AWAY_MAX`].
     is_away: Cell<bool>,
 }
 

@@ -18,13 +18,13 @@ use crate::notice::notice;
 
 /// The exit code of an unsupported `restart`: EX_USAGE.
 const CANNOT: i32 = 64;
-/// The most bytes that are read of its output.
+/// The most bytes that are read of the executable's standard output, and of its standard error.
 const OUTPUT_BYTES_MAX: usize = 4_096;
-/// The most characters of the executable's error message that are quoted.
+/// The most characters of the executable's output or error message that a message quotes.
 const SAID_MAX: usize = 400;
-/// How long `down` may run once the bench is interrupted; then its remains stay.
+/// How long `down` may run after the bench is interrupted; then it gets SIGTERM, and its remains stay.
 const DOWN_MAX: Duration = Duration::from_secs(15);
-/// How long the executable may take to end after SIGTERM.
+/// How long the executable may take to end after SIGTERM; then its process group gets SIGKILL.
 const END_MAX: Duration = Duration::from_millis(500);
 /// Time between two checks whether the executable has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -35,10 +35,10 @@ pub(super) struct Program {
     pub(super) path: PathBuf,
     /// A directory for the executable's own use, removed afterwards.
     pub(super) directory: PathBuf,
-    /// Bytes that the job and the stale data need.
+    /// Bytes that the job and the stale data need; an unknown amount counts as 0.
     pub(super) bytes: u64,
     pub(super) data: Data,
-    /// A signal that this receives ends the executable.
+    /// A signal that this receives ends the executable, but `down` only after [`DOWN_MAX`].
     pub(super) interrupt: Arc<Interrupt>,
 }
 

@@ -25,7 +25,7 @@ pub(crate) struct BenchResult {
     pub(crate) machine: Machine,
     /// The load, in few words.
     pub(crate) job: String,
-    /// The largest difference, as a part, that counts as equal.
+    /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub(crate) margin: f64,
     /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
@@ -59,7 +59,7 @@ pub(crate) struct TargetFacts {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
-    /// All rounds were measured.
+    /// The requested number of rounds that count was measured.
     Complete,
     /// The upper limit of rounds was reached, and too few of these count.
     Busy,

@@ -20,7 +20,8 @@ use crate::fio::child::{Fio, Watch};
 use crate::fio::report;
 use crate::timeline::Timeline;
 
-/// How much longer than twice its runtime fio may take; a job of unknown length has no limit.
+/// How much longer than twice the job's length fio may take; a job of unknown length, files that are laid
+/// out, and stale reads have no limit.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// The prefix of fio's logs, in its working directory: the full path may contain characters with a meaning in

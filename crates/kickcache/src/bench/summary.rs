@@ -53,7 +53,8 @@ pub(crate) struct Row {
     pub(crate) p99: f64,
     /// The part of the blocks that was found in the cache, where that is known.
     pub(crate) hit_ratio: Option<f64>,
-    /// The ratio of operations a second to the base, round by round; `None` for the base itself.
+    /// The ratio of operations a second to the base, round by round; `None` for the base itself, and if no
+    /// round counts.
     pub(crate) iops_against_base: Option<Comparison>,
     /// As `iops_against_base`, for the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,

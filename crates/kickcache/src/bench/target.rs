@@ -60,7 +60,8 @@ pub(super) struct ProgramTarget {
 /// Whether an executable's target is up.
 pub(super) enum ProgramState {
     Down,
-    /// The target is up; on a file system it is a directory of the bench's own.
+    /// The target is up, or an attempt to start it failed; on a file system it is a directory of the bench's
+    /// own.
     Up(Place, Option<TempDir>),
 }
 

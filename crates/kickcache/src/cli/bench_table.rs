@@ -13,7 +13,8 @@ use crate::user_text::Printer;
 /// The note below a table without a valid round.
 const NONE_COUNTS: &str =
     "No round counts: the figures come only from discarded rounds, and are no evidence.";
-/// An interval is not shown if its end is this many times its beginning.
+/// The interval of a comparison without enough data is not shown if its end is more than this many times its
+/// beginning.
 const WIDE: f64 = 100.0;
 /// A share of the processors above this one is mentioned, even if the limit permits it.
 const BUSY: f64 = 0.02;

@@ -41,7 +41,7 @@ Examples:
 
 /// The interval of progress requests to the daemon.
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// The interval of messages about obstacles.
+/// The least interval of messages about obstacles; an older error is no obstacle.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Write all dirty blocks of a volume back to its origin

@@ -14,7 +14,7 @@ use kickcache_daemon::serve::error::ServeError;
 use crate::bench::WrongArguments;
 use crate::interrupt::Interrupted;
 
-/// How long a command may take to end by itself after its output was closed.
+/// Time in which a command may end by itself before [`Exit::end_process`] ends its process.
 const PRINTING_MAX: Duration = Duration::from_millis(300);
 
 /// How the process ends.
@@ -32,7 +32,7 @@ pub(crate) enum Exit {
     Repairable,
     /// Dirty blocks of a cache device are damaged.
     Lost,
-    /// A part of the log of a cache device is damaged or missing.
+    /// A part of the log of a cache device is damaged or missing, or was before a repair.
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,

@@ -101,8 +101,8 @@ struct Volume {
     cached_bytes: u64,
     dirty_bytes: u64,
     dirty: Vec<Extent>,
-    /// For a device out of service: blocks that its log records as dirty, and that were written back or
-    /// abandoned since.
+    /// For a device out of service: bytes of blocks that its log records as dirty, and that were written back
+    /// or abandoned since.
     needless_bytes: u64,
 }
 

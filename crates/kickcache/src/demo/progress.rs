@@ -7,7 +7,7 @@ use indicatif::ProgressBar;
 use crate::bar::bar;
 use crate::demo::load::Glance;
 
-/// Times in which the live rate is measured.
+/// The least time over which the live rate is measured.
 const RATE_EVERY: Duration = Duration::from_millis(400);
 
 /// The progress of the whole demo; the bar is removed when it is dropped.

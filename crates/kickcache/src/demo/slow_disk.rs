@@ -69,7 +69,7 @@ impl SlowDisk {
 /// The part of an extent in one block.
 struct Part {
     block: u64,
-    /// First byte in the block.
+    /// Bytes of the block in front of this part.
     start: usize,
     length: usize,
     /// Bytes of the extent in front of this part.

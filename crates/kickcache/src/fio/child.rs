@@ -13,7 +13,7 @@ use tempfile::TempDir;
 
 /// Time between two checks of fio.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// How long fio may take to end in order.
+/// How long fio may take to end after SIGTERM; then fio and its jobs are killed.
 const END_MAX: Duration = Duration::from_millis(500);
 
 /// Whether an I/O engine of fio can be used.

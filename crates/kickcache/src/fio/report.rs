@@ -43,7 +43,7 @@ struct Job {
 #[derive(Deserialize)]
 struct Side {
     io_bytes: u64,
-    /// Milliseconds.
+    /// Measured time in milliseconds.
     runtime: u64,
     total_ios: u64,
     clat_ns: Completion,

@@ -14,7 +14,7 @@ pub const STOP: u8 = 128;
 pub enum RunFailure {
     /// The command could not be started.
     Start(String),
-    /// A signal ended the command.
+    /// A signal ended the command, or the exit code of the command stands for a signal.
     Signal {
         /// The number of the signal.
         signal: u8,

@@ -20,16 +20,16 @@ use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::RunFailure;
 
-/// How long a command may take to end after SIGTERM.
+/// How long the processes that a command leaves behind may take to end after SIGTERM; then they get SIGKILL.
 const END_MAX: Duration = Duration::from_secs(5);
-/// As [`END_MAX`], once this program is interrupted.
+/// As [`END_MAX`], for the command and its processes, once this program is interrupted.
 const INTERRUPTED_END_MAX: Duration = Duration::from_millis(150);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
-/// The interval of checks whether a command runs for too long, or prints too much.
+/// The interval of checks whether this program is interrupted, or the command prints too much.
 const OVERSEE_EVERY: Duration = Duration::from_millis(100);
 /// Exit codes of a shell when its child died by a signal.
 const SIGNALLED: RangeInclusive<i32> = 129..=192;
-/// The most that a command may print.
+/// The most bytes that a command may print to standard output, and to standard error.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// A run that ended well.
@@ -173,7 +173,7 @@ fn text(file: &mut File) -> Result<String, String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The last non-empty line of its error messages.
+/// The last non-empty line of a file, cut to 300 characters.
 fn last_line(file: &mut File) -> String {
     let text = text(file).unwrap_or_default();
     let line = text.lines().map(str::trim).rfind(|line| !line.is_empty());

@@ -10,11 +10,12 @@ use kickcache_engine::units::BLOCK_SIZE;
 use crate::cache_model::bcache::geometry::Geometry;
 use crate::cache_model::block_state::BlockState;
 
-/// Priority of a bucket that was just read or written (`INITIAL_PRIO`).
+/// Priority of a bucket when its filling begins, and after each read of its blocks (`INITIAL_PRIO`).
 const PRIORITY_INITIAL: u32 = 32_768;
-/// Bytes of traffic that take one from every priority, as a part of the cache (`bch_rescale_priorities`).
+/// Traffic of one part in this many of the cache takes one from every priority (`bch_rescale_priorities`).
 const DECAY_SHARE: u64 = 1024;
-/// Bytes inserted between two collections, as a part of the cache (`set_gc_sectors`).
+/// A collection is due once one part in this many of the cache was inserted since the last one
+/// (`set_gc_sectors`).
 const COLLECT_SHARE: u64 = 16;
 const NOWHERE: u32 = u32::MAX;
 
@@ -23,7 +24,8 @@ struct Bucket {
     priority: u32,
     /// Blocks of the origin in the order of their insertion.
     blocks: Vec<u64>,
-    /// Blocks that are still valid, and those at the last collection.
+    /// Blocks that are still valid, and their number at the last collection; before the first one, all blocks
+    /// of the bucket.
     live: u32,
     live_collected: u32,
     dirty: u32,
@@ -127,7 +129,7 @@ impl Buckets {
         self.used() * 100 / self.count()
     }
 
-    /// Buckets in use.
+    /// Buckets in use: buckets that the last collection found not reusable, and buckets taken since.
     pub(super) fn used(&self) -> u64 {
         self.count() - self.available
     }

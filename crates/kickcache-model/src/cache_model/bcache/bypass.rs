@@ -9,9 +9,9 @@ use kickcache_random::Random;
 use crate::device_model::ModelOperation;
 
 const STREAMS: usize = 128;
-/// How long a stream that stops is remembered.
+/// An access continues a stream only if it begins less than this time after the stream's last access.
 const STREAM_AGE: Duration = Duration::from_millis(5_000);
-/// How far the counter of congestion falls.
+/// The counter of congestion does not fall below the negative of this number.
 const CONGESTION_MAX: i64 = 1024;
 const READ_THRESHOLD: Duration = Duration::from_micros(2_000);
 const WRITE_THRESHOLD: Duration = Duration::from_micros(20_000);
@@ -34,7 +34,8 @@ pub(super) struct Bypass {
 }
 
 impl Bypass {
-    /// Streams longer than `cutoff` bytes bypass the cache; with 0, no stream does.
+    /// Streams of `cutoff` bytes or more bypass the cache; 0 is no cut-off. Under congestion, shorter streams
+    /// bypass the cache too.
     pub(super) fn new(cutoff: u64, seed: u64) -> Bypass {
         Bypass {
             cutoff,
@@ -45,7 +46,7 @@ impl Bypass {
         }
     }
 
-    /// The duration of an operation of the cache device.
+    /// Adjusts the counter of congestion to the latency of an operation of the cache device.
     pub(super) fn on_latency(&mut self, now: Instant, latency: Duration, operation: ModelOperation) {
         let is_read = operation == ModelOperation::Read;
         let threshold = if is_read { READ_THRESHOLD } else { WRITE_THRESHOLD };

@@ -7,11 +7,12 @@ use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cache_model::bcache::geometry::KEY_BYTES;
 
-/// How long keys wait if no flush waits with them (`journal_delay_ms`).
+/// The time after its first key at which an entry is written, if no waiter and no full entry require it
+/// before (`journal_delay_ms`).
 const DELAY: Duration = Duration::from_millis(100);
 /// Bytes of an entry without keys (`struct jset`).
 const HEADER_BYTES: u64 = 240;
-/// Bytes of an entry at most (`JSET_BITS`, `PAGE_SECTORS`).
+/// The least bytes of an entry that is written without a delay (`JSET_BITS`, `PAGE_SECTORS`).
 const ENTRY_BYTES_MAX: u64 = 32 << 10;
 
 /// An operation that ends when the entry is durable.

@@ -35,14 +35,16 @@ use crate::workload::Kind;
 
 /// Percentage of buckets in use up to which direct writes become dirty (`CUTOFF_WRITEBACK_SYNC`).
 const WRITEBACK_MAX: u64 = 70;
-/// Percentage of buckets in use above which requests bypass the cache (`CUTOFF_CACHE_ADD`).
+/// Percentage of buckets in use above which requests bypass the cache, except writes to blocks that are being
+/// written back (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
 /// The longest time between two checks of the model's timers.
 const TIMER: Duration = Duration::from_millis(100);
 /// Time to collect a btree node: about 1 ms on NVMe, as measured in the commit message of
 /// 20250414224415.77926-2-robertpang@google.com.
 const NODE_TIME: Duration = Duration::from_millis(1);
-/// Nodes that are collected without a pause while clients use the cache, and the pause (`MIN_GC_NODES`, `GC_SLEEP_MS`).
+/// Nodes that are collected without a pause while clients use the cache, or a hundredth of all nodes if that
+/// is more; and the pause (`MIN_GC_NODES`, `GC_SLEEP_MS`).
 const COLLECT_NODES: u64 = 100;
 const COLLECT_PAUSE: Duration = Duration::from_millis(100);
 /// Keys of a fill: the placeholder and the key (`bch_btree_insert_check_key`).
@@ -56,7 +58,8 @@ pub struct BcacheShape {
     pub cache_bytes: u64,
     /// Bytes of the origin.
     pub origin_bytes: u64,
-    /// Bytes above which a stream bypasses the cache; with 0, no stream does.
+    /// The least bytes of a stream that bypasses the cache; 0 for no cut-off. Under congestion, shorter
+    /// streams bypass the cache too.
     pub sequential_cutoff: u64,
     /// Seed of the random part of the congestion limit.
     pub seed: u64,
@@ -109,7 +112,7 @@ pub struct Bcache {
     accesses: u32,
     timer: Instant,
     tally: Tally,
-    /// Keys and blocks inserted so far, for the mean size of a key.
+    /// Extents and blocks inserted so far, for the mean size of a key that stays in the btree.
     inserted_keys: u64,
     inserted_blocks: u64,
 }
@@ -267,7 +270,7 @@ impl Bcache {
         self.journal.add(now, 1);
     }
 
-    /// Counts keys and their blocks, and collects or prepares buckets if that is due.
+    /// Counts an inserted extent and its blocks, and collects or prepares buckets if that is due.
     fn on_inserted(&mut self, now: Instant, inserted: Inserted, devices: &mut Devices) {
         self.add_keys(now, inserted.first, inserted.keys, devices);
         self.inserted_keys += 1;

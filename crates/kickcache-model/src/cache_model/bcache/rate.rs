@@ -5,9 +5,9 @@
 use kickcache_engine::time::{Duration, Instant};
 
 const SECTOR: u64 = 512;
-/// Time between two updates (`writeback_rate_update_seconds`).
+/// The least time between two updates (`writeback_rate_update_seconds`).
 const UPDATE: Duration = Duration::from_millis(5_000);
-/// The part of the cache that may stay dirty, in percent (`writeback_percent`).
+/// The part of the cache, in percent, that the controller aims to keep dirty (`writeback_percent`).
 const TARGET_PERCENT: u64 = 10;
 /// `writeback_rate_p_term_inverse`
 const PROPORTION: i64 = 40;
@@ -21,7 +21,8 @@ const AHEAD_MAX: Duration = Duration::from_millis(2_500);
 const BEHIND_MAX: Duration = Duration::from_millis(2_000);
 /// A writer that is later than this does not keep up with the rate (`__update_writeback_rate`).
 const LATE_MAX: Duration = Duration::from_millis(1);
-/// Updates without a request after which the rate is not limited (`set_at_max_writeback_rate`).
+/// Updates with dirty blocks and without a request after which the rate is not limited
+/// (`set_at_max_writeback_rate`).
 const IDLE_UPDATES: u32 = 6;
 /// Buckets in use, in percent, above which sparse dirty buckets raise the rate, and the weights of each step
 /// (`BCH_WRITEBACK_FRAGMENT_THRESHOLD_LOW`, `_MID`, `_HIGH`; `writeback_rate_fp_term_low`, `_mid`, `_high`).
@@ -34,7 +35,7 @@ const FRAGMENT_MIN: i64 = 3;
 pub(super) struct Fill {
     pub(super) dirty_bytes: u64,
     pub(super) cache_bytes: u64,
-    /// Buckets that cannot be reused, and the bytes of a bucket.
+    /// Buckets in use, and the bytes of a bucket.
     pub(super) used_buckets: u64,
     pub(super) bucket_bytes: u64,
     /// The part of the buckets in use, in percent.
@@ -48,7 +49,7 @@ pub(super) struct Rate {
     integral: i64,
     updated: Instant,
     next: Instant,
-    /// Updates since the last request.
+    /// Updates with dirty blocks since the last request.
     idle_updates: u32,
 }
 

@@ -29,7 +29,7 @@ pub(super) struct Writeback {
     in_flight: Vec<DirtyKey>,
     /// The block at which the next scan begins.
     scanned_to: u64,
-    /// The last scan reached the end of the origin, and its keys are being written.
+    /// Whether the last scan covered the whole origin; the pause begins once its keys are written.
     has_scanned_all: bool,
     rests_until: Instant,
 }

@@ -49,7 +49,8 @@ pub struct Age {
     pub victims: Victims,
     /// The accesses that keep the cache from being idle.
     pub watched: BusyAccesses,
-    /// While idle, a quarter of the cache is freed (`free_target_met` in `smq_get_background_work`).
+    /// While idle, blocks are demoted until a quarter of the cache is free (`free_target_met` in
+    /// `smq_get_background_work`).
     pub frees_when_idle: bool,
     /// A quarter of the cache is kept clean also while it is busy (`clean_target_met`).
     pub cleans_when_busy: bool,

@@ -7,7 +7,8 @@ use crate::cache_model::dm_cache::age::{Age, CleansForRoom};
 use crate::cache_model::dm_cache::smq::{Smq, Writebacks};
 use crate::cache_model::dm_cache::work::{Part, Work};
 
-/// The most work that may be queued or in progress.
+/// While this much work is queued or in progress, no promotion is queued, nor a demotion that makes room for
+/// one.
 const WORK_MAX: usize = 4096;
 /// The part of the cache, in percent, that should be free before it is needed, or clean (`FREE_TARGET`,
 /// `CLEAN_TARGET`).
@@ -16,7 +17,7 @@ const TARGET: u32 = 25;
 /// The load of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pressure {
-    /// No accesses, and few copies in progress.
+    /// No watched access was in flight for a second, and the threshold allows one migration more.
     Idle,
     Busy,
 }

@@ -36,14 +36,16 @@ use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
 const SECOND: Duration = Duration::from_millis(1000);
-/// The most bytes of migrations in flight where these are limited.
+/// The most bytes of migrations in flight where an age limits migrations, and in an idle cache.
 const MIGRATION_THRESHOLD: u64 = 1 << 20;
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteMode {
-    /// A write is acknowledged when the cache device has it.
+    /// A write to a cached block is acknowledged when the cache device has it; to another block, mostly when
+    /// the origin has it.
     Back,
-    /// A write is acknowledged when both devices have it.
+    /// A write to a clean cached block is acknowledged when both devices have it; to a dirty block, when the
+    /// cache device has it; to another block, when the origin has it.
     Through,
 }
 
@@ -77,7 +79,7 @@ pub struct DmCache {
     /// Accesses in flight, and the work that waits for their end, by block.
     locks: Locks,
     quiescing: BTreeMap<u64, Work>,
-    /// Work in progress.
+    /// The number of migrations that have begun and not ended.
     migrations: u32,
     metadata: Metadata,
     /// Blocks that are complete on the cache device and wait for the end of a commit.

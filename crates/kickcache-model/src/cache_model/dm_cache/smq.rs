@@ -16,7 +16,8 @@ const HOTSPOT_SHARE: u64 = 16;
 const DEMOTE_PERIOD: u64 = 60;
 /// Seconds of a period of writeback: blocks that were used in the last one or two periods may stay dirty.
 const WRITEBACK_PERIOD: u64 = 10;
-/// The increments of the threshold in 4.11, by sixteenths of the hit ratio.
+/// Levels of the threshold below the top in 4.11, at full confidence in a full cache, by sixteenths of the
+/// hit ratio.
 const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
 
 /// Numbered periods. Entries that were put at a tail in this or the last one are after a sentinel.
@@ -54,7 +55,7 @@ pub(super) enum Writebacks {
     Rested,
 }
 
-/// Hits and misses of a queue, in one of its periods.
+/// Accesses of a period: hits are those to entries in the highest quarter of the levels, misses all others.
 #[derive(Clone, Copy, Debug, Default)]
 struct Statistics {
     hits: u64,
@@ -66,7 +67,7 @@ impl Statistics {
         if level >= LEVELS * 3 / 4 { self.hits += 1 } else { self.misses += 1 }
     }
 
-    /// Hits in 1/16 of all, rounded down.
+    /// Hits in 1/16 of all accesses, rounded down; 0 without accesses.
     fn sixteenths(&self) -> u64 {
         (self.hits * 16).checked_div(self.hits + self.misses).unwrap_or(0)
     }
@@ -96,7 +97,7 @@ pub(super) struct Smq {
     entries: Vec<Entry>,
     clean: Levels,
     dirty: Levels,
-    /// The period in which a cached block was last hit.
+    /// The cache period in which a cached block was last hit while it was in a queue.
     hit_in: Vec<u32>,
     free: Vec<u32>,
     cache_statistics: Statistics,
@@ -105,7 +106,7 @@ pub(super) struct Smq {
     demotes: Period,
     writes_back: Period,
     hotspots: Hotspots,
-    /// The level from which a read's miss is promoted.
+    /// The least hotspot level of a missed block that is promoted; in 4.11 a write needs two levels more.
     threshold: u8,
 }
 
@@ -114,7 +115,7 @@ pub(super) struct Smq {
 struct Hotspots {
     entries: Vec<Entry>,
     levels: Levels,
-    /// Blocks of the cache in one hotspot block.
+    /// Blocks of the origin in one hotspot block.
     blocks: u64,
     /// The entry of each hotspot block.
     of_block: Vec<u32>,

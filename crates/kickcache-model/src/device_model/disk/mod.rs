@@ -44,7 +44,7 @@ pub struct Disk {
     parameters: DiskParameters,
     random: Random,
     head: u64,
-    /// When the medium last became idle, and whether it reads ahead since then.
+    /// When the medium became idle, or when its read-ahead was last computed; and whether it reads ahead.
     idle_since: Instant,
     reads_ahead: bool,
     work: Option<MediumWork>,
@@ -81,12 +81,12 @@ impl Disk {
         }
     }
 
-    /// Whether no command waits for the medium.
+    /// Whether no command waits for the medium or uses it; destages do not count.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.work.is_none_or(|work| work.command.is_none())
     }
 
-    /// The byte offset behind the last command of the medium, where the head is.
+    /// The byte offset of the head: behind the last work of the medium, or as far as it has read ahead.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }

@@ -22,19 +22,19 @@ pub struct DiskParameters {
     pub seek_linear: f64,
     /// Time to another track of the same cylinder.
     pub settle: f64,
-    /// Fixed cost of a command that accesses the medium.
+    /// Fixed cost of a command or a destage that does not continue the previous one on the medium.
     pub overhead: f64,
     /// Segments of the read cache.
     pub segments: usize,
     /// Bytes of a segment, and the reach of read-ahead.
     pub segment_bytes: u64,
-    /// Shortest and longest time of a command that the caches answer.
+    /// Shortest and longest time of a command that the caches answer, without the wait below.
     pub hit: (f64, f64),
-    /// Probability in 1/1000 that such a command waits for the medium's command.
+    /// Probability in 1/1000 that such a command waits while the medium works.
     pub blocked_permille: u64,
     /// Shortest and longest such wait.
     pub blocked: (f64, f64),
-    /// Commands that the drive chooses among.
+    /// The most commands that the drive chooses among, the oldest first.
     pub queue_depth: usize,
     /// Bytes of the volatile write cache.
     pub write_cache_bytes: u64,

@@ -73,7 +73,7 @@ impl Evidence {
         }
     }
 
-    /// The amount of evidence; 1 at first.
+    /// The amount of evidence: the mean of the purses; 1 at first.
     pub fn amount(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a few bets")]
         let count = self.bets.len() as f64;

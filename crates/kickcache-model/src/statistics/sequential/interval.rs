@@ -14,7 +14,7 @@ pub struct Interval {
     pub high: f64,
 }
 
-/// The search ends at a factor of e^8, about 3,000; larger losses are not distinguished.
+/// The farthest end that is searched for, as a distance from the median: a factor of e^8, about 3,000.
 const FAR: f64 = 8.0;
 /// How exactly an end is found.
 const STEP: f64 = 1e-4;

@@ -7,7 +7,7 @@ use crate::trace_file::format::iolog::HEADER;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// fio takes a first record at 0 for one without a time.
+/// Microseconds that are added to each time: fio takes a first record at 0 for one without a time.
 const FIRST_MICROS: u64 = 1;
 
 /// The representation of times.

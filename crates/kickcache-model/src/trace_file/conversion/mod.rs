@@ -35,12 +35,12 @@ pub enum ConversionError {
     /// The target cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The target has a time in each record.
+    /// A record has no time, and the target needs one in each.
     #[error(
         "the trace has no times, and `{0}` has one in each record; `csv`, `iolog-v2` and `kickcache` do without"
     )]
     NoTimes(&'static str),
-    /// The target has no devices.
+    /// A record is not of the first device, and the target cannot name devices.
     #[error(
         "the trace has more than one device, and `{0}` has no room for that; `kickcache`, `blkparse`, `iolog`, `msr`, \
          `spc`, `alibaba` and `tencent` have"

@@ -73,7 +73,7 @@ impl Target {
         }
     }
 
-    /// Whether each record has a time.
+    /// Whether each record must have a time.
     pub const fn needs_times(self) -> bool {
         !matches!(self, Target::Kickcache | Target::Csv | Target::IologV2)
     }

@@ -5,8 +5,8 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::untimed::Scale;
 
-/// Bytes of an extent on the scaled volume: the widest fill window, so that a fill contains only blocks of
-/// the sample.
+/// Bytes of an extent on the scaled volume, if the scale is a power of two: the widest fill window, so that a
+/// fill contains only blocks of the sample.
 const EXTENT_BYTES: u64 = 1 << 20;
 /// Groups of the extents; their spread gives the precision of the sample.
 pub(super) const GROUPS: usize = 32;

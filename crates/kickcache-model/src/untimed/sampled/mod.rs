@@ -27,11 +27,13 @@ use crate::untimed::sampled::sized_cache::SizedCache;
 use crate::untimed::{Fill, InstantCache, Scale, Trial, blocks_min, scaled_cutoff};
 use crate::workload::Kind;
 
-/// Blocks that a sample has at least; a trace that touches fewer is run as a whole.
+/// The least number of blocks that a sample is expected to have; a trace with less than twice as many is run
+/// as a whole.
 pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
-/// Extents that a sample has at least.
+/// The least number of extents that a sample is expected to have.
 const SAMPLED_EXTENTS_MIN: u64 = 2_048;
-/// The fewest reads of a sample: a fill window learns from misses, and with few misses it learns too late.
+/// The least number of reads that a sample is expected to have: a fill window learns from misses, and with
+/// few misses it learns too late.
 const SAMPLED_READS_MIN: u64 = 100_000;
 /// Samples of single blocks for the LRU curve.
 const LRU_SAMPLES: u32 = 32_768;

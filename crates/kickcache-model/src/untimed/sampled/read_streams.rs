@@ -7,9 +7,9 @@
 use kickcache_engine::units::ByteExtent;
 
 const STREAMS: usize = 32;
-/// A read may leave out this much of its stream.
+/// Bytes that a read may leave out of its stream, and cached bytes that do not interrupt a stream.
 const GAP_MAX: u64 = 16 << 10;
-/// Shorter streams are ignored.
+/// Streams with fewer bytes are left out of the count of interruptions.
 const STREAM_MIN: u64 = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,7 +24,7 @@ struct Stream {
     used: u64,
     /// The last extent of the sample that the stream passed.
     extent: u64,
-    /// Whether the stream was interrupted in that extent.
+    /// Whether the stream was interrupted in that extent; before the first extent, whether most streams were.
     is_interrupted: bool,
 }
 

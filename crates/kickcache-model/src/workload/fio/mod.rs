@@ -25,7 +25,7 @@ use crate::workload::{JobShape, JobStep, Workload};
 
 /// Bytes: each job's file begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
-/// More jobs than any test needs.
+/// The most jobs of a job file: more than any test needs.
 const JOB_COUNT_MAX: u64 = 1_024;
 
 /// The jobs of a job file, ready to run.
@@ -114,7 +114,7 @@ impl FioWorkload {
         base
     }
 
-    /// The time after which all jobs have ended; `None` unless each has a `runtime`.
+    /// The time after which no job begins an access; `None` unless each has a `runtime`.
     pub fn longest(&self) -> Option<Duration> {
         self.longest
     }

@@ -11,7 +11,7 @@ use crate::zipf::Zipf;
 pub(crate) enum Offsets {
     /// One after the other.
     InOrder,
-    /// Any, at any time.
+    /// Each block with the same probability, whether or not it was drawn before.
     Uniform(Random),
     /// Each once, then each again in another order.
     Shuffled(Shuffle),

@@ -51,7 +51,7 @@ pub(crate) struct JobOptions {
     pub(crate) start_delay: Duration,
     pub(crate) distribution: Distribution,
     pub(crate) has_map: bool,
-    /// 0 for no limit.
+    /// The limits of the rate of each direction, in bytes and in accesses a second; 0 for no limit.
     pub(crate) bytes_per_second: PerDirection<u64>,
     pub(crate) accesses_per_second: PerDirection<u64>,
     pub(crate) think: Duration,
@@ -279,14 +279,14 @@ impl JobOptions {
         Ok(())
     }
 
-    /// How long the job runs at most, from when its group begins.
+    /// How long the job begins accesses at most, from when its group begins; `None` without a `runtime`.
     pub(crate) fn longest(&self) -> Option<Duration> {
         let before = self.ramp.as_nanos().saturating_add(self.start_delay.as_nanos());
         let runtime = self.runtime?.as_nanos();
         Some(Duration::from_nanos(runtime.saturating_add(before)))
     }
 
-    /// Accesses in flight.
+    /// Accesses in flight, at most.
     pub(crate) fn depth(&self) -> u32 {
         match (self.engine, self.pattern) {
             (Engine::Synchronous, _) | (Engine::SynchronousTrims, Pattern::Trim) => 1,
@@ -304,7 +304,8 @@ impl JobOptions {
         }
     }
 
-    /// Bytes between two places at which the job's accesses begin.
+    /// Bytes of the smallest block of the job's directions; random places are multiples of it or of a larger
+    /// block.
     pub(crate) fn step(&self) -> u64 {
         let blocks = self.directions().iter().map(|direction| self.block[*direction]);
         blocks.min().expect("each pattern has a direction")

@@ -19,7 +19,7 @@ pub(crate) enum Operation {
 pub(crate) enum Effect {
     Eio,
     NoSpace,
-    /// The operation is acknowledged and not done.
+    /// A write or a flush is acknowledged and not done.
     Lie,
     /// A bit of the read data is flipped.
     Rot,
@@ -33,10 +33,10 @@ pub(crate) enum Effect {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) disk: String,
-    /// `None` for any.
+    /// The operations that match; `None` for any.
     operation: Option<Operation>,
     effect: Effect,
-    /// `None` for anywhere.
+    /// The extent that a matching operation overlaps; `None` for any extent.
     extent: Option<ByteExtent>,
     /// Matching operations that pass before the fault takes effect.
     after: u64,

@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Lie,
 }
 
-/// One thing that a disk did.
+/// One operation that a disk carried out.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     pub(crate) kind: Kind,

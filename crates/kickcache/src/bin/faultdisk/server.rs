@@ -16,7 +16,7 @@ use kickcache_nbd::{
 use crate::fault::{Effect, Operation};
 use crate::state::State;
 
-/// Bytes read from a socket at once.
+/// The most bytes that are read from a socket at once.
 const RECEIVE_BYTES: usize = 256 << 10;
 
 /// The interval of checks whether a hanging operation may continue.

@@ -45,7 +45,7 @@ pub(crate) struct State {
     position: u64,
     /// How often the faults were cleared: operations that hung before then continue.
     pub(crate) clearings: u64,
-    /// Operations that a fault has met.
+    /// Operations that a fault has affected.
     met: u64,
 }
 

@@ -54,13 +54,13 @@ pub(crate) struct Candidate {
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) hits: Option<Hits>,
-    /// Operations of the origin a second.
+    /// Reads and writes of the origin a second.
     pub(crate) origin_iops: f64,
     /// Bytes that the origin reads and writes a second.
     pub(crate) origin_bytes: f64,
-    /// Bytes written to the cache device a day.
+    /// Bytes written to the cache device a day; `None` without one.
     pub(crate) written_per_day: Option<f64>,
-    /// How long the cache device lasts.
+    /// Years that the cache device lasts, if its endurance is known.
     pub(crate) years: Option<f64>,
     /// The cost a month.
     pub(crate) cost: Option<f64>,

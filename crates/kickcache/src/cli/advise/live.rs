@@ -18,7 +18,7 @@ use crate::cli::advise::devices::Devices;
 use crate::cli::exit::Failure;
 use crate::cli::simulate::pool::Task;
 
-/// How long a layout is simulated.
+/// Virtual time of a run.
 const LENGTH: Duration = Duration::from_millis(20_000);
 /// Requests in flight if the user gives no number.
 const DEPTH: u32 = 32;
@@ -33,7 +33,7 @@ pub(super) struct LiveVolume {
     curve: LruCurve,
     /// Reads and writes of its clients a second, since the start.
     rate: f64,
-    /// Milliseconds of its reads from the origin on average, if there were any.
+    /// Mean milliseconds of its reads that missed, if there were any.
     origin_ms: Option<f64>,
 }
 

@@ -7,16 +7,16 @@ use crate::cli::advise::knee::{DOUBLING_GAIN_MIN, Knee, knee};
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::Prices;
 
-/// A candidate with this part of the highest speed counts as nearly as fast.
+/// A candidate with this part of the highest speed, or more, counts as nearly as fast.
 const NEARLY: f64 = 0.85;
 
-/// A p99 that is higher by this factor is explained.
+/// A p99 that is more than this many times that of the next smaller cache is explained.
 const P99_RISE: f64 = 1.2;
 
-/// A cache pays only if it is faster than no cache by this factor.
+/// A cache pays only if the fastest one has at least this many times the speed without a cache.
 const PAYS: f64 = 1.1;
 
-/// A hit ratio that a larger cache cannot improve much.
+/// The least hit ratio that needs no note on missing larger caches.
 const ENOUGH_HITS: f64 = 0.95;
 
 /// The note on a knee at the smallest size.

@@ -12,7 +12,7 @@ use kickcache_model::workload::fio::FioWorkload;
 use crate::bench::{Phase, Prediction, SimulatedLoad};
 use crate::cli::simulate::load::fio_cost;
 
-/// Virtual time after which a job without an end is stopped.
+/// Virtual time after which a job is stopped.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
 /// Virtual time between two runs, as fio and the bench need it.
 const BETWEEN: Duration = Duration::from_millis(1_000);

@@ -11,17 +11,17 @@ use kickcache_model::trace_file::RecordingHeader;
 use crate::cli::exit::Failure;
 use crate::cli::record::end::End;
 
-/// The space that stays free on the disk: a twentieth of the disk, but no more than this. Origins and cache
-/// files may need it.
+/// The bytes that must be free on the disk when a block is written: a twentieth of the disk, but no more than
+/// this. Origins and cache files may need them.
 const FREE_BYTES: u64 = 1 << 30;
 const FREE_PART: u64 = 20;
 
 /// How large a recording may become.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
-    /// Bytes of a file.
+    /// The most bytes of a file.
     pub(crate) size_max: u64,
-    /// Files, from 1.
+    /// The most files that are kept, from 1.
     pub(crate) file_count: u32,
 }
 

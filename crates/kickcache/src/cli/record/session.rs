@@ -18,11 +18,11 @@ use crate::cli::record::files::RecordingFiles;
 
 /// The interval of checks for signals and times while no record arrives.
 const TICK: Duration = Duration::from_millis(100);
-/// The most recorded time that is lost if this command is killed.
+/// The interval at which gathered records are written even if they do not fill a block.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
-/// The longest silence of a daemon that sends the rest.
+/// The longest silence of the daemon after the end was requested; then the recording ends as it is.
 const GOODBYE_MAX: Duration = Duration::from_millis(600);
-/// The longest access of a trace; longer ones are written as several.
+/// Bytes of the longest access that is one record; a longer access is written as several records.
 const PIECE_BYTES: u64 = 1 << 30;
 
 /// A recording that runs.
@@ -32,9 +32,11 @@ pub(crate) struct Session {
     /// Records in written blocks, and records that wait for their block.
     record_count: u64,
     gathered: u64,
-    /// Records that arrived and were not written, because the disk was full or failed.
+    /// Records that arrived and were not written, because a write failed; 0 if the recording ended with
+    /// [`End::Full`].
     unwritten: u64,
-    /// Records that were lost, and, in `told`, the number of lost records that the file reports.
+    /// Records that the daemon reports as lost, and, in `told`, the lost records of all gaps that have
+    /// arrived.
     lost: u64,
     told: u64,
     until: Option<Instant>,
@@ -65,22 +67,22 @@ impl Session {
         }
     }
 
-    /// Records that were written.
+    /// Records in written blocks.
     pub(crate) fn record_count(&self) -> u64 {
         self.record_count
     }
 
-    /// Records that arrived, and could not be written.
+    /// Records that arrived and could not be written; 0 if the recording ended with [`End::Full`].
     pub(crate) fn unwritten(&self) -> u64 {
         self.unwritten
     }
 
-    /// Records that were lost between the daemon and this process.
+    /// Records that the daemon reports as lost since the recording began.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Bytes that were written.
+    /// Bytes that were written, headers and removed files included.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.bytes()
     }

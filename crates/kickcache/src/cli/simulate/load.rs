@@ -23,7 +23,7 @@ use crate::notice::notice;
 
 /// Processor time of an access of fio, if none was measured with a device: the time on the articles' machine.
 const FIO_COST: Duration = Duration::from_micros(12);
-/// Virtual seconds after which a job file without an end is stopped.
+/// Virtual seconds after which a job file is stopped, unless the user gives a time.
 const SECONDS_MAX: u64 = 3_600;
 /// A replay may run longer than its trace by a second and one part in this many, without a note.
 const BEHIND: u64 = 20;
@@ -256,7 +256,7 @@ impl Opened {
     }
 }
 
-/// The unit of the replayed share of a trace.
+/// The progress of a whole trace, as [`Opened::share`] counts it.
 pub(crate) const PROGRESS_MAX: u64 = 1_000_000;
 
 /// A trace that counts its replayed records.

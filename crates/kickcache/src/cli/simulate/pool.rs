@@ -7,7 +7,7 @@ use std::thread;
 use indicatif::{ProgressBar, ProgressStyle};
 
 const STYLE: &str = "{bar:40} {percent:>3} %, {elapsed} elapsed, {eta} left  {msg}";
-/// Steps of a task on the bar.
+/// Steps of the bar for each unit of a task's weight.
 const STEPS: u64 = 1_000;
 
 /// Something to simulate.

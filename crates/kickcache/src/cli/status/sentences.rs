@@ -154,7 +154,8 @@ fn gained(volume: &VolumeReport, span: Span) -> String {
     format!("{first}; {mean} on average{}", without_cache(volume, activity))
 }
 
-/// Reads of the origin that carry more read-ahead than this do not show how long a read alone takes.
+/// If more blocks were read ahead for each missed block than this, since the start, reads of the origin do
+/// not show how long a read alone takes.
 const READ_AHEAD_MAX: f64 = 0.25;
 
 /// An estimate of the latency without the cache, from reads of the origin.

@@ -15,13 +15,13 @@ pub(super) struct VolumeLine {
     /// The word of the volume's most urgent condition.
     pub(super) health: Option<(&'static str, Severity)>,
     pub(super) rates: Rates,
-    /// Requests a second, the latest last.
+    /// Reads and writes a second, between each two reports, the latest last.
     pub(super) requests: VecDeque<u64>,
-    /// Microseconds of a read on average, the latest last.
+    /// Mean microseconds of a read between each two reports, the latest last; 0 without reads.
     pub(super) read_micros: VecDeque<u64>,
 }
 
-/// Rates a second.
+/// Figures between two reports; rates are for a second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Rates {
     pub(super) reads: f64,

@@ -12,9 +12,9 @@ use crate::demo::load::measure::JobMeasure;
 use crate::demo::load::{Glance, Run, Watch};
 use crate::demo::workload::JobLoad;
 
-/// Longest time between two readings of the clock.
+/// The longest sleep between two readings of the clock.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The interval of progress reports.
+/// The least interval of progress reports.
 const GLANCE_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the load.

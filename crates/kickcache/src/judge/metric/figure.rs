@@ -3,12 +3,12 @@
 /// Figures that fio and stored runs have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
-    /// Reads and writes a second, of all jobs.
+    /// Requests a second, of all jobs: reads and writes and, in fio's report, trims.
     Iops,
-    /// Bytes a second.
+    /// Bytes a second of the same requests.
     Bandwidth,
-    /// Mean latency.
+    /// Mean latency in nanoseconds; in fio's report, that of completion.
     Mean,
-    /// Latency that this percentage of requests does not exceed.
+    /// Latency in nanoseconds that this percentage of requests does not exceed.
     Percentile(f64),
 }

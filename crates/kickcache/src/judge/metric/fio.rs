@@ -32,10 +32,10 @@ struct Direction {
 struct Latencies {
     #[serde(default)]
     mean: f64,
-    /// From fio's format `json`: nanoseconds by percentage.
+    /// From both formats of fio, `json` and `json+`: nanoseconds by percentage.
     #[serde(default)]
     percentile: BTreeMap<String, f64>,
-    /// From fio's format `json+`: counts by nanoseconds.
+    /// From fio's format `json+` only: counts by nanoseconds.
     #[serde(default)]
     bins: BTreeMap<u64, u64>,
 }

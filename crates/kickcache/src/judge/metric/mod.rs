@@ -17,13 +17,14 @@ use crate::judge::process::Run;
 /// The compared figure of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Metric {
-    /// Time from start to end.
+    /// Seconds from the start of the command to its end.
     Time,
-    /// Time of processors.
+    /// Seconds of processors, of the command and of the descendants that were waited for.
     CpuTime,
-    /// A figure of fio, of a stored run, or a figure with that name that the command prints.
+    /// A figure of fio or of a stored run; else the number that the command prints with that name, or alone
+    /// as its last line.
     Figure(Figure),
-    /// The last line that the command prints.
+    /// The number in the last line, not empty, that the command prints.
     Number,
     /// A number in the JSON that the command prints, by its JSON pointer (RFC 6901).
     Json(String),

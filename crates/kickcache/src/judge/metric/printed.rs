@@ -12,7 +12,7 @@ pub(super) enum Printed {
     Fio(FioReport),
     /// A result of this program, such as `kickcache simulate run --json` prints.
     Run(Box<RunResult>),
-    /// A JSON object that is no result of a run.
+    /// A JSON object that is neither fio's nor a result of a run.
     Object(Map<String, Value>),
     /// No JSON, but the last line is a number.
     Number(f64),

@@ -34,7 +34,7 @@ pub(crate) struct Head {
 /// How records are packed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packing {
-    /// Records as they are: packing would have saved less than a quarter, or was not tried.
+    /// Records as they are: deflate would have saved about a quarter or less, or was not tried.
     Plain,
     /// Raw deflate (RFC 1951).
     Deflate,

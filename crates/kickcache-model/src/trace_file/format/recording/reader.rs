@@ -12,7 +12,7 @@ use crate::trace_file::format::recording::entry::Previous;
 use crate::trace_file::format::recording::header::{self, FIXED_BYTES, RecordingHeader};
 use crate::trace_file::record::Record;
 
-/// Bytes that are read at once.
+/// The most bytes that are read at once.
 const READ_BYTES: u64 = 64 << 10;
 
 /// Reads records; memory is bounded by the largest block.
@@ -23,9 +23,10 @@ pub(crate) struct RecordingReader {
     offset: u64,
     is_at_end: bool,
     first: Option<RecordingHeader>,
-    /// Whether the header of another file was read last.
+    /// Whether a second or later header was just read, and is still to be returned as an event.
     is_joint: bool,
-    /// How much later this part of the file began than the first.
+    /// Nanoseconds from the start of the first recording of the file to the start of the present one; 0 if
+    /// either start is unknown, or the present one is earlier.
     later: u64,
     records: VecDeque<Record>,
     lost: u64,
@@ -46,7 +47,7 @@ impl RecordingReader {
         }
     }
 
-    /// The header of the file, once the first record was read.
+    /// The first valid header of the file, once it was read.
     pub(crate) fn header(&self) -> Option<&RecordingHeader> {
         self.first.as_ref()
     }

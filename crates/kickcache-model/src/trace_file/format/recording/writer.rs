@@ -4,7 +4,7 @@ use crate::trace_file::format::recording::block::{Head, Packer};
 use crate::trace_file::format::recording::entry::Previous;
 use crate::trace_file::record::Record;
 
-/// Bytes of records that fill a block.
+/// The least bytes of unpacked records that fill a block.
 const BODY_BYTES: usize = 32 << 10;
 
 /// Gathers records until they fill a block.

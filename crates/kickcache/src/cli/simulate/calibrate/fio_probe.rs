@@ -16,7 +16,7 @@ use crate::interrupt::Interrupt;
 pub(super) const SECONDS: u64 = 2;
 /// Seconds of the run that measures fio's own time.
 const OWN_SECONDS: u64 = 1;
-/// A run that takes this much longer is ended.
+/// A run that takes this much longer than its given time is ended.
 const GRACE: Duration = Duration::from_secs(60);
 
 /// fio on a device.
@@ -31,7 +31,7 @@ pub(super) struct FioProbe<'a> {
 /// The result of a probe.
 pub(super) struct Submitted {
     pub(super) measured: ProbeResult,
-    /// Time to submit an access to the kernel, in microseconds.
+    /// Mean time to submit an access to the kernel, in microseconds; 0 if fio reports none.
     pub(super) submission: f64,
 }
 

@@ -2,7 +2,7 @@
 
 use kickcache_model::result::JobResult;
 
-/// An access is late if it takes this many times as long as the median.
+/// An access is late if it takes more than this many times as long as the median.
 pub(super) const LATE: f64 = 5.0;
 
 /// The parameters of one run of fio.

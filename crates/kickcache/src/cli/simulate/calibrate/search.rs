@@ -3,7 +3,7 @@
 
 /// The first step: a factor.
 const FIRST: f64 = 1.6;
-/// Steps end below this factor.
+/// The search ends when no step helps and the next, finer one would be below this factor.
 const LAST: f64 = 1.005;
 /// Rounds at most.
 const ROUNDS: usize = 40;

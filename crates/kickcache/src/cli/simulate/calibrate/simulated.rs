@@ -12,9 +12,9 @@ use kickcache_model::workload::fio::FioWorkload;
 
 use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 
-/// Accesses of a run of 4 KiB each: fewer would show no tail.
+/// The expected accesses of a run of 4 KiB each: fewer would show no tail.
 const ACCESSES: f64 = 5_000.0;
-/// Accesses of a run of longer accesses.
+/// The expected accesses of a run of longer accesses.
 const LONG_ACCESSES: f64 = 300.0;
 /// The longest virtual time of a run.
 const LONGEST: Span = Span::from_secs(60);

@@ -18,11 +18,11 @@ const PAUSE_LEAST: f64 = 1.5 * LATE;
 const WIDE_CROWDING: f64 = 0.1;
 /// Fewer late accesses than this part of all are no pauses.
 const LATE_LEAST: f64 = 1e-4;
-/// If more accesses are late, the 99th percentile includes pauses.
+/// If pauses make more than this part of the accesses late, the 99th percentile includes pauses.
 const LATE_IN_P99: f64 = 0.005;
 /// Accesses of 1,000 that are in the tail: enough that p99 is in it.
 const TAIL_PERMILLE: u64 = 25;
-/// A tail of less than this part of the median is ignored.
+/// A tail of less than this part of the median read time is ignored.
 const TAIL_LEAST: f64 = 0.05;
 
 /// The model of flash that fits the measured figures.

@@ -6,7 +6,7 @@ use crate::cli::simulate::calibrate::probe::Runs;
 const FAR: f64 = 300.0;
 /// A disk with moving parts takes longer than this for a single random read, in microseconds.
 const TURNS: f64 = 1_500.0;
-/// A disk with moving parts does not reach this many times its rate with 8 in flight.
+/// With 8 random reads in flight, a disk with moving parts has at most this many times its rate with one.
 const PARALLEL: f64 = 3.0;
 /// On a disk with moving parts the place decides the time: its p90 is more than this many times its p10.
 const SPREAD: f64 = 1.3;
