@@ -12,6 +12,7 @@ use kickcache_daemon::conditions::Surroundings;
 use kickcache_daemon::conditions::state_probe::StateProbe;
 use kickcache_daemon::conditions::watch::ConditionWatch;
 use kickcache_daemon::control::condition::Health;
+use kickcache_daemon::control::host_report::HostReport;
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::plan::ServePlan;
 use kickcache_daemon::serve::config::StatePlace;
@@ -25,6 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 pub(super) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,
+    host: HostReport,
     /// The commands for this daemon.
     pub(super) commands: DaemonCommands,
 }
@@ -33,10 +35,12 @@ impl ConditionBook {
     /// For a plan with this state directory.
     pub(super) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
+        let commands = DaemonCommands::new(place, Some(whole_path(&plan.control)));
         ConditionBook {
             watch: Mutex::default(),
             probe: state.map(StateProbe::new),
-            commands: DaemonCommands { control: Some(whole_path(&plan.control)), state: place },
+            host: HostReport::own(&commands),
+            commands,
         }
     }
 
@@ -45,6 +49,7 @@ impl ConditionBook {
         let failure = self.probe.as_ref().and_then(|probe| probe.poll(Instant::now()));
         let around = Surroundings { silent, state_failure: failure.as_deref(), commands: &self.commands };
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).complete(report, &around);
+        report.host = self.host.clone();
     }
 
     /// The health at the last look.

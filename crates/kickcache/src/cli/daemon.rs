@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use anyhow::Context;
 use kickcache_daemon::control::condition::Health;
+use kickcache_daemon::control::host_report::HostReport;
 use kickcache_daemon::control::report::{Report, UnservedReport};
 use kickcache_daemon::control::server::ControlServer;
 use kickcache_daemon::control::{
@@ -339,6 +340,7 @@ impl Daemon {
             tls_failure,
             health: Health::default(),
             conditions: Vec::new(),
+            host: HostReport::default(),
         };
         // Servers that have stopped are no news during a stop.
         let silent = if self.is_stopping.load(Ordering::Acquire) { Vec::new() } else { silent };
