@@ -179,7 +179,7 @@ fn a_single_sample_covers_the_time_since_the_start() {
         long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288. Reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served.
           1. list the places of all lost blocks: kickcache status long-name --json
           2. on the machine that uses long-name, restore their files from a backup
-          3. overwrite those that no file needs there, as the disk long-name, DISK: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
+          3. on that machine, overwrite lost blocks without a file; DISK is the disk long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
           if more blocks are lost, use another cache device (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
@@ -207,7 +207,7 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
         long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288. Reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served.
           1. list the places of all lost blocks: kickcache status long-name --json
           2. on the machine that uses long-name, restore their files from a backup
-          3. overwrite those that no file needs there, as the disk long-name, DISK: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
+          3. on that machine, overwrite lost blocks without a file; DISK is the disk long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
           if more blocks are lost, use another cache device (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
@@ -241,15 +241,16 @@ fn a_page_fits_into_80_columns() {
             block is written again; all other requests are served.
           1. list the places of all lost blocks: kickcache status long-name --json
           2. on the machine that uses long-name, restore their files from a backup
-          3. overwrite those that no file needs there, as the disk long-name, DISK: dd
-            if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
+          3. on that machine, overwrite lost blocks without a file; DISK is the disk
+            long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct
+            conv=notrunc
           if more blocks are lost, use another cache device (`kickcache replace --cache
             /dev/nvme0n1p4 --with DEVICE`)
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago.
             Requests of clients that met an error failed; writeback is tried again.
             Check the origin; the log has the first error of each kind.
         /dev/nvme0n1p4: 1 error, the last EIO (write) 3.2 s ago. Clients are served;
-            clean blocks that cannot be read come from the origin.
+            unreadable clean blocks are read from the origin.
           1. check the device
           2. move the cache to another one, if it has to be replaced: kickcache replace
             --cache /dev/nvme0n1p4 --with DEVICE
