@@ -43,6 +43,7 @@ pub mod places;
 pub mod plan;
 pub mod recording;
 pub mod serve;
+pub mod service_unit;
 pub mod shell_command;
 pub mod signals;
 pub mod signature;

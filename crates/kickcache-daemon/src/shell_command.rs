@@ -6,9 +6,11 @@ use std::fmt::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+use crate::control::remedy::Step;
 use crate::devices::state::usual_directory;
 use crate::plan::default_paths::default_control;
 use crate::serve::config::StatePlace;
+use crate::service_unit::ServiceUnit;
 use crate::whole_path::whole_path;
 
 /// One call of kickcache, as [`fmt::Display`] shows it.
@@ -101,9 +103,16 @@ pub struct DaemonCommands {
     pub state: StatePlace,
     /// The control socket of the daemon; `None` if commands use this socket by default.
     pub control: Option<PathBuf>,
+    /// Its service, if a service manager started it.
+    pub service: Option<ServiceUnit>,
 }
 
 impl DaemonCommands {
+    /// For the daemon that this process is.
+    pub fn new(state: StatePlace, control: Option<PathBuf>) -> DaemonCommands {
+        DaemonCommands { state, control, service: ServiceUnit::own() }
+    }
+
     /// Writes back the dirty blocks of a volume, and waits for the end.
     pub fn drain(&self, volume: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("drain").word(volume).word("--wait"))
@@ -147,6 +156,41 @@ impl DaemonCommands {
         ShellCommand::new("detach").path(cache).word(volume).state(&self.state)
     }
 
+    /// Starts the daemon again after it was stopped.
+    pub fn start_step(&self) -> Step {
+        match &self.service {
+            Some(service) => Step::run("start the daemon", service.start()),
+            None => Step::outside("start the daemon as before"),
+        }
+    }
+
+    /// Stops and starts the daemon.
+    pub fn restart_step(&self) -> Step {
+        match &self.service {
+            Some(service) => Step::run("restart the daemon; clients are interrupted", service.restart()),
+            None => Step::outside("stop the daemon, and start it again"),
+        }
+    }
+
+    /// The steps of a user without an answer of the daemon.
+    pub fn steps_without_answer(&self) -> Vec<Step> {
+        let status = match &self.service {
+            Some(service) => service.status(),
+            None => self.to_daemon(ShellCommand::new("status")).to_string(),
+        };
+        let is_running = Step::run("see whether the daemon runs", status);
+        let why = match &self.service {
+            Some(service) => Step::run("if it has ended, read why", service.log()),
+            None => Step::outside("if no daemon answers, read the end of its log"),
+        };
+        vec![is_running, why, self.start_step()]
+    }
+
+    /// Ends the use of a cache device.
+    pub fn leave_out(&self, cache: &Path) -> ShellCommand {
+        self.to_daemon(ShellCommand::new("leave-out").word("--cache").path(cache))
+    }
+
     /// The remedy if a cache device out of service cannot be read, so that a drain does not progress.
     pub fn if_a_drain_hangs(&self, cache: &Path) -> String {
         let leave_out = ShellCommand::new("leave-out").word("--cache").path(cache).word("--abandon-dirty");
@@ -160,7 +204,7 @@ impl DaemonCommands {
 }
 
 /// A word as a POSIX shell reads it back; one with bytes that cannot be shown needs a shell that knows `$'...'`.
-fn quoted(word: &OsStr) -> String {
+pub(crate) fn quoted(word: &OsStr) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
     match word.to_str() {
         Some(text) if !text.is_empty() && text.chars().all(is_plain) => text.into(),

@@ -20,11 +20,6 @@ pub mod watch;
 #[cfg(test)]
 mod tests;
 
-use std::fmt;
-use std::time::Duration;
-
-use kickcache_units::show_duration;
-
 pub use self::of_volume::damage;
 
 use crate::shell_command::DaemonCommands;
@@ -38,19 +33,4 @@ pub struct Surroundings<'a> {
     pub state_failure: Option<&'a str>,
     /// The commands for this daemon.
     pub commands: &'a DaemonCommands,
-}
-
-/// A span in a sentence, such as `40 s` or `3 min 2 s`.
-fn show_span(seconds: f64) -> String {
-    let seconds = seconds.clamp(0.0, 1e12);
-    match seconds {
-        short if short < 119.5 => format!("{short:.0} s"),
-        _ => show_duration(Duration::from_secs_f64(seconds)),
-    }
-}
-
-/// Commands, one after the other, in words.
-fn in_order(commands: &[impl fmt::Display]) -> String {
-    let quoted: Vec<String> = commands.iter().map(|command| format!("`{command}`")).collect();
-    format!("run {}", quoted.join(", then "))
 }

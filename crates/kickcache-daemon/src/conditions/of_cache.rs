@@ -4,9 +4,10 @@ use std::path::Path;
 
 use kickcache_units::{counted, show_bytes, show_ratio};
 
+use crate::conditions::Surroundings;
 use crate::conditions::of_volume::RECENT_SECONDS;
-use crate::conditions::{Surroundings, in_order, show_span};
 use crate::control::condition::{Condition, ConditionKind};
+use crate::control::remedy::{Remedy, Step};
 use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
 use crate::control::report::{CacheReport, HealthWord, RecordWord};
 use crate::control::wear_report::GivenUpWord;
@@ -27,7 +28,10 @@ pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut V
     found.extend(failing(cache, around.commands).map(of_device));
     if let Some(failure) = &cache.replacement_failure {
         let replace = around.commands.replace(Path::new(&cache.device));
-        let remedy = format!("check both devices, then run `{replace} DEVICE` again");
+        let remedy = vec![
+            Step::outside("check both devices"),
+            Step::run("replace the device again", format!("{replace} DEVICE")),
+        ];
         let condition = Condition::new(ConditionKind::ReplacementFailed, "was not replaced", remedy);
         found.push(of_device(condition.because(failure)));
     }
@@ -40,8 +44,7 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
         (HealthWord::OutOfService, Some(RecordWord::ByOrder)) => return Some(left_out(cache, commands)),
         (HealthWord::OutOfService, Some(RecordWord::Failed)) => {
             let remedy = "make the state directory writable; the daemon tries again";
-            let what =
-                "out of service, and neither the device nor the state directory can record it: writes fail";
+            let what = "out of service, and neither the device nor the state directory can record it";
             return Some(Condition::new(ConditionKind::OutOfServiceUnrecorded, what, remedy));
         }
         (HealthWord::OutOfService, Some(RecordWord::Earlier)) => "it failed before the start",
@@ -53,38 +56,58 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
             "its failure is being recorded, and writes wait for that"
         }
     };
+    let what = "out of service";
+    let condition = Condition::new(ConditionKind::CacheOutOfService, what, use_another(cache, commands));
+    Some(condition.because(place))
+}
+
+/// The steps to another device without a stop; the way back to the same device needs one.
+fn use_another(cache: &CacheReport, commands: &DaemonCommands) -> Remedy {
     let device = Path::new(&cache.device);
-    let drains = cache.volumes.iter().filter(|volume| volume.incomplete);
-    let drains: Vec<String> = drains.map(|volume| commands.drain(&volume.name).to_string()).collect();
+    let incomplete = cache.volumes.iter().filter(|volume| volume.incomplete);
+    let drains: Vec<Step> = incomplete
+        .map(|volume| {
+            let what = format!("do not stop the daemon, but write back the dirty blocks of {}", volume.name);
+            Step::run(what, commands.drain(&volume.name))
+        })
+        .collect();
     let hangs = match drains.as_slice() {
         [] => String::new(),
-        _ => format!("; {}", commands.if_a_drain_hangs(device)),
+        _ => format!("{}; ", commands.if_a_drain_hangs(device)),
     };
-    let last = [commands.stop().to_string(), commands.format(device).to_string()];
-    let all: Vec<String> = drains.into_iter().chain(last).collect();
-    let remedy = format!("before the device is used again, {}{hangs}", in_order(&all));
-    let what = "out of service: every request goes to the origin";
-    Some(Condition::new(ConditionKind::CacheOutOfService, what, remedy).because(place).commands(all))
+    let others = [
+        Step::run("give the failed device up", commands.leave_out(device)),
+        Step::run("use another device, DEVICE", format!("{} DEVICE", commands.replace(device))),
+        Step::outside("write its path into the configuration"),
+    ];
+    let again = format!(
+        "to use the same device again after a repair: `{}`, then `{}`, then {}",
+        commands.stop(),
+        commands.format(device),
+        commands.start_step().sentence()
+    );
+    Remedy::from(drains.into_iter().chain(others).collect::<Vec<Step>>()).or(Some(hangs + &again))
 }
 
 fn left_out(cache: &CacheReport, commands: &DaemonCommands) -> Condition {
     let replace = commands.replace(Path::new(&cache.device));
-    let remedy = format!("`{replace} DEVICE` takes another device in, if that is wanted");
-    Condition::new(ConditionKind::CacheLeftOut, "left out: every request goes to the origin", remedy)
+    let remedy = Step::run("take another device in, if that is wanted", format!("{replace} DEVICE"));
+    Condition::new(ConditionKind::CacheLeftOut, "left out", remedy)
 }
 
 fn unlinked(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     cache.unlinked_at.as_ref()?;
-    let what = "its file was removed, or replaced by another one: its blocks are lost when the daemon ends";
-    let stop = commands.to_daemon(ShellCommand::new("stop").word("--drain")).to_string();
+    let what = "its file was removed, or replaced by another one";
+    let stop = commands.to_daemon(ShellCommand::new("stop").word("--drain"));
     let replace = commands.replace(Path::new(&cache.device));
-    let remedy = format!("{}, or move the cache to another device (`{replace} DEVICE`)", in_order(&[&stop]));
-    Some(Condition::new(ConditionKind::FileUnlinked, what, remedy).commands([stop]))
+    let remedy = Remedy::from(Step::run("write all dirty blocks back, and stop the daemon", stop))
+        .or(Some(format!("or move the cache to another device without a stop (`{replace} DEVICE`)")));
+    Some(Condition::new(ConditionKind::FileUnlinked, what, remedy))
 }
 
 fn silent(cache: &CacheReport) -> Option<Condition> {
     let seconds = cache.silent_seconds?;
-    let what = format!("silent: it has completed no operation for {}; requests wait", show_span(seconds));
+    let what = "silent: it completes no operation";
     let condition = Condition::new(ConditionKind::CacheSilent, what, "check the device and its connection");
     Some(condition.lasting(seconds))
 }
@@ -97,7 +120,10 @@ fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> 
     };
     let what = format!("{}{retired}", error.show());
     let replace = commands.replace(Path::new(&cache.device));
-    let remedy = format!("check the device; `{replace} DEVICE` moves the cache to another one");
+    let remedy = vec![
+        Step::outside("check the device"),
+        Step::run("move the cache to another one, if it has to be replaced", format!("{replace} DEVICE")),
+    ];
     let condition = Condition::new(ConditionKind::CacheFailing, what, remedy);
     let retired = cache.retired_segments as f64;
     Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))
@@ -114,14 +140,15 @@ fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Conditi
     let share = show_ratio(dirty, cache.capacity_bytes);
     let limit = most.limits.dirty_limit * 100.0;
     let what = format!(
-        "the log is nearly full: {} ({share}) are dirty, and at the dirty limit ({limit:.0} % for {}) writes are as slow as the origin",
+        "the log is nearly full: {} ({share}) are dirty; the dirty limit is {limit:.0} % for {}",
         show_bytes(dirty),
         most.name
     );
-    let drain = commands.drain(&most.name).to_string();
+    let drain =
+        Step::run(format!("write back the dirty blocks of {}", most.name), commands.drain(&most.name));
     let remedy =
-        format!("{}; if the log fills again, use a faster origin or a larger cache", in_order(&[&drain]));
-    let condition = Condition::new(ConditionKind::LogNearlyFull, what, remedy).commands([drain]);
+        Remedy::from(drain).or(Some("if the log fills again, use a faster origin or a larger cache".into()));
+    let condition = Condition::new(ConditionKind::LogNearlyFull, what, remedy);
     Some(condition.figure("dirty", dirty as f64, "bytes"))
 }
 
@@ -137,11 +164,12 @@ fn worn(cache: &CacheReport) -> Option<Condition> {
     }?;
     let (written, share) = (show_bytes(wear.day_bytes), show_ratio(wear.day_bytes, budget));
     let what = format!(
-        "{written} were written in the last day, {share} of the write budget of {}; {given_up}",
+        "{written} were written in the last day, {share} of the write budget of {}",
         show_bytes(budget)
     );
     let remedy = "raise `write-budget`, or write less to the cache with another mode";
     let condition = Condition::new(ConditionKind::WearOverBudget, what, remedy);
+    let condition = condition.with_effect(format!("clients are served; {given_up}"));
     Some(condition.figure("written", wear.day_bytes as f64, "bytes").figure("budget", budget as f64, "bytes"))
 }
 

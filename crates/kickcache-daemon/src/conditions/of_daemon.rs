@@ -1,7 +1,8 @@
 //! Conditions of the daemon as a whole.
 
-use crate::conditions::{Surroundings, in_order, show_span};
+use crate::conditions::Surroundings;
 use crate::control::condition::{Condition, ConditionKind};
+use crate::control::remedy::Step;
 use crate::control::report::Report;
 
 /// A condition exists if requests have waited for memory without a pause for at least this many seconds.
@@ -13,21 +14,17 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
         let condition = Condition::new(
             ConditionKind::LoopSilent,
             "the event loop of this cache device does not answer, or has ended",
-            "see the log; stop and start the daemon to serve its volumes again",
+            vec![Step::outside("see the log"), around.commands.restart_step()],
         );
         found.push(condition.of_device(device));
     }
     for volume in &report.unserved {
-        let condition = Condition::new(
-            ConditionKind::VolumeNotServed,
-            "not served",
-            "remove the cause, then start the daemon again",
-        );
-        let condition = condition.of_volume(&volume.name).because(&volume.why);
-        found.push(match volume.commands.as_slice() {
-            [] => condition,
-            commands => Condition { remedy: in_order(commands), ..condition }.commands(commands.to_vec()),
-        });
+        let remedy: Vec<Step> = match volume.commands.as_slice() {
+            [] => vec![Step::outside("remove the cause"), around.commands.restart_step()],
+            commands => commands.iter().map(|command| Step::run("run this command", command)).collect(),
+        };
+        let condition = Condition::new(ConditionKind::VolumeNotServed, "not served", remedy);
+        found.push(condition.of_volume(&volume.name).because(&volume.why));
     }
     if let Some(failure) = around.state_failure {
         let condition = Condition::new(
@@ -45,7 +42,7 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
             ConditionKind::MonitorEnded,
             "the monitor, the part of the daemon that is root, has ended: open devices are served, and no \
              other device that needs its rights can be opened",
-            "start the daemon again when convenient",
+            vec![Step::outside("wait for a convenient time"), around.commands.restart_step()],
         ));
     }
     if let Some(failure) = &report.tls_failure {
@@ -58,7 +55,7 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
     }
     if memory_wait >= MEMORY_WAIT_MIN {
         let waiting = report.memory.waiting_requests;
-        let summary = format!("{waiting} requests wait for memory, for {}", show_span(memory_wait));
+        let summary = format!("{waiting} requests wait for memory");
         let condition = Condition::new(ConditionKind::MemoryShort, summary, "raise `memory-limit`");
         found.push(condition.lasting(memory_wait).figure("waiting_requests", waiting as f64, "requests"));
     }

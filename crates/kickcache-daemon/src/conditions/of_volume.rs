@@ -1,18 +1,21 @@
 //! Conditions of a volume.
 
+use std::ffi::OsStr;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use kickcache_units::{counted, show_bytes, show_count};
 
+use crate::conditions::Surroundings;
 use crate::conditions::volume_history::{Gain, VolumeHistory};
-use crate::conditions::{Surroundings, in_order, show_span};
-use crate::control::condition::{Condition, ConditionKind};
+use crate::control::condition::{Condition, ConditionKind, show_span};
+use crate::control::remedy::{Remedy, Step};
 use crate::control::report::{CacheReport, HealthWord, VolumeReport};
 use crate::devices::bypassed_device::origin_moved;
 use crate::devices::offline::EXTENTS_SHOWN;
 use crate::extents::show_extents;
-use crate::shell_command::DaemonCommands;
+use crate::shell_command::{DaemonCommands, ShellCommand, quoted};
 use crate::words::ModeWord;
 
 /// How long an error of a device counts for a condition, in seconds.
@@ -39,9 +42,9 @@ impl VolumeContext<'_> {
     pub(super) fn find(&self, around: &Surroundings<'_>, found: &mut Vec<Condition>) {
         let commands = around.commands;
         let all = [
-            self.damaged(),
+            self.damaged(commands),
             self.unlinked(commands),
-            self.device_removed(),
+            self.device_removed(commands),
             self.origin_away().or_else(|| self.origin_silent()),
             self.origin_failing(),
             self.only_on_failed_device(commands),
@@ -58,11 +61,30 @@ impl VolumeContext<'_> {
         found.extend(all.into_iter().flatten().map(named));
     }
 
-    fn damaged(&self) -> Option<Condition> {
-        let bytes = self.volume.damaged_bytes;
-        let remedy = "overwrite each of these blocks completely, or restore it from a backup";
+    /// A file that is restored may get other blocks of the disk: these stay lost until something writes them.
+    fn damaged(&self, commands: &DaemonCommands) -> Option<Condition> {
+        let (name, bytes) = (&self.volume.name, self.volume.damaged_bytes);
+        let status = commands.to_daemon(ShellCommand::new("status").word(name).word("--json"));
+        let zeroes = self.volume.damaged.first().map(ByteExtent::from).map(|first| {
+            let (at, count) = (first.start / BLOCK_SIZE, first.length / BLOCK_SIZE);
+            let zeroes = format!(
+                "dd if=/dev/zero of=DISK bs={BLOCK_SIZE} seek={at} count={count} oflag=direct conv=notrunc"
+            );
+            Step::run(
+                format!("on that machine, overwrite lost blocks without a file; DISK is the disk {name}"),
+                zeroes,
+            )
+        });
+        let steps = [
+            Step::run("list the places of all lost blocks", status),
+            Step::outside(format!("on the machine that uses {name}, restore their files from a backup")),
+        ];
+        let steps: Vec<Step> = steps.into_iter().chain(zeroes).collect();
+        let replace = commands.replace(Path::new(&self.cache.device));
+        let remedy = Remedy::from(steps)
+            .or(Some(format!("if more blocks are lost, use another cache device (`{replace} DEVICE`)")));
         (bytes > 0).then(|| {
-            Condition::new(ConditionKind::DamagedBlocks, damage(self.volume, &self.cache.device), remedy)
+            Condition::new(ConditionKind::DamagedBlocks, lost(self.volume, &self.cache.device), remedy)
                 .figure("damaged", bytes as f64, "bytes")
         })
     }
@@ -70,38 +92,45 @@ impl VolumeContext<'_> {
     fn unlinked(&self, commands: &DaemonCommands) -> Option<Condition> {
         let at = self.volume.origin_unlinked_at.as_ref()?;
         let what = format!(
-            "its origin {} was removed, or replaced by another file: its data have no name, and are lost when the daemon ends",
+            "its origin {} was removed, or replaced by another file: its data have no name",
             self.volume.origin
         );
-        let (name, drain) = (&self.volume.name, commands.drain(&self.volume.name).to_string());
-        let remedy = format!(
-            "{}, then copy the data while the daemon runs (`cp --sparse=always {at} FILE`), and serve FILE as the origin with {}",
-            in_order(&[&drain]),
-            origin_moved(name)
-        );
-        Some(Condition::new(ConditionKind::FileUnlinked, what, remedy).commands([drain]))
+        let name = &self.volume.name;
+        let remedy = vec![
+            Step::run("write back its dirty blocks", commands.drain(name)),
+            Step::outside(format!(
+                "copy the data while the daemon runs (`cp --sparse=always {at} FILE`), and serve FILE as the origin with {}",
+                origin_moved(name)
+            )),
+        ];
+        Some(Condition::new(ConditionKind::FileUnlinked, what, remedy))
     }
 
-    fn device_removed(&self) -> Option<Condition> {
+    fn device_removed(&self, commands: &DaemonCommands) -> Option<Condition> {
         let device = self.volume.served_at.ublk_removed.as_ref()?;
         let what = format!("its device {device} was removed by another program");
-        let remedy = "stop this daemon, and serve the volume again";
-        Some(Condition::new(ConditionKind::DeviceRemoved, what, remedy))
+        Some(Condition::new(ConditionKind::DeviceRemoved, what, commands.restart_step()))
     }
 
     fn origin_away(&self) -> Option<Condition> {
         let volume = self.volume;
         let seconds = volume.origin_away_seconds?;
         let (origin, waiting) = (&volume.origin, volume.requests_in_flight);
-        let what = format!("origin away for {}, {} waiting", show_span(seconds), counted(waiting, "request"));
-        let remedy = match volume.origin_fails_in_seconds {
-            Some(left) if left > 0.0 => {
-                format!("check the server at {origin}; clients get errors in {}", show_span(left))
-            }
-            Some(_) => format!("check the server at {origin}; clients get errors until it is back"),
-            None => format!("check the server at {origin}"),
+        let what = format!("origin away, {} waiting", counted(waiting, "request"));
+        let needing = match volume.origin_fails_in_seconds {
+            Some(left) if left > 0.0 => format!("wait, and get errors in {}", show_span(left)),
+            Some(_) => "get errors until it is back".into(),
+            None => "wait".into(),
         };
+        let writes = if volume.mode == ModeWord::WriteBack { ", and writes are acknowledged" } else { "" };
+        let effect = format!("cached blocks are served{writes}; requests that need the origin {needing}");
+        let remedy = vec![
+            Step::outside(format!("check the server at {origin}: start it, or mend the network to it")),
+            Step::run("see whether it answers", nbdinfo(origin)),
+            Step::outside("wait: the daemon connects again by itself"),
+        ];
         let condition = Condition::new(ConditionKind::OriginAway, what, remedy).lasting(seconds);
+        let condition = condition.with_effect(effect);
         let condition = condition.figure("waiting_requests", waiting as f64, "requests");
         let condition = match volume.origin_fails_in_seconds {
             Some(left) => condition.figure("fails_in", left, "s"),
@@ -116,11 +145,9 @@ impl VolumeContext<'_> {
     fn origin_silent(&self) -> Option<Condition> {
         let volume = self.volume;
         let seconds = volume.origin_silent_seconds?;
-        let (span, waiting) = (show_span(seconds), counted(volume.requests_in_flight, "request"));
-        let what = format!(
-            "its origin {} is silent: it has completed no operation for {span}, {waiting} waiting",
-            volume.origin
-        );
+        let waiting = counted(volume.requests_in_flight, "request");
+        let what =
+            format!("its origin {} is silent: it completes no operation, {waiting} waiting", volume.origin);
         let condition =
             Condition::new(ConditionKind::OriginSilent, what, "check the disk and its connection");
         let waiting = volume.requests_in_flight as f64;
@@ -146,9 +173,9 @@ impl VolumeContext<'_> {
             0 => "its origin has all data, and has yet to flush it".to_owned(),
             dirty => format!("{} are dirty and only on {device}, which is out of service", show_bytes(dirty)),
         };
-        let drain = commands.drain(&volume.name).to_string();
-        let remedy = format!("{} before a stop; it writes back the readable blocks", in_order(&[&drain]));
-        let condition = Condition::new(ConditionKind::DirtyOutOfService, what, remedy).commands([drain]);
+        let drain = commands.drain(&volume.name);
+        let remedy = Step::run("do not stop the daemon, but write back the readable blocks", drain);
+        let condition = Condition::new(ConditionKind::DirtyOutOfService, what, remedy);
         Some(condition.figure("dirty", volume.dirty_bytes as f64, "bytes"))
     }
 
@@ -164,8 +191,7 @@ impl VolumeContext<'_> {
         if !is_stuck || self.cache.health != HealthWord::Good {
             return None;
         }
-        let (dirty, span) = (show_bytes(volume.dirty_bytes), show_span(still.as_secs_f64()));
-        let what = format!("writeback has made no progress for {span}; {dirty} are dirty");
+        let what = format!("writeback makes no progress; {} are dirty", show_bytes(volume.dirty_bytes));
         let remedy = format!("check the origin {}, its errors and its connection", volume.origin);
         let condition = Condition::new(ConditionKind::WritebackStuck, what, remedy);
         let dirty = volume.dirty_bytes as f64;
@@ -180,10 +206,10 @@ impl VolumeContext<'_> {
         if written >= volume.dirty_bytes {
             return None;
         }
-        let what = format!("{} are dirty, some for {}", show_bytes(volume.dirty_bytes), show_span(seconds));
-        let drain = commands.drain(&volume.name).to_string();
-        let condition = Condition::new(ConditionKind::DirtyTooOld, what, in_order(&[&drain]));
-        Some(condition.lasting(seconds).commands([drain]).figure("dirty", volume.dirty_bytes as f64, "bytes"))
+        let what = format!("blocks stay dirty; {} now", show_bytes(volume.dirty_bytes));
+        let drain = Step::run("write them back", commands.drain(&volume.name));
+        let condition = Condition::new(ConditionKind::DirtyTooOld, what, drain);
+        Some(condition.lasting(seconds).figure("dirty", volume.dirty_bytes as f64, "bytes"))
     }
 
     fn limited(&self) -> Option<Condition> {
@@ -211,9 +237,9 @@ impl VolumeContext<'_> {
         let what = format!(
             "the cache does not pay: reads from it take {cache_ms:.2} ms on average, those from the origin {origin_ms:.2} ms"
         );
-        let bypass = commands.mode(&self.volume.name, ModeWord::Bypass.as_str()).to_string();
-        let remedy = format!("use a faster cache device, or stop caching: {}", in_order(&[&bypass]));
-        let condition = Condition::new(ConditionKind::CacheDoesNotPay, what, remedy).commands([bypass]);
+        let bypass = commands.mode(&self.volume.name, ModeWord::Bypass.as_str());
+        let remedy = Step::run("use a faster cache device, or stop caching", bypass);
+        let condition = Condition::new(ConditionKind::CacheDoesNotPay, what, remedy);
         Some(condition.figure("cache_mean", cache_ms, "ms").figure("origin_mean", origin_ms, "ms"))
     }
 
@@ -227,9 +253,9 @@ impl VolumeContext<'_> {
             counted(recovered / BLOCK_SIZE, "dirty block"),
             show_bytes(self.volume.dirty_bytes)
         );
-        let drain = commands.drain(&self.volume.name).to_string();
-        let remedy = format!("wait for writeback, or {}", in_order(&[&drain]));
-        let condition = Condition::new(ConditionKind::Recovered, what, remedy).commands([drain]);
+        let remedy =
+            Step::run("wait for writeback, or drain the volume now", commands.drain(&self.volume.name));
+        let condition = Condition::new(ConditionKind::Recovered, what, remedy);
         Some(condition.figure("recovered", recovered as f64, "bytes"))
     }
 
@@ -255,9 +281,8 @@ impl VolumeContext<'_> {
     fn paused(&self, commands: &DaemonCommands) -> Option<Condition> {
         let left = self.volume.caching_paused_seconds?;
         let what = format!("reads are not cached for {} more", show_span(left));
-        let end = commands.end_pause(&self.volume.name).to_string();
-        let remedy = format!("wait for its end, or {}", in_order(&[&end]));
-        let condition = Condition::new(ConditionKind::CachingPaused, what, remedy).commands([end]);
+        let remedy = Step::run("wait for its end, or end it now", commands.end_pause(&self.volume.name));
+        let condition = Condition::new(ConditionKind::CachingPaused, what, remedy);
         Some(condition.figure("left", left, "s"))
     }
 
@@ -272,16 +297,27 @@ impl VolumeContext<'_> {
     }
 }
 
-/// The lost blocks of a volume.
+/// The lost blocks of a volume, and the effect on clients.
 pub fn damage(volume: &VolumeReport, device: &str) -> String {
-    let blocks = volume.damaged_bytes / BLOCK_SIZE;
-    let extents: Vec<ByteExtent> = volume.damaged.iter().map(ByteExtent::from).collect();
-    let (what, them) = match blocks {
-        1 => (format!("1 dirty block on {device} is"), "it"),
-        some => (format!("{} dirty blocks on {device} are", show_count(some)), "them"),
+    let them = if volume.damaged_bytes == BLOCK_SIZE { "it" } else { "them" };
+    let lost = lost(volume, device);
+    format!("{lost}; reads of {them} fail until the whole block is written again")
+}
+
+/// The lost blocks of a volume.
+fn lost(volume: &VolumeReport, device: &str) -> String {
+    let what = match volume.damaged_bytes / BLOCK_SIZE {
+        1 => format!("1 dirty block on {device} is"),
+        some => format!("{} dirty blocks on {device} are", show_count(some)),
     };
+    let extents: Vec<ByteExtent> = volume.damaged.iter().map(ByteExtent::from).collect();
     let which = show_extents(&extents, EXTENTS_SHOWN);
     let told: u64 = extents.iter().map(|extent| extent.length).sum();
     let more = if told < volume.damaged_bytes { "; more are not listed" } else { "" };
-    format!("{what} lost, as {which}{more}; reads of {them} fail until the whole block is written again")
+    format!("{what} lost, as {which}{more}")
+}
+
+/// A command of libnbd that connects to a server.
+fn nbdinfo(uri: &str) -> String {
+    format!("nbdinfo {}", quoted(OsStr::new(uri)))
 }

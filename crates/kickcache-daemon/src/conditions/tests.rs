@@ -39,7 +39,7 @@ fn of<T: serde::de::DeserializeOwned>(value: Value) -> T {
 
 fn commands() -> DaemonCommands {
     let state = StatePlace::Directory("/srv/my notes".into());
-    DaemonCommands { state, control: Some("/srv/it's/control".into()) }
+    DaemonCommands { state, control: Some("/srv/it's/control".into()), service: None }
 }
 
 /// Reports, this many seconds after the first one.
@@ -86,6 +86,11 @@ fn one(change: impl Fn(&mut Report)) -> Condition {
     let found = found(change);
     assert_eq!(found.len(), 1, "{found:#?}");
     found.into_iter().next().unwrap()
+}
+
+/// The commands of the remedy.
+fn commands_of(condition: &Condition) -> Vec<&str> {
+    condition.steps.iter().filter_map(|step| step.command.as_deref()).collect()
 }
 
 fn error(seconds_ago: f64) -> Value {
@@ -137,8 +142,9 @@ fn conditions_of_one_report_have_cause_and_remedy() {
     let away = all[0].sentence();
     assert_eq!(
         away,
-        "a: origin away for 40 s, 12 requests waiting: Connection refused (os error 111). Check the server at /dev/a; clients get \
-         errors in 80 s."
+        "a, for 40 s: origin away, 12 requests waiting: Connection refused (os error 111). Cached blocks are served, and writes are \
+         acknowledged; requests that need the origin wait, and get errors in 80 s. Check the server at /dev/a: start it, or mend the \
+         network to it, then see whether it answers (`nbdinfo /dev/a`), then wait: the daemon connects again by itself."
     );
     for condition in &all {
         assert!(condition.severity.is_problem() && !condition.remedy.is_empty(), "{condition:?}");
@@ -172,14 +178,14 @@ fn operations_and_planned_states_are_notices() {
         .map(|condition| format!("{}: {}\n", condition.kind.as_str(), condition.sentence()))
         .collect();
     expect![[r#"
-        caching-paused: a: reads are not cached for 60 s more. Wait for its end, or run `kickcache pause-caching a --end --control '/srv/it'\''s/control'`.
+        caching-paused: a: reads are not cached for 60 s more. Wait for its end, or end it now (`kickcache pause-caching a --end --control '/srv/it'\''s/control'`).
         operation-running: a: is being drained: 0 B are left. Wait for its end.
         operation-running: /dev/fast: grows from 1 GiB to 2 GiB. Wait for its end.
         operation-running: /dev/fast: is being left out: 4 KiB are to be written back before. Wait for its end.
         operation-running: /dev/fast: is being replaced: 25.0 % are copied to /dev/new. Wait for its end.
         operation-running: /dev/fast: its server stops, and waits for the origin of a. Wait for its end.
-        recovered: a: 2 dirty blocks were recovered at the start; 4 KiB are dirty. Wait for writeback, or run `kickcache drain a --wait --control '/srv/it'\''s/control'`.
-        cache-left-out: /dev/fast: left out: every request goes to the origin. `kickcache replace --cache /dev/fast --control '/srv/it'\''s/control' --with DEVICE` takes another device in, if that is wanted.
+        recovered: a: 2 dirty blocks were recovered at the start; 4 KiB are dirty. Wait for writeback, or drain the volume now (`kickcache drain a --wait --control '/srv/it'\''s/control'`).
+        cache-left-out: /dev/fast: left out. Take another device in, if that is wanted (`kickcache replace --cache /dev/fast --control '/srv/it'\''s/control' --with DEVICE`).
     "#]].assert_eq(&text);
 }
 
@@ -195,13 +201,15 @@ fn a_failed_device_names_the_commands_in_order() {
     let [dirty, failed_device] = failed("on-device", true).try_into().unwrap();
     let drain = "kickcache drain a --wait --control '/srv/it'\\''s/control'";
     assert_eq!(
-        (dirty.kind, dirty.commands.as_slice()),
-        (ConditionKind::DirtyOutOfService, [drain.to_owned()].as_slice())
+        (dirty.kind, commands_of(&dirty).as_slice()),
+        (ConditionKind::DirtyOutOfService, [drain].as_slice())
     );
     let format = "kickcache format /dev/fast --state '/srv/my notes'";
     let stop = "kickcache stop --control '/srv/it'\\''s/control'";
-    assert_eq!(failed_device.commands, [drain, stop, format]);
-    for command in &failed_device.commands {
+    let leave_out = "kickcache leave-out --cache /dev/fast --control '/srv/it'\\''s/control'";
+    let replace = "kickcache replace --cache /dev/fast --control '/srv/it'\\''s/control' --with DEVICE";
+    assert_eq!(commands_of(&failed_device), [drain, leave_out, replace]);
+    for command in commands_of(&failed_device).into_iter().chain([stop, format]) {
         assert!(failed_device.remedy.contains(&format!("`{command}`")), "{}", failed_device.remedy);
     }
     let hangs =
@@ -354,7 +362,7 @@ fn a_cache_as_slow_as_the_origin_does_not_pay() {
     assert_eq!(pays(2.5, 1000, "bypass"), []);
     let condition = &pays(2.5, 1000, "write-back")[0];
     assert_eq!(condition.kind, ConditionKind::CacheDoesNotPay);
-    assert_eq!(condition.commands, ["kickcache mode a bypass --control '/srv/it'\\''s/control'"]);
+    assert_eq!(commands_of(condition), ["kickcache mode a bypass --control '/srv/it'\\''s/control'"]);
 }
 
 /// The rows of the table of conditions in docs/reference/status.md.

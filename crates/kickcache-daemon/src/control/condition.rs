@@ -1,11 +1,14 @@
 //! A condition of the daemon, and its health: the one source of `status`, `top`, the live page, metrics, the log
 //! and the status line of the service manager.
 
-use kickcache_units::{are, counted};
+use std::time::Duration;
+
+use kickcache_units::{are, counted, show_duration};
 use serde::{Deserialize, Serialize};
 
 use crate::control::condition_kind::Reach;
 pub use crate::control::condition_kind::{ConditionKind, Severity};
+use crate::control::remedy::{Remedy, Step};
 
 /// A condition of a volume, a device or the daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -26,12 +29,19 @@ pub struct Condition {
     pub summary: String,
     /// The cause of the condition, if it is known.
     pub cause: Option<String>,
+    /// Its effect on clients.
+    #[serde(default)]
+    pub effect: String,
     /// Its figures, for programs.
     pub figures: Vec<Figure>,
-    /// The action that ends the condition.
+    /// The action that ends the condition: the steps in a sentence, and another way.
     pub remedy: String,
-    /// The commands of the remedy, in their order, as a shell reads them.
-    pub commands: Vec<String>,
+    /// The steps of the remedy, in their order.
+    #[serde(default)]
+    pub steps: Vec<Step>,
+    /// Another way, or a case in which the steps do not help.
+    #[serde(default)]
+    pub otherwise: Option<String>,
 }
 
 /// A figure of a condition.
@@ -69,7 +79,8 @@ pub struct Health {
 
 impl Condition {
     /// A condition of a kind, without its time, which is added when it is reported.
-    pub fn new(kind: ConditionKind, summary: impl Into<String>, remedy: impl Into<String>) -> Condition {
+    pub fn new(kind: ConditionKind, summary: impl Into<String>, remedy: impl Into<Remedy>) -> Condition {
+        let remedy = remedy.into();
         Condition {
             kind,
             severity: kind.entry().severity,
@@ -79,9 +90,11 @@ impl Condition {
             device: None,
             summary: summary.into(),
             cause: None,
+            effect: kind.entry().effect.into(),
             figures: Vec::new(),
-            remedy: remedy.into(),
-            commands: Vec::new(),
+            remedy: remedy.sentence(),
+            steps: remedy.steps,
+            otherwise: remedy.otherwise,
         }
     }
 
@@ -116,10 +129,10 @@ impl Condition {
         self
     }
 
-    /// Adds the commands of the remedy.
+    /// Replaces the usual effect of the kind.
     #[must_use]
-    pub fn commands(self, commands: impl IntoIterator<Item = String>) -> Condition {
-        Condition { commands: commands.into_iter().collect(), ..self }
+    pub fn with_effect(self, effect: impl Into<String>) -> Condition {
+        Condition { effect: effect.into(), ..self }
     }
 
     /// Whether the condition concerns a volume directly, or its cache device.
@@ -128,22 +141,58 @@ impl Condition {
         self.volume.as_deref() == Some(volume) || is_of_device && self.kind.entry().reach == Reach::Volumes
     }
 
-    /// The condition and its remedy, a sentence each.
+    /// The condition and how long it has lasted; the effect of a problem; the remedy: a sentence each.
     pub fn sentence(&self) -> String {
-        format!("{} {}", self.what(), sentence(&self.remedy))
+        format!("{} {}", self.situation(), self.remedy_sentence())
     }
 
-    /// The condition without its remedy.
-    pub fn what(&self) -> String {
-        let subject = match (&self.volume, &self.device) {
-            (Some(subject), _) | (None, Some(subject)) => format!("{subject}: "),
-            (None, None) => String::new(),
+    /// The same without the remedy.
+    pub fn situation(&self) -> String {
+        let effect = match self.severity.is_problem() {
+            true => format!(" {}", sentence(&self.effect)),
+            false => String::new(),
         };
+        self.statement(self.span().as_deref()) + &effect
+    }
+
+    /// The remedy alone.
+    pub fn remedy_sentence(&self) -> String {
+        sentence(&self.remedy)
+    }
+
+    /// The volume, the device, or else the daemon.
+    pub fn subject(&self) -> &str {
+        self.volume.as_deref().or(self.device.as_deref()).unwrap_or("the daemon")
+    }
+
+    /// The condition without how long it has lasted, its effect and its remedy.
+    pub fn what(&self) -> String {
+        self.statement(None)
+    }
+
+    /// For how long it has lasted, as in `for 40 s`. A condition that has just begun has no span.
+    fn span(&self) -> Option<String> {
+        (self.lasted_seconds >= 1.0).then(|| format!("for {}", show_span(self.lasted_seconds)))
+    }
+
+    fn statement(&self, span: Option<&str>) -> String {
+        let subject = self.volume.as_deref().or(self.device.as_deref());
+        let begin: Vec<&str> = subject.into_iter().chain(span).collect();
+        let begin = if begin.is_empty() { String::new() } else { format!("{}: ", begin.join(", ")) };
         let cause = self.cause.as_ref().map_or_else(String::new, |cause| format!(": {cause}"));
-        let text = format!("{subject}{}{cause}", self.summary);
+        let text = format!("{begin}{}{cause}", self.summary);
         let end = if text.ends_with('.') { "" } else { "." };
         // Names of volumes and paths keep their case.
-        if subject.is_empty() { sentence(&text) } else { format!("{text}{end}") }
+        if subject.is_none() { sentence(&text) } else { format!("{text}{end}") }
+    }
+}
+
+/// A span in a sentence, such as `40 s` or `3 min 2 s`.
+pub fn show_span(seconds: f64) -> String {
+    let seconds = seconds.clamp(0.0, 1e12);
+    match seconds {
+        short if short < 119.5 => format!("{short:.0} s"),
+        _ => show_duration(Duration::from_secs_f64(seconds)),
     }
 }
 
@@ -187,20 +236,23 @@ mod tests {
 
     #[test]
     fn the_health_is_the_most_urgent_problem() {
-        let away = Condition::new(ConditionKind::OriginAway, "origin away for 40 s", "check the server")
+        let away = Condition::new(ConditionKind::OriginAway, "origin away", "check the server")
             .of_volume("vm1")
-            .because("connection refused");
+            .lasting(40.2)
+            .because("connection refused")
+            .with_effect("clients wait");
         let paused = Condition::new(ConditionKind::CachingPaused, "reads are not cached", "wait");
-        let stuck = Condition::new(ConditionKind::WritebackStuck, "writeback is stuck", "wait");
+        let stuck = Condition::new(ConditionKind::WritebackStuck, "writeback is stuck", "wait")
+            .with_effect("clients are served");
         let of = |conditions: &[Condition]| {
             let health = Health::new(&["a", "b", "c"], conditions);
             (health.colour, health.sentence)
         };
         assert_eq!(of(&[]), (HealthColour::Green, "All 3 volumes are healthy.".into()));
         assert_eq!(of(std::slice::from_ref(&paused)).0, HealthColour::Green);
-        let expected = "vm1: origin away for 40 s: connection refused. Check the server.";
+        let expected = "vm1, for 40 s: origin away: connection refused. Clients wait. Check the server.";
         assert_eq!(of(&[away.clone(), paused]), (HealthColour::Red, expected.into()));
-        let two = "Writeback is stuck. Wait. 1 other problem is listed as well.";
+        let two = "Writeback is stuck. Clients are served. Wait. 1 other problem is listed as well.";
         assert_eq!(of(&[stuck, away]), (HealthColour::Amber, two.into()));
     }
 

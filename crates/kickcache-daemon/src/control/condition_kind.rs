@@ -1,4 +1,4 @@
-//! The kinds of conditions, in one table: the name, the severity, the word of `status` and the remedy.
+//! The kinds of conditions, in one table: the name, the severity, the word of `status` and the effect on clients.
 
 use serde::{Deserialize, Serialize};
 
@@ -48,6 +48,8 @@ pub struct KindEntry {
     pub severity: Severity,
     /// The word in the column HEALTH.
     pub word: &'static str,
+    /// Its usual effect on clients.
+    pub effect: &'static str,
     /// Whether a condition of a device concerns the device's volumes too.
     pub reach: Reach,
     /// The log event of the begin of such a condition; `None` if the event is `condition_begun`.
@@ -55,7 +57,8 @@ pub struct KindEntry {
 }
 
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $kind:ident: $name:literal, $severity:ident, $word:literal, $reach:ident, $event:expr;)*) => {
+    ($($(#[$doc:meta])* $kind:ident: $name:literal, $severity:ident, $word:literal, $reach:ident, $event:expr,
+        $effect:literal;)*) => {
         /// The kind of a condition, the most urgent first.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
         pub enum ConditionKind {
@@ -71,7 +74,7 @@ macro_rules! kinds {
                 match self {
                     $(ConditionKind::$kind => KindEntry {
                         name: $name, severity: Severity::$severity, word: $word,
-                        reach: Reach::$reach, event: $event,
+                        reach: Reach::$reach, event: $event, effect: $effect,
                     },)*
                 }
             }
@@ -81,63 +84,92 @@ macro_rules! kinds {
 
 kinds! {
     /// Dirty blocks on the cache device are damaged.
-    DamagedBlocks: "damaged-blocks", Error, "DAMAGED", Subject, Some("dirty_lost");
+    DamagedBlocks: "damaged-blocks", Error, "DAMAGED", Subject, Some("dirty_lost"),
+        "reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served";
     /// A cache device is out of service, and this cannot be recorded.
-    OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded");
+    OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded"),
+        "writes fail; reads are served";
     /// Dirty blocks of a volume are on a cache device out of service alone.
-    DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service");
+    DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service"),
+        "reads of these blocks return errors (EIO) if the device cannot be read; all other requests are served by the origin";
     /// The file of an origin or of a cache device was removed while it is served.
-    FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None;
+    FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None,
+        "clients are served until the daemon ends; then these data are lost";
     /// A cache device failed and is not used any more.
-    CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service");
+    CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service"),
+        "clients are served by the origins, without the cache";
     /// The server of a remote origin is lost, or unusable.
-    OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost");
+    OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost"),
+        "requests that need the origin wait; cached blocks are served";
     /// An origin completes none of its outstanding operations.
-    OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent");
+    OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent"),
+        "requests that need the origin wait; cached blocks are served";
     /// A cache device completes none of its outstanding operations.
-    CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent");
+    CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent"),
+        "requests of its volumes wait";
     /// The event loop of a cache device does not answer, or has ended.
-    LoopSilent: "loop-silent", Error, "SILENT", Volumes, None;
+    LoopSilent: "loop-silent", Error, "SILENT", Volumes, None,
+        "requests of its volumes are not answered";
     /// A configured volume is not served.
-    VolumeNotServed: "volume-not-served", Error, "NOT SERVED", Subject, Some("volume_not_served");
+    VolumeNotServed: "volume-not-served", Error, "NOT SERVED", Subject, Some("volume_not_served"),
+        "clients cannot use this volume; other volumes are served";
     /// The ublk device of a volume was removed by another program.
-    DeviceRemoved: "device-removed", Error, "DEVICE REMOVED", Subject, Some("ublk_lost");
+    DeviceRemoved: "device-removed", Error, "DEVICE REMOVED", Subject, Some("ublk_lost"),
+        "requests at the removed device fail";
     /// The state directory cannot be written.
-    StateUnwritable: "state-unwritable", Error, "STATE", Subject, None;
+    StateUnwritable: "state-unwritable", Error, "STATE", Subject, None,
+        "clients are served; if a cache device fails meanwhile, writes may fail";
     /// The privileged process of a daemon with another user has ended.
-    MonitorEnded: "monitor-ended", Error, "MONITOR", Subject, Some("monitor_ended");
+    MonitorEnded: "monitor-ended", Error, "MONITOR", Subject, Some("monitor_ended"),
+        "clients are served";
     /// Operations of an origin failed in the last 10 minutes.
-    OriginFailing: "origin-failing", Warning, "errors", Subject, Some("device_error");
+    OriginFailing: "origin-failing", Warning, "errors", Subject, Some("device_error"),
+        "requests of clients that met an error failed; writeback is tried again";
     /// Operations of a cache device failed in the last 10 minutes.
-    CacheFailing: "cache-failing", Warning, "cache errors", Subject, Some("device_error");
+    CacheFailing: "cache-failing", Warning, "cache errors", Subject, Some("device_error"),
+        "clients are served; unreadable clean blocks are read from the origin";
     /// The last replacement of a cache device failed, and no new replacement has begun.
-    ReplacementFailed: "replacement-failed", Warning, "not replaced", Subject, Some("cache_replacement_failed");
+    ReplacementFailed: "replacement-failed", Warning, "not replaced", Subject, Some("cache_replacement_failed"),
+        "clients are served with the old device";
     /// Writeback has to run, and has made no progress for at least a minute.
-    WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None;
+    WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None,
+        "clients are served until the log is full of dirty blocks; then writes wait for the origin";
     /// Dirty blocks are at least 6 hours old, and fewer bytes than are dirty were written back in this time.
-    DirtyTooOld: "dirty-too-old", Warning, "dirty long", Subject, None;
+    DirtyTooOld: "dirty-too-old", Warning, "dirty long", Subject, None,
+        "clients are served; a loss of the cache device would lose these blocks";
     /// Dirty and unflushed blocks fill at least 60 % of the capacity of the cache device.
-    LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None;
+    LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None,
+        "clients are served; at the dirty limit writes are as slow as the origin";
     /// More is written to a cache device than its budget permits.
-    WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None;
+    WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None,
+        "clients are served";
     /// New certificates cannot be used.
-    CertificatesUnusable: "certificates-unusable", Warning, "certificates", Subject, Some("tls_not_renewed");
+    CertificatesUnusable: "certificates-unusable", Warning, "certificates", Subject, Some("tls_not_renewed"),
+        "clients are served with the earlier certificates until these expire";
     /// Requests wait for memory for their payload.
-    MemoryShort: "memory-short", Warning, "memory", Subject, None;
+    MemoryShort: "memory-short", Warning, "memory", Subject, None,
+        "these requests wait";
     /// Clean blocks were damaged in the cache, and read from the origin.
-    BlocksHealed: "blocks-healed", Notice, "healed", Subject, None;
+    BlocksHealed: "blocks-healed", Notice, "healed", Subject, None,
+        "clients are served";
     /// A limit on clients holds requests back.
-    ClientsLimited: "clients-limited", Notice, "limited", Subject, None;
+    ClientsLimited: "clients-limited", Notice, "limited", Subject, None,
+        "requests wait as long as the limit demands";
     /// Reads from the cache take at least as long as reads from the origin.
-    CacheDoesNotPay: "cache-does-not-pay", Notice, "no gain", Subject, None;
+    CacheDoesNotPay: "cache-does-not-pay", Notice, "no gain", Subject, None,
+        "clients are served, as fast as without the cache";
     /// The start found dirty blocks, and not all have been written back.
-    Recovered: "recovered", Notice, "recovered", Subject, None;
+    Recovered: "recovered", Notice, "recovered", Subject, None,
+        "clients are served";
     /// A cache device is left out by order.
-    CacheLeftOut: "cache-left-out", Notice, "no cache", Volumes, Some("cache_left_out");
+    CacheLeftOut: "cache-left-out", Notice, "no cache", Volumes, Some("cache_left_out"),
+        "clients are served by the origins, without the cache";
     /// Reads are not cached for a time.
-    CachingPaused: "caching-paused", Notice, "paused", Subject, Some("caching_paused");
+    CachingPaused: "caching-paused", Notice, "paused", Subject, Some("caching_paused"),
+        "clients are served";
     /// A drain, a growth, a replacement, a leave-out or a stop is under way.
-    OperationRunning: "operation-running", Notice, "busy", Subject, None;
+    OperationRunning: "operation-running", Notice, "busy", Subject, None,
+        "clients are served";
 }
 
 impl ConditionKind {

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::activity::Activity;
 use crate::control::condition::{Condition, Health};
 use crate::control::error_count::ErrorCount;
+use crate::control::host_report::HostReport;
 use crate::control::last_error::LastError;
 use crate::control::limits_report::LimitsReport;
 use crate::control::lru_curve::LruCurve;
@@ -62,6 +63,9 @@ pub struct Report {
     /// Problems and running operations, the most urgent first.
     #[serde(default)]
     pub conditions: Vec<Condition>,
+    /// The machine.
+    #[serde(default)]
+    pub host: HostReport,
 }
 
 /// A volume that is not served.

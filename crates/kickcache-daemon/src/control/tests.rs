@@ -233,6 +233,7 @@ fn report() -> Report {
         tls_failure: None,
         health: Default::default(),
         conditions: Vec::new(),
+        host: Default::default(),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::conditions::Surroundings;
 use crate::conditions::state_probe::StateProbe;
 use crate::conditions::watch::ConditionWatch;
 use crate::control::condition::Health;
+use crate::control::host_report::HostReport;
 use crate::control::report::Report;
 use crate::plan::ServePlan;
 use crate::serve::config::StatePlace;
@@ -25,6 +26,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(5);
 pub(crate) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,
+    host: HostReport,
     /// The commands for this daemon.
     pub(crate) commands: DaemonCommands,
 }
@@ -33,10 +35,12 @@ impl ConditionBook {
     /// A book for a plan with this state directory.
     pub(crate) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
+        let commands = DaemonCommands::new(place, Some(whole_path(&plan.control)));
         ConditionBook {
             watch: Mutex::default(),
             probe: state.map(StateProbe::new),
-            commands: DaemonCommands { control: Some(whole_path(&plan.control)), state: place },
+            host: HostReport::own(&commands),
+            commands,
         }
     }
 
@@ -45,6 +49,7 @@ impl ConditionBook {
         let failure = self.probe.as_ref().and_then(|probe| probe.poll(Instant::now()));
         let around = Surroundings { silent, state_failure: failure.as_deref(), commands: &self.commands };
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).complete(report, &around);
+        report.host = self.host.clone();
     }
 
     /// The health at the last look.

@@ -23,6 +23,7 @@ use tracing_subscriber::fmt::MakeWriter;
 use crate::conditions::unlinked::check_linked;
 use crate::config::plan_source::PlanSource;
 use crate::control::condition::Health;
+use crate::control::host_report::HostReport;
 use crate::control::report::{Report, UnservedReport};
 use crate::control::server::ControlServer;
 use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording, wire};
@@ -344,6 +345,7 @@ impl Daemon {
             tls_failure,
             health: Health::default(),
             conditions: Vec::new(),
+            host: HostReport::default(),
         };
         // During a stop, servers without an answer have stopped as requested.
         let silent = if self.is_stopping.load(Ordering::Acquire) { Vec::new() } else { silent };

@@ -98,7 +98,7 @@ pub(crate) fn start(
         curve_turn: 0,
         recovery: Recovery::default(),
         origins: Origins::Compared,
-        commands: DaemonCommands { state: config.state, control: config.control },
+        commands: DaemonCommands::new(config.state, config.control),
     };
     event_loop.recover()?;
     event_loop.compare_origins(service, &checks)?;

@@ -9,6 +9,7 @@ use kickcache_daemon::conditions::Surroundings;
 use kickcache_daemon::conditions::watch::ConditionWatch;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::condition::Health;
+use kickcache_daemon::control::host_report::HostReport;
 use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::daemon::cache_report::sample_report;
@@ -78,6 +79,7 @@ impl ShownRun {
     fn scrape(&mut self) -> Result<Scrape, ControlError> {
         let sample = self.server.sample().map_err(control_error)?;
         let io_engine = sample.status.io_engine.as_str().into();
+        let commands = DaemonCommands::default();
         let mut report = Report {
             version: env!("CARGO_PKG_VERSION").into(),
             pid: std::process::id(),
@@ -91,8 +93,8 @@ impl ShownRun {
             tls_failure: None,
             health: Health::default(),
             conditions: Vec::new(),
+            host: HostReport::own(&commands),
         };
-        let commands = DaemonCommands::default();
         let around = Surroundings { silent: &[], state_failure: None, commands: &commands };
         self.watch.complete(&mut report, &around);
         Ok(Scrape { report, silent: Vec::new() })

@@ -215,8 +215,9 @@ fn out_of_service_devices_have_steps_and_exact_dirty_counts() {
     assert_eq!(lines(&daemon, &["itself records that it is out of service"]), 1, "{}", daemon.log());
     let page = daemon.control(&["status"]);
     assert!(
-        page.contains("out of service: every request goes to the origin")
-            && page.contains("recorded on the device. Before the device is used again, run ")
+        page.contains(
+            "out of service: its failure is recorded on the device. Clients are served by the origins"
+        ) && page.contains("to use the same device again after a repair: ")
             && page.contains(next.strip_prefix("stop, ").unwrap()),
         "{page}"
     );
@@ -237,6 +238,6 @@ fn dirty_blocks_out_of_service_are_to_be_drained_first() {
     assert_eq!(lines(&daemon, &["blocks of v are dirty and on"]), 1, "{}", daemon.log());
     assert_eq!(of_volume(&daemon, "incomplete"), true);
     let page = daemon.control(&["status"]);
-    let next = format!("run `kickcache drain v --wait --control {}`", spec.control().display());
+    let next = format!("readable blocks (`kickcache drain v --wait --control {}`)", spec.control().display());
     assert!(page.contains(&next) && page.contains("are dirty and only on "), "{page}");
 }

@@ -100,7 +100,8 @@ fn the_live_page_shows_five_states_without_overlaps() {
     let scratch = Scratch::new();
     let scraped = Scraped::start(&scratch);
     let history = wait_for("the first sample", || {
-        get(&scraped.address, "/history.json?since=0").filter(|text| !text.contains("\"state\":null"))
+        get(&scraped.address, "/history.json?since=0&curves=1")
+            .filter(|text| !text.contains("\"state\":null"))
     });
     let path = scratch.path("history.json");
     fs::write(&path, history).unwrap();

@@ -51,10 +51,8 @@ fn state(shown: &DocumentParts<'_>, curves: Curves) -> Value {
     let caches = report.caches.iter();
     let happening =
         |LiveEvent { at, severity, what }: &LiveEvent| json!({"at": at, "severity": severity, "what": what});
-    let condition =
-        |condition: &Condition| json!({"severity": condition.severity, "what": condition.sentence()});
     let caches = caches.map(|cache| cache_state(report, cache, curves));
-    json!({
+    let mut object = json!({
         "health": report.health,
         "conditions": report.conditions.iter().map(condition).collect::<Vec<Value>>(),
         "version": report.version,
@@ -63,6 +61,19 @@ fn state(shown: &DocumentParts<'_>, curves: Curves) -> Value {
         "events": shown.happenings.kept.iter().map(happening).collect::<Vec<Value>>(),
         "volume_columns": VOLUME_COLUMNS,
         "cache_columns": CACHE_COLUMNS,
+    });
+    if curves == Curves::Sent {
+        object["host"] = json!(report.host);
+    }
+    object
+}
+
+fn condition(condition: &Condition) -> Value {
+    json!({
+        "severity": condition.severity, "word": condition.kind.entry().word, "volume": condition.volume,
+        "device": condition.device, "subject": condition.subject(), "what": condition.what(), "since": condition.since,
+        "effect": condition.effect, "steps": condition.steps, "otherwise": condition.otherwise,
+        "remedy": condition.remedy_sentence(),
     })
 }
 

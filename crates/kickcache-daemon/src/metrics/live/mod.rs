@@ -11,6 +11,8 @@ mod busy;
 pub(super) mod document;
 mod events;
 mod history;
+#[cfg(test)]
+mod scenes;
 mod totals;
 pub(super) mod view;
 

@@ -85,6 +85,7 @@ fn a_repeated_request_returns_the_news_only() {
     assert_eq!(new["fine"]["times"].as_array().unwrap().as_slice(), &times[times.len() - 2..]);
     assert_eq!(new["fine"]["volumes"]["vm1</script>"].as_array().unwrap().len(), 2);
     assert!(new["state"]["caches"][0]["volumes"][0].get("curve").is_none());
+    assert!(all["state"].get("host").is_some() && new["state"].get("host").is_none());
 }
 
 #[test]

@@ -5,10 +5,12 @@ use std::collections::BTreeMap;
 use kickcache_daemon::control::activity::Activity;
 use kickcache_daemon::control::condition::{Condition, ConditionKind, Health};
 use kickcache_daemon::control::error_count::ErrorCount;
+use kickcache_daemon::control::host_report::HostReport;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::limits_report::LimitsReport;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::memory_report::MemoryReport;
+use kickcache_daemon::control::remedy::{Remedy, Step};
 use kickcache_daemon::control::replacing_report::{LeavingOutReport, ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{
     CacheCounters, CacheReport, HealthWord, RecordWord, Report, UnservedReport, VolumeCounters, VolumeReport,
@@ -16,6 +18,7 @@ use kickcache_daemon::control::report::{
 use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_daemon::extents::Extent;
 use kickcache_daemon::plan::frontends::{ServedAt, Sessions};
+use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_daemon::words::ModeWord;
 use serde_json::Value;
 
@@ -61,11 +64,16 @@ fn report() -> Report {
         tls_failure: Some("ca-cert.pem: there is no such file".into()),
         health: Health::default(),
         conditions: vec![condition()],
+        host: HostReport {
+            steps_without_answer: vec![Step::run("start it", "kickcache serve")],
+            ..HostReport::own(&DaemonCommands::default())
+        },
     }
 }
 
 fn condition() -> Condition {
-    Condition::new(ConditionKind::OriginAway, "origin away", "check it")
+    let check = Remedy::from(Step::run("check it", "nbdinfo x")).or(Some("wait".into()));
+    Condition::new(ConditionKind::OriginAway, "origin away", check)
         .of_volume("b")
         .of_device("/dev/b")
         .because("lost")

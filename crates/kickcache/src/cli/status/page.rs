@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use kickcache_daemon::control::condition::Condition;
+use kickcache_daemon::control::condition::{Condition, HealthColour};
 use kickcache_daemon::control::report::Report;
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_duration;
@@ -29,9 +29,11 @@ pub(super) struct Page<'a> {
 impl Page<'_> {
     pub(super) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         let report = self.report;
-        self.line(out, &report.health.sentence, tones::of_health(report.health.colour), colour)?;
-        for condition in listed(&report.conditions) {
-            self.line(out, &condition.sentence(), tones::of_severity(condition.severity), colour)?;
+        if report.health.colour == HealthColour::Green {
+            self.line(out, &report.health.sentence, Tone::Good, colour)?;
+        }
+        for condition in &report.conditions {
+            self.condition(out, condition, colour)?;
         }
         writeln!(out)?;
         let uptime = show_duration(Duration::from_secs_f64(report.uptime_seconds.clamp(0.0, 1e12)));
@@ -55,16 +57,24 @@ impl Page<'_> {
         Ok(())
     }
 
+    /// A condition; several steps are numbered.
+    fn condition(&self, out: &mut dyn Printer, condition: &Condition, colour: Colour) -> io::Result<()> {
+        let tone = tones::of_severity(condition.severity);
+        if let ([] | [_], None) = (condition.steps.as_slice(), &condition.otherwise) {
+            return self.line(out, &condition.sentence(), tone, colour);
+        }
+        self.line(out, &condition.situation(), tone, colour)?;
+        for (number, step) in (1..).zip(&condition.steps) {
+            self.line(out, &format!("  {number}. {}", step.line()), Tone::Plain, colour)?;
+        }
+        condition
+            .otherwise
+            .iter()
+            .try_for_each(|text| self.line(out, &format!("  {text}"), Tone::Plain, colour))
+    }
+
     fn line(&self, out: &mut dyn Printer, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
         paint(out, &wrap(&printable_line(text), self.width), tone, colour)?;
         writeln!(out)
-    }
-}
-
-/// The conditions, except the problem that the sentence of the health is about.
-fn listed(conditions: &[Condition]) -> &[Condition] {
-    match conditions {
-        [first, others @ ..] if first.severity.is_problem() => others,
-        all => all,
     }
 }

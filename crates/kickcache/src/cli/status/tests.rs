@@ -7,6 +7,7 @@ use kickcache_daemon::conditions::Surroundings;
 use kickcache_daemon::conditions::watch::ConditionWatch;
 use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::condition::Health;
+use kickcache_daemon::control::host_report::HostReport;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::memory_report::MemoryReport;
 use kickcache_daemon::control::report::{
@@ -140,6 +141,7 @@ fn report(reads: u64) -> Report {
         tls_failure: None,
         health: Health::default(),
         conditions: Vec::new(),
+        host: HostReport::default(),
     }
 }
 
@@ -174,7 +176,11 @@ fn last_error(count: u64) -> LastError {
 #[test]
 fn a_single_sample_covers_the_time_since_the_start() {
     expect![[r#"
-        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until the whole block is written again. Overwrite each of these blocks completely, or restore it from a backup.
+        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288. Reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served.
+          1. list the places of all lost blocks: kickcache status long-name --json
+          2. on the machine that uses long-name, restore their files from a backup
+          3. on that machine, overwrite lost blocks without a file; DISK is the disk long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
+          if more blocks are lost, use another cache device (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
         cache device /dev/nvme0n1p4: 100 GiB, 600 KiB dirty, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
@@ -198,7 +204,11 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
     let before = report(9_500);
     let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
     expect![[r#"
-        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288; reads of them fail until the whole block is written again. Overwrite each of these blocks completely, or restore it from a backup.
+        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288. Reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served.
+          1. list the places of all lost blocks: kickcache status long-name --json
+          2. on the machine that uses long-name, restore their files from a backup
+          3. on that machine, overwrite lost blocks without a file; DISK is the disk long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
+          if more blocks are lost, use another cache device (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
         cache device /dev/nvme0n1p4: 100 GiB, 600 KiB dirty, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
@@ -227,14 +237,23 @@ fn a_page_fits_into_80_columns() {
     let page = printed(&now, Some(rates), Some(80));
     expect![[r#"
         long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length:
-            8192 + 12288; reads of them fail until the whole block is written again.
-            Overwrite each of these blocks completely, or restore it from a backup. 2
-            other problems are listed as well.
+            8192 + 12288. Reads of these blocks return errors (EIO) until the whole
+            block is written again; all other requests are served.
+          1. list the places of all lost blocks: kickcache status long-name --json
+          2. on the machine that uses long-name, restore their files from a backup
+          3. on that machine, overwrite lost blocks without a file; DISK is the disk
+            long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct
+            conv=notrunc
+          if more blocks are lost, use another cache device (`kickcache replace --cache
+            /dev/nvme0n1p4 --with DEVICE`)
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago.
+            Requests of clients that met an error failed; writeback is tried again.
             Check the origin; the log has the first error of each kind.
-        /dev/nvme0n1p4: 1 error, the last EIO (write) 3.2 s ago. Check the device;
-            `kickcache replace --cache /dev/nvme0n1p4 --with DEVICE` moves the cache to
-            another one.
+        /dev/nvme0n1p4: 1 error, the last EIO (write) 3.2 s ago. Clients are served;
+            unreadable clean blocks are read from the origin.
+          1. check the device
+          2. move the cache to another one, if it has to be replaced: kickcache replace
+            --cache /dev/nvme0n1p4 --with DEVICE
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
         cache device /dev/nvme0n1p4: 100 GiB, 600 KiB dirty, 1.0 % of the segments free;
@@ -282,7 +301,7 @@ fn a_healthy_daemon_reports_health_first() {
     report.caches[0].volumes[1].caching_paused_seconds = Some(60.0);
     let page = printed(&report, None, None);
     let first: Vec<&str> = page.lines().take(3).collect();
-    let paused = "long-name: reads are not cached for 60 s more. Wait for its end, or run `kickcache pause-caching long-name --end`.";
+    let paused = "long-name: reads are not cached for 60 s more. Wait for its end, or end it now (`kickcache pause-caching long-name --end`).";
     assert_eq!(first, ["Both volumes are healthy.", paused, ""]);
 }
 
@@ -328,7 +347,7 @@ fn a_check_lists_only_problems() {
     let lines: Vec<&str> = said.lines().collect();
     assert!(lines.len() == 2 && !is_well, "{said}");
     assert!(
-        lines[0].starts_with("vm1: its origin /dev/vm1 is silent")
+        lines[0].starts_with("vm1, for 12 s: its origin /dev/vm1 is silent")
             && lines[1].starts_with("/dev/nvme0n1p4: 3 errors"),
         "{said}"
     );
@@ -353,7 +372,11 @@ fn a_selected_volume_has_its_own_conditions_only() {
     assert_eq!(volumes.collect::<Vec<_>>(), ["vm1"]);
     let kinds = |report: &Report| report.conditions.iter().map(|it| it.kind.as_str()).collect::<Vec<_>>();
     assert_eq!(kinds(&report), ["cache-silent", "origin-failing", "certificates-unusable"]);
-    assert!(report.health.sentence.starts_with("/dev/nvme0n1p4: silent"), "{}", report.health.sentence);
+    assert!(
+        report.health.sentence.starts_with("/dev/nvme0n1p4, for 11 s: silent"),
+        "{}",
+        report.health.sentence
+    );
     assert_eq!(kinds(&selected("b").unwrap()), ["cache-silent", "certificates-unusable"]);
     let unknown = selected("x").unwrap_err().error.to_string();
     assert_eq!(unknown, "there is no volume `x` here; there is vm1, long-name, b");

@@ -1,0 +1,29 @@
+//! The machine of a daemon, and the steps of a user without an answer of the daemon.
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::remedy::Step;
+use crate::own_user::own_user_name;
+use crate::shell_command::DaemonCommands;
+
+/// Where the commands in messages of a daemon are to be run.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct HostReport {
+    /// The name of the machine.
+    pub name: String,
+    /// The user who runs commands for the daemon.
+    pub user: String,
+    /// The steps if the daemon does not answer any more, in their order.
+    pub steps_without_answer: Vec<Step>,
+}
+
+impl HostReport {
+    /// Of this machine and this process.
+    pub fn own(commands: &DaemonCommands) -> HostReport {
+        let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        let is_system_service = commands.service.as_ref().is_some_and(|service| service.is_of_system());
+        // Its manager starts it as another user at most.
+        let user = if is_system_service { "root".into() } else { own_user_name() };
+        HostReport { name, user, steps_without_answer: commands.steps_without_answer() }
+    }
+}

@@ -1,0 +1,107 @@
+//! The remedy of a condition: steps in their order, which are also a sentence.
+
+use std::fmt::Display;
+
+use serde::{Deserialize, Serialize};
+
+/// A step of a remedy.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Step {
+    /// The action in words.
+    pub action: String,
+    /// The command for it, as a shell reads it; `None` if the action is outside of kickcache.
+    pub command: Option<String>,
+}
+
+/// The steps that end a condition, and another way.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Remedy {
+    /// The steps, in their order.
+    pub steps: Vec<Step>,
+    /// Another way, or a case in which the steps do not help.
+    pub otherwise: Option<String>,
+}
+
+impl Step {
+    /// An action that no command carries out.
+    pub fn outside(action: impl Into<String>) -> Step {
+        Step { action: action.into(), command: None }
+    }
+
+    /// An action with its command.
+    pub fn run(action: impl Into<String>, command: impl Display) -> Step {
+        Step { action: action.into(), command: Some(command.to_string()) }
+    }
+
+    /// Both in a line, with the command at its end.
+    pub fn line(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{}: {command}", self.action),
+            None => self.action.clone(),
+        }
+    }
+
+    /// Both in words.
+    pub fn sentence(&self) -> String {
+        match &self.command {
+            Some(command) => format!("{} (`{command}`)", self.action),
+            None => self.action.clone(),
+        }
+    }
+}
+
+impl Remedy {
+    /// Adds another way.
+    #[must_use]
+    pub fn or(self, otherwise: Option<String>) -> Remedy {
+        Remedy { otherwise, ..self }
+    }
+
+    /// All in one sentence.
+    pub fn sentence(&self) -> String {
+        let steps: Vec<String> = self.steps.iter().map(Step::sentence).collect();
+        let otherwise = self.otherwise.as_ref().map_or_else(String::new, |text| format!("; {text}"));
+        steps.join(", then ") + &otherwise
+    }
+}
+
+impl From<Vec<Step>> for Remedy {
+    fn from(steps: Vec<Step>) -> Remedy {
+        Remedy { steps, otherwise: None }
+    }
+}
+
+impl From<Step> for Remedy {
+    fn from(step: Step) -> Remedy {
+        Remedy::from(vec![step])
+    }
+}
+
+impl From<String> for Remedy {
+    fn from(action: String) -> Remedy {
+        Remedy::from(Step::outside(action))
+    }
+}
+
+impl From<&str> for Remedy {
+    fn from(action: &str) -> Remedy {
+        Remedy::from(action.to_owned())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_a_sentence() {
+        let steps = vec![Step::run("stop the daemon", "kickcache stop"), Step::outside("repair the device")];
+        let remedy = Remedy::from(steps).or(Some("if it hangs, wait".into()));
+        assert_eq!(
+            remedy.sentence(),
+            "stop the daemon (`kickcache stop`), then repair the device; if it hangs, wait"
+        );
+        assert_eq!(Remedy::from("wait").sentence(), "wait");
+        assert_eq!(remedy.steps[0].line(), "stop the daemon: kickcache stop");
+    }
+}
