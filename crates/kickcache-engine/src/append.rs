@@ -16,7 +16,8 @@ use crate::units::{BlockKey, Location};
 /// The share of the log that a block may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// If only the space that is reserved for reclaim is left, a client's write waits, and a clean block is not cached.
+    /// If only the space that is reserved for reclaim is left, a client's write waits, and a block of a fill, or a
+    /// clean block that reclaim moves, is not appended.
     Spare,
     /// A block of a failed batch, or a block that reclaim moves and that is not clean: it may use any space.
     Any,
@@ -175,7 +176,7 @@ impl State {
         }
     }
 
-    /// Whether the copy at a location would survive a power cut.
+    /// Whether the copy at a location is known to survive a power cut.
     pub(crate) fn is_durable(&self, location: Location) -> bool {
         let segment = self.cache.segment_of(location);
         let sequence = if self.device.log.is_open(segment) {

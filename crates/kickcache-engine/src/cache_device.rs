@@ -27,14 +27,14 @@ pub(crate) struct CacheDevice {
     pub(crate) journal: Journal,
     pub(crate) order: Order,
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Blocks became clean without space for their records in the journal, since the last checkpoint began: only the
-    /// next checkpoint records them.
+    /// Blocks became clean without *clean* records, because the journal was full, and no checkpoint that includes them
+    /// is in progress: only the next one records them.
     pub(crate) has_untold_clean: bool,
-    /// Summaries of full segments with batches that are not durable.
+    /// Summaries of full segments that are not submitted yet: each waits until all batches of its segment are durable.
     summaries: Vec<Summary>,
-    /// The number of the newest *gone* record.
+    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one.
     newest_gone: Sequence,
-    /// Batches that failed.
+    /// Batches that failed since the engine was opened.
     failed_batches: u32,
     pub(crate) health: CacheHealth,
     pub(crate) counters: CacheCounters,
@@ -62,7 +62,7 @@ impl CacheDevice {
         self.health == CacheHealth::OutOfService
     }
 
-    /// The batches and journal blocks that are known to be durable, for the next structure that is written.
+    /// The batches and journal blocks of this life that the next structure declares durable.
     pub(crate) fn durable(&self) -> Durable {
         let mut journal = self.order.durable_blocks();
         journal.end = self.journal.kept_end(journal.end);
@@ -74,7 +74,8 @@ impl CacheDevice {
         !self.journal.has_room() && !self.is_out_of_service()
     }
 
-    /// Whether a kill would make clean blocks dirty, because no record or checkpoint lists them as clean.
+    /// Whether a kill would make clean blocks dirty: the device is in service, and no record or finished checkpoint
+    /// lists these blocks as clean.
     pub(crate) fn is_clean_untold(&self) -> bool {
         let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
@@ -86,7 +87,7 @@ impl CacheDevice {
         self.has_untold_clean |= told;
     }
 
-    /// Puts a fact into the journal.
+    /// Adds a record of a fact to the records that gather for the journal; none while the device is out of service.
     pub(crate) fn record(&mut self, fact: Fact) {
         if self.is_out_of_service() {
             return;
@@ -96,7 +97,7 @@ impl CacheDevice {
         self.journal.add(Record { sequence, fact });
     }
 
-    /// The next block of records as a write, if at least this many have gathered.
+    /// The next block of records as a write, if at least this many have gathered and the device is in service.
     pub(crate) fn take_records(&mut self, least: usize) -> Option<Prepared> {
         if self.journal.gathered() < least || self.is_out_of_service() {
             return None;
@@ -124,14 +125,14 @@ impl CacheDevice {
         self.counters.errors += u64::from(result.is_err());
     }
 
-    /// A block was dropped: the newest number is that of its record, if it has one.
+    /// A block or a volume was dropped: the newest number is that of its record, if it has one.
     pub(crate) fn note_gone(&mut self) {
         if !mutant!(GoneNotCounted) {
             self.newest_gone = self.order.newest();
         }
     }
 
-    /// The number of the newest *gone* record.
+    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one.
     pub(crate) fn newest_gone(&self) -> Sequence {
         self.newest_gone
     }
@@ -145,7 +146,7 @@ impl CacheDevice {
         }
     }
 
-    /// Batches that failed.
+    /// Batches that failed since the engine was opened.
     pub(crate) fn failed_batches(&self) -> u32 {
         self.failed_batches
     }

@@ -6,49 +6,52 @@ use crate::rate::RateCap;
 use crate::time::Duration;
 use crate::units::{BLOCK_SIZE, VolumeId};
 
-/// Volumes that one cache device can serve.
+/// The most volumes of one cache device, served or not.
 pub const VOLUME_COUNT_MAX: usize = 16;
 /// The minimums of all volumes together are at most this part of the cache, in percent: reclaim needs segments that it
 /// can empty.
 pub const ROOM_PERCENT_MAX: u64 = 80;
 /// Longest name of a volume, in bytes of UTF-8.
 pub const VOLUME_NAME_MAX: usize = 63;
-/// Largest request, in bytes; larger discards and write-zeroes are fine.
+/// The largest read or write, in bytes; other requests may be longer.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
 /// Largest batch, in data blocks: as many as one header block can describe.
 pub const BATCH_BLOCKS_MAX: u32 = 256;
-/// Batches of one write head that may be in flight, unless a waiter needs all batches to be durable.
+/// The most batches of one head of the log in flight, unless all blocks that have gathered must be written at once.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
 /// Largest fill window in bytes.
 pub const FILL_WINDOW_MAX: u64 = 1 << 20;
 /// Smallest fill window in bytes.
 pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
-/// Origin reads and writes of one volume in flight.
+/// The most reads, writes, write-zeroes and discards of one origin in flight.
 pub const ORIGIN_DEPTH_MAX: usize = 128;
-/// Writebacks of one volume in flight; more of them, and shorter ones, if the cache device is slow.
+/// The most writebacks of one volume in flight; if the cache device is slow, more writebacks, which have about as many
+/// blocks together.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
-/// Pause of writeback after an error of the origin, after a failed flush of the cache device, or if the list of
-/// unreadable blocks is full.
+/// Pause of writeback after a failed writeback or flush of the origin, if the cache device cannot make its blocks
+/// durable, or if the list of unreadable blocks is full.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
 /// Time over which a volume's unused writeback cap accumulates; the sum may be used at once.
 pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
-/// *Clean* records wait this long for more of them, after the last flush of an origin that caused such records.
+/// Records that have gathered are made durable if no origin flush or durable writeback ends for this long after the
+/// last one.
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
 /// About the most blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
-/// Blocks written to an origin and waiting for its flush before the flush is forced.
+/// The number of blocks that wait for the next flush of an origin and force it; a small cache has a lower one.
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
-/// Failed batches before the cache device is put out of service.
+/// The number of failed batches at which the cache device is put out of service.
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
-/// Failed reads of a dirty block, a second apart, after which it is damaged, if the cache device reads others meanwhile.
+/// The number of failed reads, at least a second apart, at which a dirty block is damaged, if the cache device
+/// completes other reads in between.
 pub const UNREADABLE_TRIES: u32 = 5;
-/// Reads that may fail while the log is read back, on a cache device with only a few bad blocks.
+/// The most reads that may fail in one recovery: with one more, recovery fails.
 pub const FAILED_READS_MAX: u32 = 256;
-/// Blocks with a failed read that are remembered.
+/// The most blocks with failed reads that are listed, to be read alone.
 pub const DOUBTFUL_MAX: usize = 65_536;
-/// Damaged blocks that are listed.
+/// The most damaged blocks that are listed.
 pub const DAMAGED_NAMED_MAX: usize = 1_024;
-/// Segments that only reclaim may use, so that it can always move blocks and make space.
+/// The last ready segments: only blocks that reclaim moves, and blocks of failed batches, may use them.
 pub const RESERVED_SEGMENTS: usize = 2;
 /// How long the marks of a cache device that was put out of service may take before the host is requested to record the
 /// state.
@@ -83,7 +86,7 @@ pub enum Admission {
     SecondTouch,
 }
 
-/// The default minimum length of a long stream.
+/// The default length in bytes above which a stream is long.
 pub const STREAM_BYTES: u64 = 4 << 20;
 
 /// Which sequential streams are bypassed.
@@ -140,7 +143,7 @@ pub const fn room_total(capacity: u64) -> u64 {
     capacity * ROOM_PERCENT_MAX / 100
 }
 
-/// Settings of one volume; all can be changed while it is served.
+/// Settings of one volume; all but `volume` and `origin` can be changed while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct VolumeSettings {
     /// The volume in the superblock.
@@ -161,14 +164,15 @@ pub struct VolumeSettings {
     pub dirty_high: u16,
     /// Share of the cache in 1/1024 at which new writes go through to the origin.
     pub dirty_limit: u16,
-    /// Without foreground requests for this long, dirty data is drained.
+    /// If no client request arrives for this long, dirty blocks are written back at full depth.
     pub idle_after: Duration,
-    /// The most that writeback may send to the origin in a second, unless it is urgent or the high dirty mark is
-    /// reached.
+    /// The most that writeback may send to the origin per second on average, unless it is urgent or the high dirty mark
+    /// is reached.
     pub writeback_cap: RateCap,
-    /// Cache space that other volumes do not use; at most this volume's maximum.
+    /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if they are stale, or
+    /// if clients wait and no other segment gives them room.
     pub room_min: Option<Room>,
-    /// Cache space limit; blocks that are not clean do not count.
+    /// The most cache space of the volume: above it, clean blocks are given back. Dirty and unflushed blocks stay.
     pub room_max: Option<Room>,
 }
 
@@ -240,22 +244,25 @@ pub enum FreedSegments {
 /// Settings of an engine; all except the write budget are constant during its life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EngineSettings {
-    /// Pages of 4 KiB that the driver gives to the engine for fills, merges, writeback and reclaim.
+    /// Pages of 4 KiB that the driver gives to the engine for fills, merges, reads of a part of a block, writeback and
+    /// reclaim; one page holds zeroes.
     pub pool_pages: u32,
-    /// How long a batch of fills may gather before it is written.
+    /// How long a batch may gather before it is closed; if a client's write waits for the batch, it may be closed
+    /// earlier.
     pub fill_linger: Duration,
-    /// How long blocks may wait for the origin's flush that makes them clean.
+    /// The age of the oldest unflushed write at which the origin is flushed without another reason; on a busy volume
+    /// the flush may wait longer.
     pub origin_flush_after: Duration,
     /// Whether recovery accepts a log with a rotten or unreadable part.
     pub rotted_log: RottedLog,
     /// Whether the cache device is in service.
     pub service: Service,
-    /// Whether the origin may serve cached blocks.
+    /// Whether the origin may serve reads of cached blocks, and long writes that the log would take.
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,
-    /// Bytes that may be written to the cache device in a day. All writes count, but client writes in write-back mode
-    /// may exceed the limit.
+    /// Bytes that may be written to the cache device in a day. All writes count; only read misses, and write-through
+    /// writes that can bypass the log, are left out.
     pub write_budget: Option<NonZeroU64>,
     /// Steps of a slice of the searches for the cached blocks of long extents: 4,096 steps take some 20 microseconds.
     pub search_steps: u32,

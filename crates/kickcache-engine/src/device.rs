@@ -128,7 +128,7 @@ pub enum DeviceOperation {
         offset: u64,
         /// A multiple of 4096 bytes.
         bytes: Box<[u8]>,
-        /// Payload behind the bytes; empty for journal blocks and summaries.
+        /// Payload behind the bytes: the blocks of a batch; empty for all other structures.
         pieces: Vec<Piece>,
         /// Durable: as if followed by a flush.
         durability: Durability,
@@ -164,7 +164,7 @@ pub enum DeviceOperation {
     /// Records durably, on the host and not on the cache device, that the cache device is out of service for ever: its
     /// own marks could not be written, or not soon enough. An earlier record about the same device is replaced.
     NoteOutOfService {
-        /// Volumes that may have dirty blocks on the cache device only.
+        /// Volumes with origins that may lack data of the cache device.
         incomplete: VolumeSet,
     },
     /// Copies memory at once, in the order of polling. There is a completion only if `checksums` is Compute: it carries

@@ -66,8 +66,8 @@ impl State {
         self.volumes.find_mut(volume).into_iter().for_each(|found| found.is_forgotten = true);
     }
 
-    /// An origin was flushed: if no other flush follows for a while, the *clean* records are written without waiting
-    /// for more.
+    /// An origin was flushed, or a durable writeback ended: if no other follows for [`RECORDS_AFTER`], the records that
+    /// have gathered are made durable.
     pub(crate) fn await_old_records(&mut self) {
         if self.device.journal.gathered() > 0 {
             self.records_due = Some(self.now.plus(RECORDS_AFTER));

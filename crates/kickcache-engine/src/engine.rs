@@ -54,9 +54,9 @@ pub enum Phase {
 pub struct Engine {
     pub(crate) state: State,
     pub(crate) ending: Ending,
-    /// Reads that arrived since the last poll: begun together, so that their places in memory are fetched together.
+    /// Reads that arrived and have not begun: they begin together, so that their places in memory are fetched together.
     arrived: Vec<RequestSlot>,
-    /// An event has happened since the last poll, so that there may be submissions.
+    /// The next poll looks for new submissions: an event has happened since the last one, or the engine is ending.
     pub(crate) is_stirred: bool,
 }
 

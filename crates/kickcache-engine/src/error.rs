@@ -7,7 +7,7 @@ use crate::format::version::FORMAT_VERSION_OLDEST;
 /// An error of the engine: a sentence with the condition found, the condition expected, and the remedy.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// The device does not start with a superblock of ours.
+    /// Neither place for a superblock copy begins with our magic number.
     #[error("this is not a kickcache cache device: no valid superblock at offset 0 or 512 KiB ({found})")]
     NoSuperblock {
         /// The content that the device has instead.

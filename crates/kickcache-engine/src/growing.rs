@@ -14,7 +14,7 @@ impl Engine {
     /// [`Engine::use_grown`].
     ///
     /// # Errors
-    /// [`Error::Growth`] if the device is out of service, grows already, or there is not enough memory.
+    /// [`Error::Growth`] if the device is out of service, grows to another size already, or there is not enough memory.
     ///
     /// # Panics
     /// If the engine does not run, or the superblock is not that of this device with more segments.

@@ -15,7 +15,7 @@ use crate::units::{BLOCK_SIZE, Sequence};
 /// A journal block ready for the device.
 #[derive(Debug)]
 pub(crate) struct JournalWrite {
-    /// The block's number in the ring.
+    /// The block's number, counted over all lives; its place in the ring is this number modulo the ring's size.
     pub(crate) number: u64,
     /// Byte offset on the cache device.
     pub(crate) offset: u64,
@@ -41,7 +41,7 @@ pub(crate) struct Journal {
     tail: u64,
     /// Later lives of the engine write no blocks with a lower number than this.
     kept_end: u64,
-    /// Ends of later blocks of records, which were not known to be durable when they were written.
+    /// For each block of records that ends after `kept_end`: the number after the block.
     records_ends: Vec<u64>,
 }
 
@@ -82,7 +82,7 @@ impl Journal {
         u64::from(chunk_count(&self.geometry))
     }
 
-    /// Whether a checkpoint is due.
+    /// Whether a checkpoint is due: more than half of the ring is in use.
     pub(crate) fn wants_checkpoint(&self) -> bool {
         self.used() > self.geometry.journal_blocks() / 2
     }

@@ -39,7 +39,7 @@ impl Engine {
         self.state.cache.volume(volume).not_clean()
     }
 
-    /// Whether a volume has no operation in flight.
+    /// Whether a volume has no request in flight, and its origin no access or flush.
     pub fn has_ended(&self, volume: VolumeId) -> bool {
         let state = &self.state;
         let found = state.volumes.get(volume);

@@ -10,7 +10,7 @@ use crate::stats::VolumeCounters;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Shorter writes share batches in the log, so that the origin does not complete them sooner.
+/// Only writes of at least this many bytes may be offloaded to the origin: shorter ones share batches in the log.
 const LONG_WRITE: u64 = 64 << 10;
 
 impl State {
@@ -131,7 +131,7 @@ impl State {
     }
 }
 
-/// The total of the requests of a volume's clients so far.
+/// The reads and writes of a volume's clients so far; the part of the cache device is left out.
 const fn served(counters: &VolumeCounters) -> ServedLoad {
     let requests = counters.reads + counters.writes;
     ServedLoad { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }

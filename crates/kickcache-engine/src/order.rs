@@ -21,7 +21,8 @@ use crate::watermark::Watermark;
 pub(crate) enum DurableWaiter {
     /// A flush request.
     Flush(RequestSlot),
-    /// A request that overwrites the origin past the log: its *gone* records were in flight.
+    /// A write past the log, a discard, or a refused write: its *gone* records, or dirty blocks of its extent, were not
+    /// durable.
     Around(RequestSlot),
     /// Empty segments: the copies or records that replace their blocks were in flight.
     Emptied {
@@ -76,11 +77,11 @@ pub(crate) struct Order {
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
     /// The count of the flushes that were submitted.
     submitted: FlushCount,
-    /// The newest flush without an error.
+    /// The count of the newest flush that succeeded.
     flushed: FlushCount,
     /// The next flush has something to do: a write ended since the last flush was submitted, or that flush failed.
     unflushed: bool,
-    /// A flush failed: the next one may not cover writes that this one dropped.
+    /// A flush has failed in this life: the next one may not cover writes that this one dropped.
     has_failed: bool,
 }
 
@@ -124,7 +125,8 @@ impl Order {
         Sequence::new(self.next.get() - 1)
     }
 
-    /// The batch or record of this number is stored on the cache device, durable or not.
+    /// The write of the batch or record of this number has ended, with success or not, or will not happen: no flush
+    /// waits for this number any more.
     pub(crate) fn land(&mut self, sequence: Sequence) {
         let was_in_flight = self.in_flight.remove(&sequence);
         debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
@@ -163,7 +165,7 @@ impl Order {
         }
     }
 
-    /// A structure without a number landed (a summary, a checkpoint chunk).
+    /// The write of a structure without a number (a summary, a checkpoint chunk) has ended, with success or not.
     pub(crate) fn land_unnumbered(&mut self) {
         self.unflushed = true;
     }
@@ -186,12 +188,12 @@ impl Order {
         self.flushed > count
     }
 
-    /// Whether a flush has failed.
+    /// Whether a flush of the cache device has failed in this life.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
 
-    /// Whether a flush request has no data to make durable.
+    /// Whether the cache device has no data to make durable, and no flush of it is in flight.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.unflushed && self.flushing.is_none()
     }
@@ -246,7 +248,7 @@ impl Order {
         served
     }
 
-    /// Takes all waiters: the cache device is out of service.
+    /// Takes the waiters that no flush in flight serves: the cache device is out of service.
     pub(crate) fn give_up(&mut self) -> Vec<DurableWaiter> {
         self.waiting.drain(..).map(|(_, waiter)| waiter).collect()
     }

@@ -11,9 +11,9 @@ use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 /// Pages that a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BufferQuota {
-    /// Fills: not the last quarter of all pages, nor the pages that the request may need for its own partial blocks.
+    /// Fills that promote: not the last quarter of all pages, nor the last [`PARTIAL_PAGES`] of the volume's share.
     Fill,
-    /// Merges, reclaim and writeback, which must continue so that fills can end.
+    /// Merges, writeback, and fills that do not promote: the whole share of the volume.
     All,
 }
 
@@ -21,8 +21,8 @@ pub(crate) enum BufferQuota {
 const RECLAIM_PART: u64 = 8;
 /// Pages that a request with partial blocks may need.
 pub(crate) const PARTIAL_PAGES: usize = 2;
-/// The owner of a page that is free, or belongs to the log or reclaim: the release of such a page does not depend on an
-/// origin.
+/// The owner of a page that is free, or belongs to the log, to reclaim, or to a read of a part of a cached block: its
+/// release does not depend on an origin.
 const NOBODY: u8 = u8::MAX;
 
 /// The free pages, and the volume of each page in use.

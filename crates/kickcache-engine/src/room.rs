@@ -17,13 +17,13 @@ use crate::units::VolumeId;
 /// Writes through the log may exceed the dirty limit of their volume by one part in this many of the cache, divided
 /// among the volumes.
 const THROUGH_PART: u64 = 16;
-/// The least number of ready segments: four for clients, and the reserve of reclaim.
+/// The least value of [`State::ready_low`]: four segments for clients, and the reserve of reclaim.
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 /// If a volume exceeds its maximum by more than this many segments of blocks, its reads promote no blocks.
 const OVERDRAWN_SEGMENTS: u64 = 4;
 
 impl State {
-    /// Segments below which reclaim makes more of them ready.
+    /// Reclaim begins to empty segments if fewer than this many are ready, being opened or being emptied.
     pub(crate) fn ready_low(&self) -> usize {
         READY_MIN.max(self.cache.geometry().segment_count as usize / 128)
     }
@@ -78,7 +78,8 @@ impl State {
         self.cache.volume(volume).not_clean() * limit / self.log_allowance(volume, self.cache.log_use())
     }
 
-    /// The most blocks that a volume may have in the cache; blocks that are not clean do not count.
+    /// The most blocks that a volume is to have in the cache, if it has a limit. Above it, only clean blocks are given
+    /// back.
     pub(crate) fn room_max(&self, volume: VolumeId) -> Option<u64> {
         let max = self.volumes.get(volume).settings.room_max?;
         let capacity = self.cache.geometry().capacity_blocks();
@@ -109,7 +110,7 @@ impl State {
         Some(Reserves::new(blocks, room_total(capacity)))
     }
 
-    /// Whether a volume has at most its reserved number of blocks in the cache.
+    /// Whether a volume has a reservation, and at most as many blocks in the cache.
     pub(crate) fn is_reserved(&self, reserves: &Reserves, volume: VolumeId) -> bool {
         let own = reserves.of(volume);
         own > 0 && self.cache.volume(volume).cached <= own

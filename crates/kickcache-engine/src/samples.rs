@@ -7,7 +7,7 @@ use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
 
-/// Slots that one call examines: a few milliseconds.
+/// The most slots that one call examines: a few milliseconds.
 const SLOTS_MAX: u64 = 1 << 20;
 
 /// A block with the same data on the origin and in the cache.

@@ -17,15 +17,16 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, VolumeId};
 
-/// An origin is silent if no request has completed for this long.
+/// An origin with submissions in flight is silent if it has completed none for this long.
 const SILENT_MIN: Duration = Duration::from_millis(500);
-/// The longest delay of a write: without a drain, and during one.
+/// The longest delay of a write by the throttle: without a drain, and during one. A pause at the end of a drain may be
+/// longer.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 const WAIT_MAX_DRAINING: Duration = Duration::from_millis(100);
-/// The least shortage during a drain: client writes are slower than writeback.
+/// The least shortage for writes with data in write-back mode during a drain: they are slower than writeback.
 const DRAINING: u64 = SHORTAGE_MAX * 5 / 8;
 
-/// Missing segments delay clients only if all but one part in this many of the segments for clients are missing.
+/// Missing segments delay clients only if less than one part in this many of the segments for clients is left.
 const LAST_PART: u64 = 8;
 
 /// Shortages in parts of [`SHORTAGE_MAX`].
@@ -35,7 +36,7 @@ struct Shortage {
 }
 
 impl State {
-    /// Whether writeback makes progress: the origin reported no error lately, and is not silent.
+    /// Whether writeback can make progress: it does not pause after an error, and the origin is not silent.
     pub(crate) fn is_taking(&self, volume: VolumeId) -> bool {
         let since = self.submissions.silent_since(Device::Origin(volume));
         let is_silent = since.is_some_and(|since| self.now >= since.plus(SILENT_MIN));

@@ -36,7 +36,7 @@ use crate::waiters::Waiters;
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) now: Instant,
-    /// Time that passed while the thread slept without an event: only this time measures devices.
+    /// The clock that measures the load of the cache device: the time for which the thread has slept without an event.
     pub(crate) device_time: Instant,
     pub(crate) settings: EngineSettings,
     pub(crate) cache: Cache,
@@ -59,9 +59,9 @@ pub(crate) struct State {
     pub(crate) agenda: VecDeque<Task>,
     /// When gathered records are written even if they are few.
     pub(crate) records_due: Option<Instant>,
-    /// The engine is being stopped: it begins no new work.
+    /// The engine is being stopped: it begins no writeback and empties no segment, except while a write waits for room.
     pub(crate) is_ending: bool,
-    /// Blocks that are dropped when the cache device is out of service, because the origin has newer ones.
+    /// Blocks that are dropped when the cache device is put out of service, because the origin has newer data.
     pub(crate) overtaken: Vec<BlockKey>,
 }
 
@@ -116,7 +116,7 @@ impl State {
         }
     }
 
-    /// One pending operation has ended with an error.
+    /// One pending operation has ended with this result.
     pub(crate) fn end_pending_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         if let Err(errno) = result {
             self.requests.get_mut(slot).fail(errno);

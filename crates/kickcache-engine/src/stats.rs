@@ -7,7 +7,7 @@ use crate::config::{Mode, VolumeSettings};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, VolumeId};
 
-/// Counters of one volume since the engine was opened; all only grow.
+/// Counters of one volume since the engine began to serve it; all only grow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VolumeCounters {
     /// Read requests.
@@ -18,23 +18,25 @@ pub struct VolumeCounters {
     pub flushes: u64,
     /// Discard and write-zeroes requests.
     pub discards: u64,
-    /// Bytes that clients read.
+    /// Bytes of the read requests.
     pub read_bytes: u64,
-    /// Bytes that clients wrote.
+    /// Bytes of the write requests, write-zeroes not included.
     pub write_bytes: u64,
     /// Blocks of reads that hit.
     pub hit_blocks: u64,
-    /// Blocks of reads that missed.
+    /// Blocks that reads, or requests to promote, missed.
     pub miss_blocks: u64,
     /// Misses that joined an origin read already in flight (part of `miss_blocks`).
     pub shared_blocks: u64,
     /// Clean cached blocks that were read from the origin, to take load off the cache device (part of `hit_blocks`).
     pub offloaded_blocks: u64,
-    /// Blocks that were served past the cache (part of `miss_blocks` for reads).
+    /// Blocks of misses that were not chosen for promotion (part of `miss_blocks`), and blocks of writes that bypassed
+    /// the log of a device in service.
     pub bypass_blocks: u64,
-    /// Blocks of long sequential streams among them.
+    /// Blocks of long sequential streams that were to bypass the cache (part of `bypass_blocks`, except writes that are
+    /// not aligned to sectors).
     pub stream_blocks: u64,
-    /// Blocks promoted into the log.
+    /// Blocks of fills that entered the log, read-ahead included.
     pub promoted_blocks: u64,
     /// Blocks read from the origin in addition to the requested ones.
     pub read_ahead_blocks: u64,
@@ -42,7 +44,7 @@ pub struct VolumeCounters {
     pub read_ahead_hit_blocks: u64,
     /// Blocks of client writes that entered the log.
     pub logged_blocks: u64,
-    /// Blocks copied to the origin by writeback.
+    /// Blocks copied to the origin by writeback, with the clean ones between dirty ones.
     pub writeback_blocks: u64,
     /// Drains that ended.
     pub drains: u64,
@@ -50,20 +52,20 @@ pub struct VolumeCounters {
     pub origin_reads: u64,
     /// Bytes of the reads from the origin.
     pub origin_read_bytes: u64,
-    /// Origin writes (submissions).
+    /// Origin writes and write-zeroes (submissions).
     pub origin_writes: u64,
-    /// Bytes of the writes to the origin.
+    /// Bytes of these writes and write-zeroes.
     pub origin_write_bytes: u64,
     /// Origin flushes.
     pub origin_flushes: u64,
-    /// Errors that origin submissions returned.
+    /// Errors that the origin returned, except to discards.
     pub origin_errors: u64,
     /// Clean or unflushed blocks that the cache device returned with a wrong checksum or could not read, and that were
     /// read from the origin instead.
     pub healed_blocks: u64,
     /// Dirty blocks that were found damaged.
     pub damaged_blocks: u64,
-    /// Requests that ended with an error.
+    /// Requests within the volume that ended with an error.
     pub failed_requests: u64,
 }
 
@@ -74,7 +76,7 @@ pub struct CacheCounters {
     pub reads: u64,
     /// Bytes of the reads from the cache device.
     pub read_bytes: u64,
-    /// Write submissions: batches, journal blocks, summaries and service marks.
+    /// Write submissions: batches, journal blocks, summaries, service marks, and zeroes over torn journal blocks.
     pub writes: u64,
     /// Bytes of the writes to the cache device.
     pub write_bytes: u64,
@@ -86,19 +88,19 @@ pub struct CacheCounters {
     pub reinserted_blocks: u64,
     /// Bytes that the cache device has discarded.
     pub discarded_bytes: u64,
-    /// Clean blocks that reclaim dropped.
+    /// Clean blocks that reclaim chose to drop; blocks that it could not move do not count.
     pub demoted_blocks: u64,
     /// Blocks that the write budget kept out.
     pub refused_blocks: u64,
-    /// Segments emptied for reuse.
+    /// Segments that reclaim began to empty.
     pub reclaimed_segments: u64,
-    /// Segments of the main queue that were hot enough to stay in place.
+    /// How often a segment of the main queue stayed in place in its turn, because it was hot or another one was colder.
     pub kept_segments: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
     /// Records that were added to the journal.
     pub journal_records: u64,
-    /// Errors that cache device submissions returned.
+    /// Errors that the cache device returned, except to discards, and to the reads and the flush of recovery.
     pub errors: u64,
 }
 
@@ -115,9 +117,9 @@ pub struct VolumeStatus {
     pub size: u64,
     /// Blocks in the cache.
     pub cached_blocks: u64,
-    /// Blocks with newer data in the cache than on the origin.
+    /// Dirty blocks: the origin may have older data.
     pub dirty_blocks: u64,
-    /// Since when there were dirty blocks at any time, at the earliest since the start; `None` if there are none.
+    /// When a client's write last made a block dirty while none was, or the start; `None` without dirty blocks.
     pub dirty_since: Option<Instant>,
     /// Dirty blocks that are damaged: reads of these fail until they are written again.
     pub damaged_blocks: u64,
@@ -127,7 +129,7 @@ pub struct VolumeStatus {
     pub is_draining: bool,
     /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,
-    /// Fill window in bytes.
+    /// Fill window in bytes, before the write budget narrows it.
     pub fill_window: u64,
     /// Requests in flight.
     pub requests_in_flight: u64,
@@ -163,7 +165,7 @@ pub enum CacheHealth {
 /// The place of the record that the cache device is out of service, so that no restart treats it as in service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// No place is needed: it was left out by order, and the host has the record.
+    /// No place is needed: the engine was opened with the device out of service, so that its opener has the record.
     ByOrder,
     /// On the device itself, in both service marks.
     OnDevice,
@@ -211,7 +213,7 @@ pub struct WearHistory {
     pub slots: Vec<WearSlot>,
     /// Bytes that the write budget permits at once; less than 0 if it was exceeded.
     pub credit: i64,
-    /// Time in which they were written, at most a day.
+    /// Time in which the bytes of the slots were written, at most a day.
     pub counted: Duration,
 }
 
@@ -220,7 +222,8 @@ pub struct WearHistory {
 pub struct WearSlot {
     /// Bytes written.
     pub written: u64,
-    /// Blocks that would have been written without a budget.
+    /// Blocks that would have been admitted without a budget, read-ahead not included; counted only while there is a
+    /// budget.
     pub wanted: u64,
 }
 
@@ -233,11 +236,11 @@ pub struct Status {
     pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,
-    /// Segments free for use.
+    /// Segments without blocks that are free, being opened, or ready.
     pub free_segments: u64,
-    /// Segments that receive no new blocks, because the device failed there; their live blocks stay in use.
+    /// Segments that receive no new blocks, mostly because the device failed there; their live blocks stay in use.
     pub retired_segments: u64,
-    /// Blocks that all segments can hold.
+    /// Blocks that all segments can hold, headers of batches included.
     pub capacity_blocks: u64,
     /// Blocks in the probation queue's segments, live ones.
     pub probation_blocks: u64,
@@ -245,7 +248,7 @@ pub struct Status {
     pub main_blocks: u64,
     /// The size of probation that the policy aims at while main is not frozen, in blocks.
     pub probation_target: u64,
-    /// Bytes of memory of the engine's tables.
+    /// Bytes of memory of the tables of the cache metadata and of the retention policy.
     pub memory_bytes: u64,
     /// The counters of the cache device.
     pub counters: CacheCounters,

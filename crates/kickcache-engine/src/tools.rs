@@ -26,7 +26,7 @@ pub struct CachedBlock {
     pub block: BlockIndex,
     /// CRC32C of the block's data.
     pub checksum: Checksum,
-    /// Whether the origin may have older data.
+    /// Whether the block is dirty or unflushed: the origin may have older data.
     pub is_dirty: bool,
 }
 
@@ -35,7 +35,7 @@ pub struct CachedBlock {
 pub struct SegmentStatus {
     /// The use of the segment.
     pub usage: SegmentUsage,
-    /// How often the segment was opened.
+    /// The generation of the segment.
     pub generation: Generation,
     /// The queue that the segment belongs to.
     pub queue: Queue,
@@ -50,8 +50,8 @@ pub enum SegmentUsage {
     Free,
     /// The segment holds blocks, or will.
     InUse,
-    /// It receives no new blocks, because its opening or a write failed, or a block in it is damaged; its live blocks
-    /// stay.
+    /// It receives no new blocks, because its opening or a write failed, a block in it is damaged, or its generation is
+    /// too high; its live blocks stay.
     Retired,
 }
 
@@ -158,7 +158,7 @@ impl Engine {
         self.state.overtaken = blocks;
     }
 
-    /// Whether all records are durable, or never will be.
+    /// Whether all batches and records are durable, or the cache device is out of service.
     pub fn is_all_durable(&self) -> bool {
         self.state.device.order.is_durable(self.state.device.order.newest())
             || self.state.device.is_out_of_service()

@@ -49,7 +49,7 @@ tunables! {
     Start,
     /// just dropped blocks that are remembered: the cache divided by this
     JustLeft,
-    /// blocks dropped from probation that are remembered, in tenths of the cache
+    /// blocks dropped from probation, or rejected, that are remembered, in tenths of the cache
     Noted,
     /// blocks by which a ghost hit moves probation's target
     Step,
@@ -59,7 +59,7 @@ tunables! {
     Keep,
     /// segments that one search examines
     Search,
-    /// share of live blocks up to which a segment is cleaned first, %
+    /// share of live blocks up to which a segment is cleaned first while copies are many, %
     DeadFirst,
     /// share of live blocks up to which a segment is cleaned first while copies are few, %
     DeadFirstFew,
@@ -67,7 +67,7 @@ tunables! {
     Copies,
     /// admitted blocks after which earlier counts are halved: the cache divided by this
     CopiesShare,
-    /// largest share that is copied from a segment in its turn, %
+    /// largest share that is copied from a segment in its turn while copies are many, and in miniatures, %
     Carried,
     /// largest share that is copied from a segment in its turn while copies are few, %
     CarriedFew,
@@ -91,9 +91,9 @@ tunables! {
     HoldTurn,
     /// share of cold blocks from which a segment of a frozen main is emptied, %
     HoldCold,
-    /// hits per miss that prove a shift of the working set
+    /// hits per miss that prove a shift of the working set early
     ShiftHits,
-    /// a shift is proven only if at most one hit in this many is on an older block
+    /// a shift is proven early only if at most one hit in this many is on an older block
     ShiftNew,
 }
 

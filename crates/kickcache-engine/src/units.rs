@@ -50,7 +50,8 @@ number! {
     Sequence(u64)
 }
 number! {
-    /// How often a segment was opened; 0 means never.
+    /// The generation of a segment: one more with each opening. It begins at 0, or higher in the new part of a grown
+    /// device.
     Generation(u32)
 }
 number! {
@@ -103,7 +104,7 @@ impl Sequence {
 /// Sequence numbers and numbers of journal blocks stay below this: a device with a higher number is damaged.
 pub const SEQUENCE_LIMIT: u64 = 1 << 62;
 
-/// Largest block number that a key can hold: 2^40 blocks, 4 PiB.
+/// Block numbers stay below this: 2^40 blocks, 4 PiB.
 pub const BLOCK_INDEX_LIMIT: u64 = 1 << 40;
 
 /// A block of a volume in one 48-bit number: volume in the upper 8 bits, block in the lower 40.

@@ -104,12 +104,12 @@ impl Engine {
         self.state.device.is_out_of_service().then(|| self.state.marking.record())
     }
 
-    /// Whether the newest data of a block is in the cache, at any place of the log.
+    /// Whether the index has a copy of a block, in any state and at any place of the log.
     pub fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
         self.state.cache.find(BlockKey::new(volume, block)).is_some()
     }
 
-    /// Whether the cache device is out of service, after too many errors or by order.
+    /// Whether the cache device is out of service, after errors or by order.
     pub fn is_out_of_service(&self) -> bool {
         self.state.device.is_out_of_service()
     }

@@ -39,7 +39,7 @@ pub(crate) struct Volume {
     pub(crate) throttle: Throttle,
     /// Delayed writes, with their starts.
     pub(crate) delayed: VecDeque<(Instant, RequestSlot)>,
-    /// The segment in which the volume last gave back blocks above its limit.
+    /// The segment that was last searched for blocks that the volume gives back above its limit.
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
@@ -47,18 +47,19 @@ pub(crate) struct Volume {
     pub(crate) scanned_blocks: u64,
     /// When the last request of a client arrived.
     pub(crate) last_request: Instant,
-    /// When the volume last changed from no dirty block to some; the start of the engine if it had some then.
+    /// When a client's write last made a block dirty while none was; until then, when the volume was added.
     pub(crate) dirty_since: Instant,
-    /// Foreground accesses to the origin so far.
+    /// Foreground accesses to the origin that were queued so far.
     pub(crate) foreground_total: u64,
     /// All dirty data must be written back now.
     pub(crate) draining: bool,
     pub(crate) drain_end: DrainEnd,
-    /// It is durable that the volume has no blocks, so that it may be removed.
+    /// It is durable that the volume has no blocks, or the cache device is out of service: the volume may be removed.
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback pauses until this time, after an error of the origin or of the cache device.
+    /// Writeback pauses until this time, after an error of the origin or of the cache device, or a read that failed
+    /// while the list of unreadable blocks was full.
     pub(crate) backoff_until: Instant,
     /// Until this time, after an error of the origin, the origin is flushed only on request.
     pub(crate) flush_backoff_until: Instant,

@@ -11,11 +11,12 @@ use crate::units::{ByteExtent, VolumeId};
 pub(crate) enum LockReason {
     /// A write completes partial blocks, or waits for space.
     Prepared,
-    /// The origin receives a write over older blocks in the log: writeback must not store these blocks on the origin.
+    /// The origin receives a write or a discard over older blocks in the log: writeback must not store these blocks on
+    /// the origin.
     Replaced,
 }
 
-/// An extent of a write: other writes to it wait.
+/// An extent of a write or a discard: other changes of it wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WriteLock {
     pub(crate) holder: RequestSlot,
@@ -27,7 +28,7 @@ pub(crate) struct WriteLock {
 /// Requests that wait for a resource of other requests.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
-    /// Writes that wait for a segment, in order.
+    /// Writes that wait for space in the log, in order.
     for_room: VecDeque<RequestSlot>,
     /// Requests that wait for pages, journal space or a lock.
     stalled: VecDeque<RequestSlot>,
@@ -79,12 +80,12 @@ impl Waiters {
         self.locks.len() != before
     }
 
-    /// Whether a write blocks other writes to an extent.
+    /// Whether a write or a discard makes other writes to bytes of an extent wait.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).next().is_some()
     }
 
-    /// Whether the origin receives a write to the extent over older blocks in the log.
+    /// Whether the origin receives a write or a discard that supersedes older blocks of the log in the extent.
     pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).any(|lock| lock.reason == LockReason::Replaced)
     }

@@ -14,7 +14,7 @@ pub(crate) struct Watermark {
     in_flight: BTreeSet<u64>,
     /// Writes below this number are covered by the flush in flight.
     flushing: u64,
-    /// Writes below this number were completed and flushed.
+    /// Writes below this number had ended when a flush was submitted that succeeded.
     durable: u64,
     /// The lowest number that may not be durable, even after later flushes: its write or its flush failed.
     doubtful: Option<u64>,

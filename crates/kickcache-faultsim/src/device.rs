@@ -17,12 +17,13 @@ struct Pending {
     order: u64,
     offset: u64,
     data: Payload,
-    /// How many flushes had begun when the write ended.
+    /// The number of the last flush that had begun when the write ended; `None` while it is in flight.
     ended: Option<u64>,
     durable: bool,
     /// A failed flush dropped the write: no later flush makes it durable.
     abandoned: bool,
-    /// A flush that covered the write reported success without making it durable.
+    /// A flush that covered the write reported success without making it durable; after a crash, also a failed flush
+    /// that dropped it.
     lied_about: bool,
 }
 
@@ -53,7 +54,7 @@ pub struct SimulatedDevice {
     pending: VecDeque<Pending>,
     order: u64,
     flushes: u64,
-    /// Writes that ended before this many flushes had begun are durable.
+    /// Writes that ended before the flush of this number began are durable, unless they are abandoned.
     flushed: u64,
     /// Blocks that cannot be read until they are written.
     unreadable: BTreeSet<u64>,

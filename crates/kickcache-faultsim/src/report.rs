@@ -25,7 +25,7 @@ pub struct Injected {
     pub lies: u64,
     /// Submissions that took half a minute.
     pub hangs: u64,
-    /// Origins that restarted.
+    /// Restarts of origins.
     pub restarts: u64,
     /// Unflushed writes at the restarts, which may be lost.
     pub restart_writes: u64,
@@ -40,13 +40,13 @@ pub struct Injected {
 pub struct Summary {
     /// Hash of all events.
     pub trace_hash: u64,
-    /// Events: requests, submissions, completions, replies, timeouts.
+    /// Entries of the trace: requests, submissions, their effects and completions, replies, timeouts and notes.
     pub events: u64,
     /// Faults.
     pub injected: Injected,
     /// Blocks that requests named.
     pub request_blocks: u64,
-    /// Requests.
+    /// Requests that were issued.
     pub requests: u64,
     /// Requests that ended with an error.
     pub errors: u64,
@@ -64,11 +64,11 @@ pub struct Summary {
     pub refused_logs: u64,
     /// Recoveries that failed because of a device error or a refused log.
     pub failed_recoveries: u64,
-    /// Lives before which the cache device was out of service.
+    /// Starts before which the cache device was out of service.
     pub lives_after_service: u64,
-    /// Volumes of such devices that may have had dirty blocks on the cache device only.
+    /// Volumes of such devices with origins that may have lacked data of the cache device.
     pub incomplete_volumes: u64,
-    /// Cache devices that have grown while they were served.
+    /// Growths of cache devices while they were served.
     pub grown_caches: u64,
     /// Successors that took over from a served cache device.
     pub successors: u64,
@@ -82,21 +82,21 @@ pub struct Summary {
     pub abandoned_successors: u64,
     /// Successors that were abandoned because they did not respond.
     pub deserted_successors: u64,
-    /// Cache devices that were left out while they were served.
+    /// Cache devices that were drained and left out while they were served.
     pub left_out_caches: u64,
     /// Cache devices that were put into use while volumes were served without one.
     pub taken_in_caches: u64,
     /// Volumes that were removed while other volumes were served.
     pub parted_volumes: u64,
-    /// Cache devices that had to be formatted again.
+    /// Cache devices that were formatted again.
     pub replaced_caches: u64,
     /// Blocks of reads that hit.
     pub hit_blocks: u64,
-    /// Blocks of reads that missed.
+    /// Blocks that reads, or requests to promote, missed.
     pub miss_blocks: u64,
-    /// Blocks copied to origins.
+    /// Blocks copied to origins by writeback.
     pub writeback_blocks: u64,
-    /// Segments emptied.
+    /// Segments that reclaim began to empty.
     pub reclaimed_segments: u64,
     /// Blocks copied by reclaim.
     pub reinserted_blocks: u64,

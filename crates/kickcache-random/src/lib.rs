@@ -35,8 +35,15 @@ impl Random {
     }
 
     /// A number from `low` to `high`, both included.
+    ///
+    /// # Panics
+    /// If `low` is above `high`.
     pub fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.below(high - low + 1)
+        assert!(low <= high, "no number is in an empty range");
+        match (high - low).checked_add(1) {
+            Some(count) => low + self.below(count),
+            None => self.next_u64(),
+        }
     }
 
     /// An index below `count`.
@@ -95,6 +102,8 @@ mod tests {
         let mut random = Random::new(1);
         let seen: std::collections::BTreeSet<u64> = (0..1000).map(|_| random.within(3, 9)).collect();
         assert_eq!(seen.into_iter().collect::<Vec<_>>(), vec![3, 4, 5, 6, 7, 8, 9]);
+        assert_eq!(random.clone().within(0, u64::MAX), random.next_u64(), "the range of all numbers");
+        assert_eq!(random.within(u64::MAX, u64::MAX), u64::MAX);
         assert!((0..1000).map(|_| random.unit()).all(|unit| (0.0..1.0).contains(&unit)));
     }
 }

@@ -12,16 +12,16 @@ use tempfile::{NamedTempFile, TempPath};
 /// The access mode of the file, before the umask.
 const MODE: u32 = 0o666;
 
-/// Writes a file, so that its path has either the whole text or the previous content; a pipe or a device is written directly.
+/// Writes a file, so that its path has either the whole content or the previous one; a pipe or a device is written directly.
 ///
 /// # Errors
 /// If the file cannot be written. The previous file then remains.
-pub(crate) fn write(path: &Path, text: &str) -> io::Result<()> {
+pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
-        return std::fs::write(path, text);
+        return std::fs::write(path, content);
     }
     let mut file = WholeFile::for_path(path)?;
-    io::Write::write_all(&mut file, text.as_bytes())?;
+    io::Write::write_all(&mut file, content.as_ref())?;
     file.finish(path)
 }
 

@@ -179,6 +179,9 @@ fn mistakes_are_refused_with_a_sentence() {
         "control = 5".into(),
         "control = '/a'\ncontrol = '/b'".into(),
         format!("control = '/{}'\n{}", "y".repeat(107), with("", "")),
+        format!("control = ''\n{}", with("", "")),
+        format!("state = ''\n{}", with("", "")),
+        format!("[[cache]]\ndevice = ''\n{VOLUME}"),
         "io-engine = 'aio'".into(),
         "memory-limit = '32M'".into(),
         "memory-limit = 256".into(),
@@ -278,6 +281,9 @@ fn mistakes_are_refused_with_a_sentence() {
         k.toml, line 1: `control` cannot be the integer `5`; write it as in control = "/run/kickcache/control.sock"
         k.toml, line 2: `control` is set for the second time; keep one of the two lines
         k.toml: the socket path `/yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy` has 108 bytes, a unix socket takes at most 107; choose a shorter one
+        k.toml: the path of a socket is empty; name a file, such as /run/kickcache/control.sock
+        k.toml: the path of the state directory is empty; name a file, folder or device
+        k.toml, line 3: there is no key `name` here; there is device, size, discard, write-budget, endurance, volume
         k.toml, line 1: `io-engine` cannot be `aio`; possible values: auto, io_uring, threads
         k.toml, line 1: `32M` is no memory limit; write 64M to 64G, such as 256M (docs/reference/memory.md)
         k.toml, line 1: `memory-limit` cannot be the integer `256`; write it as in memory-limit = "256M"

@@ -34,7 +34,8 @@ pub enum ClientError {
     NoDaemon(PathBuf),
     /// The system does not allow this user to connect.
     #[error(
-        "the control socket {} belongs to another user than {}; run this as that user", .0.display(), own_user()
+        "{} may not use the socket {}; run this as the user of its daemon, or name a status socket of your group",
+        own_user(), .0.display()
     )]
     NotAllowed(PathBuf),
     /// The path is too long.

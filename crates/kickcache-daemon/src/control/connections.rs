@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// The most connections at a time; for one more, the connection that was silent for longest is closed.
+/// The most connections at a time; for one more, an idle connection is closed.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
 /// A connection without bytes for this long is closed, unless its client waits for an answer.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
@@ -103,11 +103,15 @@ impl Connections {
         self.open.last_mut().and_then(|connection| connection.receive(now))
     }
 
-    /// Closes the connection that was silent for longest, except connections with a running request.
+    /// Closes the connection that was silent for longest, except connections with a running request. A client that
+    /// waits for the daemon's end is silent for as long as the stop takes, and its connection is closed only if there is
+    /// no other one.
     pub(super) fn close_longest_idle(&mut self) {
         let idle =
             self.open.iter().enumerate().filter(|(_, connection)| connection.stage != ExchangePhase::Waiting);
-        if let Some((index, _)) = idle.min_by_key(|(_, connection)| connection.active) {
+        let order =
+            |connection: &Connection| (connection.stage == ExchangePhase::AwaitingEnd, connection.active);
+        if let Some((index, _)) = idle.min_by_key(|(_, connection)| order(connection)) {
             self.open.swap_remove(index);
         }
     }
@@ -279,5 +283,43 @@ impl Connection {
                 None
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader};
+
+    use super::*;
+
+    /// A client's end of a new connection, with a request that was sent.
+    fn client(connections: &mut Connections, request: Option<&Request>, now: Instant) -> UnixStream {
+        let (mut client, daemon) = UnixStream::pair().unwrap();
+        request.iter().for_each(|request| write_line(&mut client, request).unwrap());
+        assert!(connections.insert(daemon, now).is_none());
+        client
+    }
+
+    #[test]
+    fn a_client_that_awaits_the_end_is_closed_last() {
+        let (mut connections, begun) = (Connections::of("a"), Instant::now());
+        let at = |second| begun + Duration::from_secs(second);
+        let awaiting = client(&mut connections, Some(&Request::AwaitEnd {}), at(0));
+        let idle = [1, 2].map(|second| client(&mut connections, None, at(second)));
+        connections.close_longest_idle();
+        assert_eq!((&idle[0]).read(&mut [0]).unwrap(), 0, "it is closed");
+        connections.tell_end(&Reply::Done, at(3));
+        let mut line = String::new();
+        BufReader::new(&awaiting).read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "the end is reported");
+    }
+
+    #[test]
+    fn clients_that_await_the_end_are_bounded_in_number() {
+        let (mut connections, now) = (Connections::of("a"), Instant::now());
+        let _clients: Vec<UnixStream> = (0..=CONNECTION_COUNT_MAX)
+            .map(|_| client(&mut connections, Some(&Request::AwaitEnd {}), now))
+            .collect();
+        assert_eq!(connections.open.len(), CONNECTION_COUNT_MAX);
     }
 }

@@ -17,6 +17,7 @@ pub mod recording_client;
 pub mod replacing_report;
 pub mod report;
 pub mod server;
+pub mod socket_file;
 mod status_only;
 mod unique_keys;
 pub mod wear_report;
@@ -125,8 +126,8 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// of dirty blocks.
     ///
     /// # Errors
-    /// A difference cannot be applied, and the daemon is unchanged; the file is wrong; or the daemon is
-    /// stopping.
+    /// A difference cannot be applied, or the file is wrong, and the daemon is unchanged; a step failed, and the error
+    /// lists the changes made before it; or the daemon is stopping.
     fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError>;
 
     /// Begins a clean stop.

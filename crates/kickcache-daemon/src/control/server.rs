@@ -1,7 +1,7 @@
 //! The daemon's end of the control socket: one thread holds all connections, and a few threads carry out requests.
 
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -10,84 +10,24 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::Mode;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 
 use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
 use crate::control::feed::feed;
+use crate::control::socket_file::{ServerError, SocketFault, SocketUsers, open};
 use crate::control::status_only::StatusOnly;
 use crate::control::wire::{LeftOnCache, Reply};
 use crate::control::workers::{Answer, NumberedAnswer, Workers};
-use crate::opener::{Opener, in_brackets};
-use crate::plan::address::{AddressError, check_socket_path};
+use crate::plan::address::check_socket_path;
 use crate::recording::ring::Recording;
-use crate::shell_command::ShellCommand;
-use crate::socket_path::{self, SocketFile};
 use crate::wakeup::Wakeup;
 
-/// The most connections that wait to be accepted, and the most that are accepted in one turn.
-const BACKLOG: i32 = 1024;
+/// The most connections that are accepted in one turn.
 const ACCEPTS_MAX: usize = 64;
 /// How long no connection is accepted after the process ran out of descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The longest wait of the end for requests that are being executed.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
-
-/// Why the control socket cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum ServerError {
-    /// Another daemon has the control socket.
-    #[error(
-        "another kickcache daemon{} answers at the control socket {}; stop it with `{}`, or give this one another path \
-         with --control", in_brackets(.by.as_ref()), .path.display(), ShellCommand::new("stop").control(.path)
-    )]
-    Live {
-        /// The socket.
-        path: PathBuf,
-        /// The process, if it could be found.
-        by: Option<Opener>,
-    },
-    /// A file of another type exists there.
-    #[error(
-        "the control socket cannot be made: {} exists and is not a socket; it was left as it is, choose another path \
-         with --control", .0.display()
-    )]
-    NotASocket(PathBuf),
-    /// The parent of the control socket's path is no folder.
-    #[error(
-        "the control socket {} cannot be made: {} is no folder; choose another path with --control",
-        .path.display(), .parent.display()
-    )]
-    NoFolder {
-        /// Its path.
-        path: PathBuf,
-        /// The path that is not a folder.
-        parent: PathBuf,
-    },
-    /// The path is too long.
-    #[error(transparent)]
-    Path(#[from] AddressError),
-    /// Another user's socket is there.
-    #[error(
-        "the control socket {} cannot be made: the user with number {owner} made one there, and this one may not see whether a daemon still \
-         serves it; remove it if none does, or choose another path with --control", .path.display()
-    )]
-    OtherUsers {
-        /// The socket.
-        path: PathBuf,
-        /// The owner of the socket.
-        owner: u32,
-    },
-    /// Other errors.
-    #[error("the control socket {} cannot be made", .path.display())]
-    Io {
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-}
 
 /// A control socket that is open; closing removes its path.
 #[must_use = "the socket is closed when this is dropped"]
@@ -132,12 +72,12 @@ impl ControlServer {
         target: Arc<dyn ControlTarget>,
         users: SocketUsers,
     ) -> Result<ControlServer, ServerError> {
-        check_socket_path(path)?;
-        let fail = |source| ServerError::Io { path: path.into(), source };
+        check_socket_path(path).map_err(|error| users.fault(path, SocketFault::Path(error)))?;
+        let fail = |source| users.fault(path, SocketFault::Io(source));
         let listener = open(path, users)?;
         listener.set_nonblocking(true).map_err(fail)?;
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
-        let workers = Workers::new(target).map_err(fail)?;
+        let workers = Workers::new(target, users).map_err(fail)?;
         let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
         let (connections, ended) = (Connections::of(&instance()), Arc::new(OnceLock::new()));
         let acceptor = Acceptor {
@@ -183,79 +123,6 @@ impl Drop for ControlServer {
 fn instance() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     format!("{}-{}", std::process::id(), now.as_nanos())
-}
-
-/// The users with access to a socket.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum SocketUsers {
-    /// The user of the daemon alone.
-    Owner,
-    /// The user of the daemon, and the group of the socket.
-    Group,
-}
-
-impl SocketUsers {
-    /// The mode of the socket: a connection needs the right to write.
-    fn socket_mode(self) -> Mode {
-        match self {
-            SocketUsers::Owner => Mode::RUSR | Mode::WUSR,
-            SocketUsers::Group => Mode::RUSR | Mode::WUSR | Mode::RGRP | Mode::WGRP,
-        }
-    }
-
-    /// The mode of folders that are missing.
-    fn folder_mode(self) -> u32 {
-        match self {
-            SocketUsers::Owner => 0o700,
-            SocketUsers::Group => 0o750,
-        }
-    }
-}
-
-fn open(path: &Path, users: SocketUsers) -> Result<UnixListener, ServerError> {
-    let fail = |source| ServerError::Io { path: path.into(), source };
-    let folder =
-        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
-    if let Some(parent) = folder.ancestors().find(|above| above.exists()).filter(|above| !above.is_dir()) {
-        return Err(ServerError::NoFolder { path: path.into(), parent: parent.into() });
-    }
-    std::fs::DirBuilder::new().recursive(true).mode(users.folder_mode()).create(folder).map_err(fail)?;
-    // Two daemons that start at once must not both find the same stale socket.
-    let lock = std::fs::File::open(folder).map_err(fail)?;
-    rustix::fs::flock(&lock, rustix::fs::FlockOperation::LockExclusive)
-        .map_err(|error| fail(error.into()))?;
-    make_room(path)?;
-    bind(path, users).map_err(fail)
-}
-
-/// Removes a socket without a server; every other file stays and is an error.
-fn make_room(path: &Path) -> Result<(), ServerError> {
-    let fail = |source| ServerError::Io { path: path.into(), source };
-    match socket_path::look(path).map_err(fail)? {
-        SocketFile::Nothing => Ok(()),
-        SocketFile::Unserved => std::fs::remove_file(path).map_err(fail),
-        SocketFile::NotASocket => Err(ServerError::NotASocket(path.into())),
-        SocketFile::Served(by) => Err(ServerError::Live { path: path.into(), by }),
-        SocketFile::Untried { owner, source } if source.kind() == io::ErrorKind::PermissionDenied => {
-            Err(ServerError::OtherUsers { path: path.into(), owner })
-        }
-        SocketFile::Untried { source, .. } => Err(fail(source)),
-    }
-}
-
-fn bind(path: &Path, users: SocketUsers) -> io::Result<UnixListener> {
-    let socket =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The mode of the socket before bind is the mode of the file that bind creates: no other user can ever
-    // connect.
-    rustix::fs::fchmod(&socket, users.socket_mode())?;
-    rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
-    if users == SocketUsers::Group {
-        // Restores the rights of the group, which the umask has removed.
-        rustix::fs::chmod(path, users.socket_mode())?;
-    }
-    rustix::net::listen(&socket, BACKLOG)?;
-    Ok(UnixListener::from(socket))
 }
 
 /// The thread that holds all connections.

@@ -14,7 +14,8 @@ use super::client::{Client, ClientError};
 use super::connections::ControlRequest;
 use super::memory_report::MemoryReport;
 use super::report::{CacheReport, HealthWord, Report, VolumeReport};
-use super::server::{ControlServer, ServerError};
+use super::server::ControlServer;
+use super::socket_file::{ServerError, SocketFault, SocketUsers};
 use super::wire::{
     Growing, LeaveOutOrder, LeftOut, RecordingTitle, Reloaded, RemoveOrder, Removed, ReplacementOrder,
     ReplacementStage, Replacing, Request, Resized, VolumeToAdd,
@@ -316,7 +317,7 @@ fn a_wrong_file_and_a_refused_change_are_distinguished() {
 fn an_equal_request_gets_the_answer_of_the_first() {
     let (hold, gate) = channel();
     let daemon = Arc::new(Daemon { gate: Mutex::new(Some(gate)), ..Daemon::default() });
-    let mut workers = Workers::new(daemon.clone()).unwrap();
+    let mut workers = Workers::new(daemon.clone(), SocketUsers::Owner).unwrap();
     let request = |number, abandon_dirty| {
         let order = RemoveOrder { volume: "vm1".into(), disconnect: false, abandon_dirty, dry_run: false };
         let request = Request::Remove(order);
@@ -391,7 +392,7 @@ fn a_live_socket_is_left_alone() {
     let (_first, server) = start(&room.path);
     let _server = server.unwrap();
     let (_second, refused) = start(&room.path);
-    assert!(matches!(refused, Err(ServerError::Live { .. })));
+    assert!(matches!(refused, Err(ServerError { fault: SocketFault::Live(_), .. })));
     Client::new(&room.path).status().unwrap();
 }
 
@@ -401,7 +402,7 @@ fn a_file_that_is_no_socket_is_kept() {
     std::fs::create_dir_all(room.path.parent().unwrap()).unwrap();
     std::fs::write(&room.path, "precious").unwrap();
     let (_daemon, refused) = start(&room.path);
-    assert!(matches!(refused, Err(ServerError::NotASocket(_))));
+    assert!(matches!(refused, Err(ServerError { fault: SocketFault::NotASocket, .. })));
     assert_eq!(std::fs::read_to_string(&room.path).unwrap(), "precious");
 }
 
@@ -409,7 +410,7 @@ fn a_file_that_is_no_socket_is_kept() {
 fn an_overlong_path_is_refused_by_both_ends() {
     let path = Path::new("/").join("x".repeat(107));
     let (_daemon, refused) = start(&path);
-    assert!(matches!(refused, Err(ServerError::Path(_))));
+    assert!(matches!(refused, Err(ServerError { fault: SocketFault::Path(_), .. })));
     assert!(matches!(Client::new(&path).status(), Err(ClientError::Path(_))));
 }
 
@@ -612,6 +613,15 @@ fn a_command_does_not_continue_with_another_daemon() {
     }
     assert!(daemon.told.lock().unwrap().is_empty());
     Client::new(&room.path).drain("vm1").unwrap();
+}
+
+#[test]
+fn a_start_continues_although_another_user_locks_the_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let other = std::fs::File::open(folder.path()).unwrap();
+    rustix::fs::flock(&other, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let (_daemon, server) = start(&folder.path().join("control.sock"));
+    assert!(server.is_ok());
 }
 
 #[test]

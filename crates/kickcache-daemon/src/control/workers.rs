@@ -7,6 +7,7 @@ use std::time::Duration;
 use rustix::net::UCred;
 
 use crate::control::connections::ControlRequest;
+use crate::control::socket_file::SocketUsers;
 use crate::control::wire::{Reply, Request};
 use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
 use crate::jobs::Jobs;
@@ -47,6 +48,8 @@ struct Shared {
     target: Arc<dyn ControlTarget>,
     jobs: Jobs<ControlRequest>,
     answers: Mutex<Vec<NumberedAnswer>>,
+    /// The users of the socket; only requests of its owner are logged, because all others are refused.
+    users: SocketUsers,
     /// Rung when there is a reply, or at the end.
     wakeup: Arc<Wakeup>,
 }
@@ -58,9 +61,9 @@ pub(super) struct NumberedAnswer {
 }
 
 impl Workers {
-    pub(super) fn new(target: Arc<dyn ControlTarget>) -> std::io::Result<Workers> {
+    pub(super) fn new(target: Arc<dyn ControlTarget>, users: SocketUsers) -> std::io::Result<Workers> {
         let wakeup = Arc::new(Wakeup::new()?);
-        let shared = Shared { target, jobs: Jobs::default(), answers: Mutex::default(), wakeup };
+        let shared = Shared { target, jobs: Jobs::default(), answers: Mutex::default(), users, wakeup };
         Ok(Workers { shared: Arc::new(shared), threads: 0, running: Vec::new() })
     }
 
@@ -73,7 +76,7 @@ impl Workers {
     pub(super) fn begin(&mut self, job: ControlRequest) {
         if job.request.is_shared() {
             if let Some(running) = self.running.iter_mut().find(|running| running.request == job.request) {
-                tell(&job);
+                self.shared.log(&job);
                 return running.sharers.push(job.number);
             }
             let request = job.request.clone();
@@ -121,7 +124,7 @@ impl Drop for Workers {
 impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
-            tell(&job);
+            self.log(&job);
             let answer = answer(&*self.target, &job.request);
             self.answers
                 .lock()
@@ -130,19 +133,20 @@ impl Shared {
             self.wakeup.ring();
         }
     }
-}
 
-/// Logs the client and its request, unless it only queries.
-fn tell(job: &ControlRequest) {
-    if matches!(job.request, Request::Status {} | Request::AwaitEnd {}) {
-        return;
+    /// Logs the client and its request, unless it only queries.
+    fn log(&self, job: &ControlRequest) {
+        let is_query = matches!(job.request, Request::Status {} | Request::AwaitEnd {});
+        if is_query || self.users != SocketUsers::Owner {
+            return;
+        }
+        let who = match job.peer {
+            Some(UCred { pid, uid, .. }) => format!("user {} in process {pid}", uid.as_raw()),
+            None => "somebody".into(),
+        };
+        let request = serde_json::to_string(&job.request).unwrap_or_default();
+        tracing::info!(event = "control_request", "request of {who} at the control socket: {request}");
     }
-    let who = match job.peer {
-        Some(UCred { pid, uid, .. }) => format!("user {} in process {pid}", uid.as_raw()),
-        None => "somebody".into(),
-    };
-    let request = serde_json::to_string(&job.request).unwrap_or_default();
-    tracing::info!(event = "control_request", "request of {who} at the control socket: {request}");
 }
 
 fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {

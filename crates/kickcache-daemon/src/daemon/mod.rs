@@ -39,10 +39,11 @@ use crate::log::outlet::Outlet;
 use crate::log::start_log;
 use crate::metrics::scrape::{MetricsTarget, Scrape};
 use crate::metrics::server::MetricsServer;
-use crate::operations::changes::{self, Changes, Turn};
+use crate::operations::changes::{Changes, Turn};
 use crate::operations::control_error::{control_error, starting};
 use crate::operations::leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
 use crate::operations::new_device::{NewDevice, ordered_before};
+use crate::operations::reload_result;
 use crate::operations::remove::RemoveOperation;
 use crate::operations::take_in::{self, is_left_out};
 use crate::plan::ServePlan;
@@ -255,16 +256,16 @@ impl Daemon {
         let reloaded =
             self.change("a reload of the configuration file", |turn, started| turn.reload(started));
         service_manager::tell_reloaded();
-        changes::tell(&reloaded);
-        reloaded
+        reload_result::tell(&reloaded);
+        reloaded.map_err(|failed| failed.for_client())
     }
 
     /// Changes the served volumes, when no other change is in progress.
-    fn change<T>(
+    fn change<T, E: From<ControlError>>(
         &self,
         what: &str,
-        change: impl FnOnce(&Turn<'_>, &mut StartResult) -> Result<T, ControlError>,
-    ) -> Result<T, ControlError> {
+        change: impl FnOnce(&Turn<'_>, &mut StartResult) -> Result<T, E>,
+    ) -> Result<T, E> {
         let turn = self.changes.turn(what)?;
         let mut started = self.served()?;
         let changed = change(&turn, &mut started);

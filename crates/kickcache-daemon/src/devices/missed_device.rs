@@ -1,6 +1,7 @@
 //! Messages about a cache device that may hold blocks which an origin lacks, while another cache device is
 //! about to be used.
 
+use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
 use std::path::Path;
 
@@ -94,18 +95,30 @@ pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
 
 /// The superblock of the cache device at a path, if it is readable, also if it must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
-    let kind = access::metadata(path).ok()?.file_type();
+    try_superblock_at(path).ok().flatten()
+}
+
+/// As [`any_superblock_at`]; `None` if the file or device is there, and is no cache device.
+///
+/// # Errors
+/// If the path cannot be examined.
+pub(crate) fn try_superblock_at(path: &Path) -> io::Result<Option<Superblock>> {
+    let kind = access::metadata(path)?.file_type();
     if !kind.is_file() && !kind.is_block_device() {
-        return None;
+        return Ok(None);
     }
-    let file = access::open_to_read(path, 0).ok()?;
-    let size = std::io::Seek::seek(&mut &file, std::io::SeekFrom::End(0)).ok()?;
+    let file = access::open_to_read(path, 0)?;
+    let size = io::Seek::seek(&mut &file, io::SeekFrom::End(0))?;
     let copy = |offset| {
         let mut bytes = vec![0; SUPERBLOCK_SIZE];
         file.read_exact_at(&mut bytes, offset).map(|()| bytes)
     };
-    let copies = copies_by(copy).ok()?;
-    Superblock::decode_any([&copies[0], &copies[1]], size).ok()
+    match copies_by(copy) {
+        Ok(copies) => Ok(Superblock::decode_any([&copies[0], &copies[1]], size).ok()),
+        // It is too short for a superblock.
+        Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// The flag of `kickcache serve` that accepts a cache device in place of the recorded one.

@@ -223,17 +223,7 @@ impl OriginRecords {
         let store = open(place);
         let known = store.as_ref().and_then(|store| store.as_ref().ok());
         let cache = CacheRecord::new(superblock, path.into());
-        let cache_before = known.and_then(|store| store.cache(&cache.uuid).ok()?);
-        // A device that was started before, but has no record here, was served with another state directory.
-        if known.is_some() && cache_before.is_none() && cache.starts > FIRST_START {
-            tracing::warn!(
-                event = "record_missing",
-                "{} was served before, and the state directory has no record for it: if another \
-                 directory has one, stop, and name that with --state; otherwise an older copy is not \
-                 detected",
-                path.display()
-            );
-        }
+        let cache_before = known.and_then(|store| record_before(store, &cache));
         let is_last = cache_before.as_ref().is_some_and(|before| before.starts + 1 == cache.starts);
         let names = superblock.volumes.iter().map(|record| (record.id, record.name.clone())).collect();
         let names = Arc::new(Mutex::new(names));
@@ -565,6 +555,32 @@ impl OriginRecords {
     }
 }
 
+/// The record of a cache device from before this start. Logs if there should be one, and none can be used.
+fn record_before(store: &StateStore, cache: &CacheRecord) -> Option<CacheRecord> {
+    let device = cache.path.display();
+    match store.cache(&cache.uuid) {
+        // A device that was started before, but has no record here, was served with another state directory.
+        Ok(None) if cache.starts > FIRST_START => {
+            tracing::warn!(
+                event = "record_missing",
+                "{device} was served before, and the state directory has no record for it: if another \
+                 directory has one, stop, and name that with --state; otherwise an older copy is not \
+                 detected"
+            );
+            None
+        }
+        Ok(record) => record,
+        Err(error) => {
+            tracing::warn!(
+                event = "record_unreadable",
+                "the record of {device} cannot be used and is replaced, so that this start cannot detect whether the device is an \
+                 older copy: {error}"
+            );
+            None
+        }
+    }
+}
+
 /// Records that a cache device is out of service; the time of an earlier such record is kept.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
@@ -588,6 +604,7 @@ pub(crate) fn keep_out_of_service(
 mod tests {
     use super::*;
     use crate::devices::older_copy::older_copy;
+    use crate::log::logged::logged;
 
     /// The record of a volume when a start begins, from the starts and the dirtiness recorded before.
     fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
@@ -620,6 +637,22 @@ mod tests {
         assert!(!noted(Some((4, Completeness::Complete)), 5, Holdings::Earlier));
         assert!(noted(Some((4, Completeness::MayBeDirty)), 5, Holdings::Earlier));
         assert!(noted(Some((4, Completeness::Complete)), 6, Holdings::Earlier));
+    }
+
+    #[test]
+    fn an_unreadable_record_does_not_count_as_missing() {
+        let folder = tempfile::tempdir().unwrap();
+        let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
+        let superblock = Superblock { starts: 5, ..Superblock::new([7; 16], 8 << 20).unwrap() };
+        let begin = || logged(|| drop(served(&place, &superblock)));
+        let missing = begin();
+        assert!(missing.contains("the state directory has no record for it"), "{missing}");
+        assert_eq!(begin(), "");
+        std::fs::write(store.cache_note(&uuid_text(superblock.uuid)), "{").unwrap();
+        let unreadable = begin();
+        assert!(unreadable.contains("the record of /old cannot be used"), "{unreadable}");
+        assert!(!unreadable.contains("has no record for it"), "{unreadable}");
+        assert_eq!(begin(), "", "the record is replaced");
     }
 
     /// The records of a server with one served volume.

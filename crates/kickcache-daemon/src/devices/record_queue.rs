@@ -4,6 +4,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use crate::devices::origin_records::OriginRecords;
@@ -53,6 +54,18 @@ impl RecordQueue {
         !self.is_busy && self.waiting.is_empty()
     }
 
+    /// Whether the next wear record is due; `true` begins the next interval. While other records wait, none is due: it
+    /// would be outdated when it is written.
+    pub(crate) fn is_wear_due(&mut self, now: Instant) -> bool {
+        self.is_empty() && self.wear.is_due(now)
+    }
+
+    /// The time at which [`RecordQueue::is_wear_due`] becomes true; `None` while records wait: the end of the last record
+    /// wakes the loop.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.is_empty().then(|| self.wear.poll_timeout())
+    }
+
     /// As [`OriginRecords::note_completeness`], [`OriginRecords::note_newest`] or [`WearNote::keep`], off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<OriginRecords>, note: QueuedRecord) {
         self.waiting.push_back((Arc::clone(notes), note));
@@ -96,4 +109,23 @@ fn stamp_durably(origin: &BlockFile) -> Option<FileStamp> {
     let file = (origin.kind() == Kind::File).then(|| origin.file())?;
     file.sync_all().ok()?;
     file.metadata().ok().map(|metadata| FileStamp::of(&metadata))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_late_wear_record_is_due_after_the_earlier_records() {
+        let at = |seconds: u64| Instant::from_nanos(seconds * 1_000_000_000);
+        let mut queue = RecordQueue::new(Arc::new(Wakeup::new().unwrap()));
+        assert!(queue.is_wear_due(at(1)) && !queue.is_wear_due(at(2)));
+        assert_eq!(queue.poll_timeout(), Some(at(61)));
+        queue.is_busy = true;
+        assert!(!queue.is_wear_due(at(70)));
+        assert_eq!(queue.poll_timeout(), None, "the end of the records wakes the loop");
+        queue.is_busy = false;
+        assert!(queue.is_wear_due(at(71)));
+        assert_eq!(queue.poll_timeout(), Some(at(131)));
+    }
 }

@@ -1,5 +1,6 @@
 //! Which device is the cache after a takeover: the configuration may name the old device or the new one.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::format::succession::{Succession, succession};
@@ -7,11 +8,10 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::format::takeover::Takeover;
 
 use crate::devices::cache_device::store_superblock;
-use crate::devices::missed_device::any_superblock_at;
+use crate::devices::missed_device::{any_superblock_at, try_superblock_at};
 use crate::devices::older_copy::{elsewhere, record_of};
 use crate::devices::state::CacheRecord;
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
-use crate::driver::rights::access;
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
@@ -90,17 +90,20 @@ pub fn follow(named: &Path) -> DeviceChain {
     followed
 }
 
-/// Refuses to continue a takeover if the recorded future successor is missing or has changed.
+/// Refuses to continue a takeover if the recorded future successor is missing, has changed, or cannot be examined.
 ///
 /// # Errors
-/// A sentence: which of the two is the case.
+/// A sentence: which of these is the case.
 pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError> {
-    let (old, new) = (any_superblock_at(device), any_superblock_at(with));
+    let (old, new) = (any_superblock_at(device), try_superblock_at(with));
     let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;
-    let found = match &new {
-        Some(new) if old.is_none_or(|old| is_awaited(old, new)) => return Ok(()),
-        None if !access::exists(with) => "it is not there any more",
-        Some(_) | None => "it is another device now",
+    let found = match new {
+        Ok(Some(new)) if old.is_none_or(|old| is_awaited(old, &new)) => return Ok(()),
+        Ok(_) => "it is another device now".to_owned(),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => {
+            "it is not there any more".to_owned()
+        }
+        Err(error) => format!("it cannot be examined: {error}"),
     };
     let what = format!(
         "it was to take over from {}, and {found}; restore it before the next start, or begin again (`kickcache replace`)",
@@ -239,6 +242,8 @@ mod tests {
         assert!(refused().contains("it is another device now"), "{}", refused());
         std::fs::remove_file(&two.new).unwrap();
         assert!(refused().contains("it is not there any more"), "{}", refused());
+        std::os::unix::fs::symlink(&two.new, &two.new).unwrap();
+        assert!(refused().contains("it cannot be examined: "), "{}", refused());
         assert_eq!(follow(&two.old).successor, Some(two.new.clone()), "which is reported");
     }
 

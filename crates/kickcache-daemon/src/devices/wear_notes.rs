@@ -31,12 +31,12 @@ pub(crate) struct WearNote {
 
 impl WearNotes {
     /// The time at which [`WearNotes::is_due`] becomes true.
-    pub(crate) fn poll_timeout(&self) -> Instant {
+    pub(super) fn poll_timeout(&self) -> Instant {
         self.due
     }
 
     /// Whether the next record is due; `true` begins the next interval.
-    pub(crate) fn is_due(&mut self, now: Instant) -> bool {
+    pub(super) fn is_due(&mut self, now: Instant) -> bool {
         let is_due = now >= self.due;
         if is_due {
             self.due = now.plus(NOTE_EVERY);

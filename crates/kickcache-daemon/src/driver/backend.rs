@@ -98,7 +98,7 @@ pub(crate) trait Backend {
     /// arrive.
     fn unwatch(&mut self, fd: BorrowedFd<'_>, key: u64);
 
-    /// Gives a device a command; it ends with [`Event::Command`]. Only io_uring can.
+    /// Gives a device a command; it ends with [`Event::Command`]. Only io_uring can: another backend reports EOPNOTSUPP.
     fn command(&mut self, key: u64, command: &DeviceCommand);
 
     /// Submits started I/O to the kernel, without waiting.

@@ -25,7 +25,7 @@ pub(crate) struct Threads {
     epoll: OwnedFd,
     watches: HashMap<u64, Watch>,
     ready: Vec<epoll::Event>,
-    /// Commands of devices, which threads cannot give; they never end.
+    /// The keys of commands, which threads cannot give to a device; they end with an error.
     refused: Vec<u64>,
 }
 
@@ -132,6 +132,7 @@ impl Backend for Threads {
         doorbells: &mut dyn Doorbells,
         events: &mut Vec<Event>,
     ) -> io::Result<Duration> {
+        let timeout = if self.refused.is_empty() { timeout } else { Some(Duration::ZERO) };
         let is_short = timeout.is_some_and(|timeout| timeout.is_zero());
         let timeout = if !is_short && doorbells.arm() { Some(Duration::ZERO) } else { timeout };
         let timeout = timeout.map(|span| Timespec {
@@ -147,6 +148,8 @@ impl Backend for Threads {
             self.report(event, events);
         }
         self.ready = ready;
+        let ended = |key| Event::Command { key, result: -libc::EOPNOTSUPP };
+        events.extend(self.refused.drain(..).map(ended));
         Ok(Duration::ZERO)
     }
 }

@@ -59,36 +59,10 @@ where
 
 #[cfg(test)]
 mod tests {
-    use std::io;
-    use std::sync::{Arc, Mutex};
-
     use serde_json::{Map, Value};
 
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl io::Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
-
-    fn logged(format: LineFormat, log: impl FnOnce()) -> String {
-        let written = Written::default();
-        let writer = written.clone();
-        let subscriber =
-            tracing_subscriber::fmt().event_format(Encoded(format)).with_writer(move || writer.clone());
-        tracing::subscriber::with_default(subscriber.finish(), log);
-        let bytes = written.0.lock().unwrap().clone();
-        String::from_utf8(bytes).unwrap()
-    }
+    use crate::log::logged::logged_as;
 
     fn an_error() {
         let volume = Some("vm\"1");
@@ -98,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_line_of_json_has_the_fields_of_its_entry() {
-        let text = logged(LineFormat::Json, an_error);
+        let text = logged_as(LineFormat::Json, an_error);
         let lines: Vec<Map<String, Value>> =
             text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let [first, second] = lines.as_slice() else { panic!("{text}") };
@@ -114,26 +88,27 @@ mod tests {
     #[test]
     fn control_characters_reach_no_line() {
         for format in [LineFormat::Json, LineFormat::Journal] {
-            let text = logged(format, || {
+            let text = logged_as(format, || {
                 tracing::warn!(event = "x", device = "/dev/\u{1b}]0;a\u{7}", "b\u{9b}2J\nKICKCACHE_EVENT=y");
             });
             assert!(!text.chars().any(|c| c.is_control() && c != '\n'), "{text:?}");
             assert!(!text.lines().any(|line| line == "KICKCACHE_EVENT=y"), "{text}");
         }
-        let text = logged(LineFormat::Json, || tracing::info!(event = "x", "b\u{9b}\u{7f}"));
+        let text = logged_as(LineFormat::Json, || tracing::info!(event = "x", "b\u{9b}\u{7f}"));
         let read: Map<String, Value> = serde_json::from_str(&text).unwrap();
         assert_eq!(read["message"], "b\u{9b}\u{7f}");
     }
 
     #[test]
     fn the_journal_gets_a_line_a_field() {
-        let text = logged(LineFormat::Journal, an_error);
+        let text = logged_as(LineFormat::Journal, an_error);
         let expected = "PRIORITY=3\nSYSLOG_IDENTIFIER=kickcache\nKICKCACHE_EVENT=device_error\nKICKCACHE_DEVICE=/dev/a\n\
                         KICKCACHE_VOLUME=vm\"1\nMESSAGE=read failed: 5 \\\n\
                         PRIORITY=4\nSYSLOG_IDENTIFIER=kickcache\nKICKCACHE_EVENT=device_answers\nKICKCACHE_DEVICE=/dev/b\n\
                         MESSAGE=it answers\n";
         assert_eq!(text, expected);
-        let long = logged(LineFormat::Journal, || tracing::info!(event = "a", "{}", "\u{e4}".repeat(9_000)));
+        let long =
+            logged_as(LineFormat::Journal, || tracing::info!(event = "a", "{}", "\u{e4}".repeat(9_000)));
         assert!(long.len() < 9_000 && long.ends_with("\u{e4}\n"), "{} bytes", long.len());
     }
 }

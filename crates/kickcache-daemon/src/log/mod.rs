@@ -11,6 +11,8 @@ pub(crate) mod outlet;
 
 #[cfg(test)]
 mod documented_events;
+#[cfg(test)]
+pub(crate) mod logged;
 
 use std::io::{self, IsTerminal};
 

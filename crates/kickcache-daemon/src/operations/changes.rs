@@ -4,8 +4,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use kickcache_units::counted;
-
 use crate::config::plan_source::{PlanSource, PlanSourceError};
 use crate::control::ControlError;
 use crate::control::wire::{DirtyVolume, Reloaded, Removed, ReplacementOrder, VolumeToAdd};
@@ -15,6 +13,7 @@ use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replac
 use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
 use crate::operations::leave_out::LeaveOutOperation;
 use crate::operations::operation_lock::{OperationGuard, Operations};
+use crate::operations::reload_result::{ChangesMade, FailedReload};
 use crate::operations::remove::RemoveOperation;
 use crate::operations::take_in;
 use crate::plan::ServePlan;
@@ -145,13 +144,26 @@ impl Turn<'_> {
     ///
     /// # Errors
     /// If the plan is refused, the daemon is unchanged; if a step fails after all checks, the steps before it stay.
-    pub(crate) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+    pub(crate) fn reload(&self, started: &mut StartResult) -> Result<Reloaded, FailedReload> {
         let PlanComparison { wanted, named, mut reloaded } = self.changes.compare(started)?;
         if !reloaded.changes.is_empty() {
-            self.apply(started, &wanted, &mut reloaded)?;
+            let planned = reloaded.changes.clone();
+            let applied = self.apply(started, &wanted, &mut reloaded);
+            applied.map_err(|error| FailedReload { error, made: self.made(started, planned) })?;
         }
         started.unserved.retain(|unserved| named.contains(&unserved.name));
         Ok(reloaded)
+    }
+
+    /// The changes that a failed reload made: the file does not require them any more.
+    fn made(&self, started: &mut StartResult, planned: Vec<PlanChange>) -> ChangesMade {
+        match self.changes.compare(started) {
+            Ok(PlanComparison { reloaded: rest, .. }) => {
+                let is_made = |change: &PlanChange| !rest.changes.contains(change);
+                ChangesMade::These(planned.into_iter().filter(is_made).collect())
+            }
+            Err(_) => ChangesMade::Unknown,
+        }
     }
 
     /// Opens and checks all new devices and sockets before the first change.
@@ -412,25 +424,4 @@ fn refusal(error: &PlanSourceError) -> ControlError {
         PlanSourceError::File(_) => ControlError::Wrong(error.to_string()),
         PlanSourceError::Flags => ControlError::Refused(error.to_string()),
     }
-}
-
-/// Logs the result of a reload.
-pub(crate) fn tell(reloaded: &Result<Reloaded, ControlError>) {
-    let changes = match reloaded {
-        Ok(reloaded) => &reloaded.changes,
-        Err(error) => {
-            return tracing::error!(
-                event = "reload_refused",
-                "a reload applies the present configuration file, which is refused; the daemon is unchanged: {error}"
-            );
-        }
-    };
-    for change in changes {
-        tracing::info!(event = "plan_changed", "{change}");
-    }
-    let made = match changes.len() as u64 {
-        0 => "no difference".to_owned(),
-        count => format!("{} made", counted(count, "change")),
-    };
-    tracing::info!(event = "reloaded", "the configuration file was read again: {made}");
 }

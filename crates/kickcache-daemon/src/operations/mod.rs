@@ -3,6 +3,7 @@
 //! * `changes`: the served volumes, changed by one operation at a time; `operation_lock`: the order of operations.
 //! * `remove`, `leave_out`, `take_in`: the operations of several steps; `new_device`: the device that a
 //!   replacement names.
+//! * `reload_result`: a reload for the log and the client, which may have failed after some changes.
 //! * `kept_state`, `devices_in_file`: volumes and devices of a configuration file that is read again.
 //! * `volume_addition`, `volume_removal`, `removal_state`, `places_change`: volumes come and go, with their
 //!   addresses; `membership` has the orders to the event loop.
@@ -26,6 +27,7 @@ pub(crate) mod new_device;
 pub(crate) mod operation_lock;
 pub(crate) mod patience;
 pub mod places_change;
+pub(crate) mod reload_result;
 pub(crate) mod removal_state;
 pub(crate) mod remove;
 pub(crate) mod reply_wait;

@@ -97,9 +97,13 @@ impl RemoveOperation {
         self.drain_until_clean()
     }
 
-    /// Restores the mode, as the volume stays.
+    /// Restores the mode if the volume stays. A volume that is not served any more has no mode.
     pub(crate) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
+        let served = self.served.handle.status();
+        if served.is_ok_and(|status| !status.volumes.iter().any(|info| info.name == *volume)) {
+            return;
+        }
         if let Err(error) = self.served.handle.set_mode(volume, mode) {
             tracing::warn!(
                 event = "mode_not_restored",

@@ -37,6 +37,9 @@ pub enum AddressError {
     /// The text is `unix:` without a path.
     #[error("`unix:` has no path behind it; write unix:PATH, such as unix:/run/kickcache/vm1.sock")]
     NoPath,
+    /// The path of a socket is empty.
+    #[error("the path of a socket is empty; name a file, such as /run/kickcache/control.sock")]
+    EmptyPath,
     /// The path is longer than the kernel permits.
     #[error(
         "the socket path `{path}` has {found} bytes, a unix socket takes at most {UNIX_PATH_MAX}; choose a shorter one"
@@ -140,9 +143,12 @@ fn parse_unix(path: &Path) -> Result<NbdAddress, AddressError> {
 /// Checks that the kernel takes a path for a unix socket.
 ///
 /// # Errors
-/// [`AddressError::PathTooLong`].
+/// [`AddressError::EmptyPath`], [`AddressError::PathTooLong`].
 pub fn check_socket_path(path: &Path) -> Result<(), AddressError> {
     let found = path.as_os_str().len();
+    if found == 0 {
+        return Err(AddressError::EmptyPath);
+    }
     if found > UNIX_PATH_MAX {
         return Err(AddressError::PathTooLong { path: path.display().to_string(), found });
     }

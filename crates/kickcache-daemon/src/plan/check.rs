@@ -187,6 +187,9 @@ pub enum PlanError {
          is to go on as another user; leave `user` out, or serve the volume by another front end or another daemon"
     )]
     UblkAsUser(String),
+    /// An empty path.
+    #[error("the path of {0} is empty; name a file, folder or device")]
+    EmptyPath(&'static str),
     /// A path that no record can store.
     #[error(transparent)]
     Text(#[from] NotUtf8),
@@ -212,6 +215,7 @@ impl ServePlan {
         if self.caches.is_empty() {
             return Err(PlanError::NoCache);
         }
+        self.check_empty_paths()?;
         self.caches.iter().try_for_each(check_cache)?;
         self.caches.iter().try_for_each(check_texts)?;
         self.check_names()?;
@@ -221,6 +225,17 @@ impl ServePlan {
         self.check_tls()?;
         self.check_user()?;
         self.metrics.as_ref().map_or(Ok(()), |metrics| self.check_metrics(metrics))
+    }
+
+    fn check_empty_paths(&self) -> Result<(), PlanError> {
+        let is_empty = |path: &Path| path.as_os_str().is_empty();
+        if self.caches.iter().any(|cache| is_empty(&cache.device)) {
+            return Err(PlanError::EmptyPath("a cache device"));
+        }
+        match self.state.as_deref().is_some_and(is_empty) {
+            true => Err(PlanError::EmptyPath("the state directory")),
+            false => Ok(()),
+        }
     }
 
     fn check_status_socket(&self) -> Result<(), PlanError> {

@@ -32,9 +32,10 @@ impl MetricsAddress {
     pub fn parse(text: &OsStr) -> Result<MetricsAddress, MetricsAddressError> {
         NbdAddress::parse(text).map(MetricsAddress).map_err(|error| match error {
             AddressError::Unknown(found) => MetricsAddressError::Unknown(found),
-            AddressError::NoPath | AddressError::PathTooLong { .. } | AddressError::Tcp(_) => {
-                MetricsAddressError::Address(error)
-            }
+            AddressError::NoPath
+            | AddressError::EmptyPath
+            | AddressError::PathTooLong { .. }
+            | AddressError::Tcp(_) => MetricsAddressError::Address(error),
         })
     }
 

@@ -1,20 +1,23 @@
 //! Requests of other threads to the event loop.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_engine::config::{Mode, VolumeSettings};
 use kickcache_engine::device::Device;
+use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::{Status, Wear};
 use kickcache_engine::time::{Duration, Instant};
 
+use crate::driver::device::BlockFile;
 use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::ServerOutage;
 use crate::latency::Latencies;
-use crate::operations::membership::{Lease, MembershipOrder};
+use crate::operations::membership::MembershipOrder;
 use crate::operations::takeover_order::TakeoverOrder;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
@@ -43,10 +46,10 @@ pub(crate) enum Control {
     Resize(String, Sender<Result<Resized, ServeError>>),
     /// Use more of the cache device: this many bytes of a file, or with `None` the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
-    /// Return superblock and device for a check of a growth, if there is no obstacle; no lease is held.
-    ToGrow(Sender<Result<Lease, ServeError>>),
-    /// Return superblock and device for a check of a replacement, if there is no obstacle; no lease is held.
-    ToReplace(Sender<Result<Lease, ServeError>>),
+    /// Return the device for a check of a growth, if there is no obstacle.
+    DeviceToGrow(Sender<Result<DeviceInUse, ServeError>>),
+    /// Return the device for a check of a replacement, if there is no obstacle.
+    DeviceToReplace(Sender<Result<DeviceInUse, ServeError>>),
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
@@ -59,6 +62,13 @@ pub(crate) enum Control {
     Stop,
     /// Stop, without waiting further for the devices that the log has named.
     Insist,
+}
+
+/// The cache device for a check. The superblock may change meanwhile, as no lease is held.
+pub(crate) struct DeviceInUse {
+    /// The superblock as on the device.
+    pub(crate) superblock: Superblock,
+    pub(crate) cache: Arc<BlockFile>,
 }
 
 /// Modes and policies of a volume.

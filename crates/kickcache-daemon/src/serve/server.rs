@@ -19,7 +19,7 @@ use crate::devices::reservation_check::check_rooms;
 use crate::operations::cache_insertion;
 pub use crate::operations::cache_insertion::CacheInsertion;
 use crate::operations::cache_removal;
-use crate::operations::membership::{Lease, LeaveOrder, Members, MembershipOrder};
+use crate::operations::membership::{LeaveOrder, Members, MembershipOrder};
 pub use crate::operations::places_change::ReadyPlaces;
 use crate::operations::takeover_order::TakeoverOrder;
 pub use crate::operations::volume_addition::ReadyVolume;
@@ -31,12 +31,12 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::ServerConfig;
-use crate::serve::control::Control;
 pub use crate::serve::control::{
     Activities, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded, Recovery,
     Resized, ServerHealth, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage,
     Trouble, VolumeInfo,
 };
+use crate::serve::control::{Control, DeviceInUse};
 use crate::serve::core::engine_span;
 pub use crate::serve::engine_change::UncleanBlocks;
 use crate::serve::engine_change::{AskEngine, EngineOrder};
@@ -329,7 +329,7 @@ impl ServerHandle {
     /// # Errors
     /// As [`ServerHandle::grow`], for errors that can be detected in advance.
     pub fn check_growth(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
-        let Lease { superblock, cache } = self.ask(Control::ToGrow)??;
+        let DeviceInUse { superblock, cache } = self.ask(Control::DeviceToGrow)??;
         let before = superblock.geometry.device_size;
         let wanted = check_extension(&cache, &superblock, size)?;
         let growth = if wanted.is_some() { Growth::Grown } else { Growth::Unchanged };
@@ -364,7 +364,7 @@ impl ServerHandle {
     /// # Errors
     /// As [`ServerHandle::take_over`], for errors that can be detected in advance.
     pub fn check_takeover(&self, spec: &SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
-        let Lease { superblock, cache } = self.ask(Control::ToReplace)??;
+        let DeviceInUse { superblock, cache } = self.ask(Control::DeviceToReplace)??;
         spec.check(&cache, &superblock, &self.shared.surroundings.state)?;
         let with = shown_path(&spec.path);
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })

@@ -65,11 +65,12 @@ pub(crate) struct CachedBlock {
 /// The properties of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Touch {
-    /// The first since the block was inserted, or since its hits were reset.
+    /// The block had no hits before: none since it was inserted, or none left.
     pub(crate) is_first: bool,
     /// The first use of a read-ahead block.
     pub(crate) is_first_of_read_ahead: bool,
-    /// The block is in a segment that is a candidate of a shift of the working set.
+    /// The block's segment became a candidate of a shift of the working set since it was last opened, even if that
+    /// shift has ended.
     pub(crate) is_candidate: bool,
 }
 
@@ -186,7 +187,7 @@ impl Cache {
         self.segments.add_header(segment);
     }
 
-    /// Sets the number of blocks of a segment that hold no data: headers, and blocks that were never written.
+    /// Sets the number of blocks of a segment without an entry: see [`Segment::headers`].
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }

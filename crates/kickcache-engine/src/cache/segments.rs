@@ -62,13 +62,15 @@ pub(crate) struct Segment {
     pub(crate) live: u32,
     /// Live blocks that are not clean.
     pub(crate) not_clean: u32,
-    /// Blocks with headers, and blocks that were never written.
+    /// Blocks with headers; in a segment that recovery has loaded, all blocks without an entry.
     headers: u32,
-    /// References to the segment: reads in flight, and copies that must stay until newer copies have landed.
+    /// References to the segment: reads and a summary's write in flight, and copies that must stay until newer ones
+    /// have landed or their drop is durable.
     pub(crate) pins: u32,
     /// The sequence number of the newest batch in the segment.
     pub(crate) last_sequence: Sequence,
-    /// Hits since the segment became a candidate of a shift of the working set; `None` if it is no candidate.
+    /// Hits since the segment last became a candidate of a shift of the working set; `None` if it did not in this
+    /// generation.
     pub(crate) used_since: Option<u32>,
     /// The volumes of live blocks, and perhaps others. Changed only by [`Segments`], which counts.
     pub(crate) volumes: VolumeSet,
@@ -77,7 +79,7 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Blocks with headers, and blocks that were never written.
+    /// Blocks with headers; in a segment that recovery has loaded, all blocks without an entry.
     pub(crate) const fn headers(&self) -> u32 {
         self.headers
     }
@@ -253,7 +255,7 @@ impl Segments {
         }
     }
 
-    /// Sets the number of blocks of a segment that have headers or were never written.
+    /// Sets the number of blocks of a segment without an entry: see [`Segment::headers`].
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {

@@ -28,13 +28,13 @@ pub(crate) const HITS_MAX: u8 = 3;
 /// State of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotState {
-    /// No block, or a superseded one.
+    /// No block, or a superseded or dropped one.
     Dead,
     /// The origin holds the same data and has flushed it.
     Clean,
     /// The origin holds the same data but has not flushed it.
     Unflushed,
-    /// The origin does not hold this data.
+    /// The origin may not hold this data.
     Dirty,
 }
 
@@ -68,7 +68,7 @@ impl SlotState {
 pub(crate) enum SlotFlag {
     /// The block was read ahead, and no client has requested it.
     ReadAhead,
-    /// A sweep of writeback includes the block, or a write through the log is about to store it on the origin.
+    /// A sweep or a writeback includes the block, or a write through the log is about to store it on the origin.
     InSweep,
     /// The writeback of the block is in flight.
     InWriteback,

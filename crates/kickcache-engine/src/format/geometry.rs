@@ -8,13 +8,13 @@ use crate::units::{BLOCK_SIZE, ByteExtent, Location, SegmentIndex};
 
 /// Bytes at the start of the device for the superblock copies and the service marks.
 pub const SUPERBLOCK_AREA: u64 = 1 << 20;
-/// Smallest cache device.
+/// Smallest cache device, in bytes.
 pub const DEVICE_SIZE_MIN: u64 = 8 << 20;
-/// Largest cache device: locations have 32 bits of 4 KiB.
+/// Largest cache device, in bytes: locations have 32 bits of 4 KiB.
 pub const DEVICE_SIZE_MAX: u64 = 15 << 40;
-/// Largest segment.
+/// Largest segment, in bytes.
 pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
-/// Smallest segment.
+/// Smallest segment, in bytes.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// The smallest segment of devices from [`THOUSANDTH_FROM`] on: summaries of shorter segments would use too much of the
 /// device.
@@ -22,16 +22,16 @@ const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
 /// Devices from this size on have segments of 1/1024. On smaller devices, a guest's duel over stale data reads the HDD
 /// 16.6 to 17.0 times for 1,000 reads with such segments, and 13.5 times with segments of 1/256.
 const THOUSANDTH_FROM: u64 = 512 << 20;
-/// Smallest journal.
+/// Smallest journal, in bytes.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
-/// Largest journal of a device up to 64 GiB, because recovery reads the whole journal; larger devices have a journal of
-/// 1/1024.
+/// Largest journal of a device up to 64 GiB, in bytes, because recovery reads the whole journal; larger devices have a
+/// journal of 1/1024.
 pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 
 /// The layout of a cache device: superblock area, journal, segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// Bytes of the device that are used.
+    /// The size of the device in bytes that the layout was made for.
     pub device_size: u64,
     /// Bytes that the device had when it was formatted.
     pub formatted_size: u64,

@@ -70,7 +70,7 @@ pub enum SegmentKind {
 /// A segment in a checkpoint: which of its blocks live, and which of these must be kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentImage {
-    /// How often the segment was opened.
+    /// The generation of the segment.
     pub generation: Generation,
     /// The use of the segment.
     pub kind: SegmentKind,

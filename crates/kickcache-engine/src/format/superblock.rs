@@ -30,7 +30,7 @@ const STARTS_END: usize = 80;
 const JOURNAL_AT: usize = 85;
 const GROWN_AT: usize = 96;
 const VOLUMES_AT: usize = 128;
-/// A generation so high that its segment is not opened again. See [`Superblock::unopened`].
+/// Recovery retires a segment with a higher generation than this. See [`Superblock::unopened`].
 pub const GENERATION_WORN_OUT: u32 = u32::MAX / 2;
 const VOLUME_BYTES: usize = 640;
 const TAKEOVER_AT: usize = 12_288;

@@ -43,9 +43,10 @@ pub(crate) struct Fill {
     pub(crate) pages: Vec<PageIndex>,
     /// Blocks that a client requested; the others are read-ahead.
     pub(crate) wanted: BlockSet,
-    /// Blocks that were changed since the fill began: they must not be promoted, nor returned to later requests.
+    /// Blocks that changed since the fill began, or that the log may have had in a newer version then: they are not
+    /// promoted, nor returned to later requests.
     pub(crate) stale: BlockSet,
-    /// Blocks that go to the main queue.
+    /// Blocks that enter the main queue if the fill is promoted.
     pub(crate) main: BlockSet,
     pub(crate) promote: bool,
     pub(crate) waiters: Vec<FillWaiter>,

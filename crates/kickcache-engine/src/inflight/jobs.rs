@@ -17,7 +17,7 @@ pub(crate) struct Emptying {
     pub(crate) reason: Reason,
     /// Reads in flight of blocks that are moved.
     pub(crate) reads_in_flight: u32,
-    /// A read of the cache device for this segment failed.
+    /// A read of a single block of this segment failed.
     pub(crate) has_failed: bool,
 }
 
@@ -27,21 +27,22 @@ pub(crate) struct Reclaim {
     pub(crate) emptying: Vec<Emptying>,
     /// Empty segments without a record of their next opening.
     pub(crate) emptied: Vec<SegmentIndex>,
-    /// Openings with records in flight.
+    /// Segments on the way from `emptied` to ready: their copies or records become durable, or their discard is in
+    /// flight.
     pub(crate) opening: usize,
-    /// Blocks to move that wait for memory or space.
+    /// Live blocks that the next run of reclaim treats again: memory or space was short, or a read failed.
     pub(crate) postponed: Vec<Location>,
-    /// No segment is emptied before this time: a read of the cache device failed.
+    /// No segment is emptied before this time: a block was unreadable, and the list of such blocks was full.
     pub(crate) rest_until: Option<Instant>,
     /// Since when clients have waited for room.
     pub(crate) starved_since: Option<Instant>,
-    /// The cache device refused to discard.
+    /// A discard of the cache device failed: no other is submitted.
     pub(crate) cannot_discard: bool,
     /// No segment below this one is free.
     pub(crate) first_free: u32,
     /// Reclaim continues until the upper mark is reached.
     pub(crate) active: bool,
-    /// Segments of main that must show that they are used.
+    /// The shift of the working set in progress: segments of both queues that must show that they are used.
     pub(crate) shift: Shift,
 }
 
@@ -68,7 +69,7 @@ pub(crate) struct Checkpoint {
     /// Chunks snapped and not written.
     pub(crate) snapped: Vec<(u32, Vec<SegmentImage>)>,
     pub(crate) writes_in_flight: u32,
-    /// Chunks on the device.
+    /// Chunks that the device has completed without an error.
     pub(crate) landed: u32,
     /// The flush count at the end of the last write.
     pub(crate) landed_at: FlushCount,

@@ -38,9 +38,9 @@ impl Keeper {
 /// The record that a cache device is out of service.
 #[derive(Debug, Default)]
 pub(crate) struct Marking {
-    /// The device was left out by order, and the host has the record already.
+    /// The engine was opened with the device out of service: the host has the record already.
     pub(crate) is_known: bool,
-    /// The volumes that may have dirty blocks on the cache device only; `None` while it is in service.
+    /// The volumes with origins that may lack data of the cache device; `None` while it is in service.
     pub(crate) incomplete: Option<VolumeSet>,
     /// The marks on the cache device.
     pub(crate) copies: [Keeper; 2],
@@ -61,7 +61,8 @@ impl Marking {
         self.is_known || both || self.host.keeps.is_some()
     }
 
-    /// Whether no write in flight can complete the record.
+    /// Whether the record cannot be expected before the next try: the marks failed or took too long, and the host
+    /// failed.
     pub(crate) fn is_hopeless(&self) -> bool {
         let marks_may = self.copies.iter().all(|copy| copy.keeps.is_some() || !copy.has_failed);
         let marks_may = marks_may && self.patience_until.is_some();

@@ -29,9 +29,10 @@ pub(crate) enum Covered {
 /// The result of a flush that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EndedFlush {
-    /// The flush requests that this flush completes.
+    /// The flush requests that this flush completes, with success or its error.
     pub(crate) waiters: Vec<RequestSlot>,
-    /// The blocks that this flush covered: clean now, or after a failure to be written again.
+    /// After success, the blocks that are clean now; after a failure, all unflushed blocks, which must be written
+    /// again.
     pub(crate) blocks: Vec<BlockCopy>,
 }
 
@@ -49,7 +50,8 @@ struct UnflushedWrites {
 /// Flush state of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginFlush {
-    /// A write to the origin was acknowledged to a client since the last flush was submitted.
+    /// A client's write or discard needs the next flush: it ended since the last flush was submitted, that flush
+    /// failed, or the engine has just started.
     acknowledged: bool,
     /// A write that is not durable has ended since the last flush was submitted, or another event made a flush
     /// necessary.
@@ -172,12 +174,12 @@ impl OriginFlush {
         self.since.get_or_insert(now);
     }
 
-    /// Blocks that wait for a flush.
+    /// Blocks that wait for the next flush.
     pub(crate) fn gathered(&self) -> usize {
         self.gathering.len()
     }
 
-    /// Whether the origin has data that no flush has made durable.
+    /// Whether the origin may have data that no flush has made durable.
     pub(crate) fn is_unsettled(&self) -> bool {
         self.written || self.in_flight.is_some() || !self.gathering.is_empty()
     }
@@ -219,12 +221,13 @@ impl OriginFlush {
         self.wanted = true;
     }
 
-    /// When the oldest write since the last flush ended, unless a flush is in flight.
+    /// When the oldest write since the last flush ended, or the oldest block began to gather; `None` while a flush is
+    /// in flight.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.in_flight.is_some() { None } else { self.since }
     }
 
-    /// Whether a flush has data to make durable, and none is in flight.
+    /// Whether no flush is in flight, and a request waits for one or there may be data to make durable.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         self.in_flight.is_none() && (!self.waiting.is_empty() || self.is_unsettled())

@@ -9,7 +9,7 @@ use core::mem;
 
 use crate::units::BlockIndex;
 
-/// Blocks that are kept of each kind.
+/// The most blocks of each kind that are kept: each further one replaces the oldest.
 const KEPT: usize = 256;
 
 /// The last blocks of one kind.
@@ -68,7 +68,7 @@ impl OriginWitnesses {
         flushed.oldest_first().for_each(|block| self.durable.add(block));
     }
 
-    /// A restart of the origin may have lost unflushed blocks.
+    /// A restart or a failed flush of the origin may have lost unflushed blocks.
     pub(crate) fn forget_unflushed(&mut self) {
         self.flushing = Last::default();
         self.waiting = Last::default();

@@ -125,7 +125,7 @@ pub(crate) enum Purpose {
     CacheFlush,
     /// A flush of an origin.
     OriginFlush { volume: VolumeId },
-    /// A read of adjacent dirty blocks from the cache device, for their writebacks.
+    /// A read of a stretch of the cache device with blocks for writebacks.
     WritebackRead { parts: Vec<WritebackPart> },
     /// The write to the origin.
     WritebackWrite { writeback: WritebackSlot },
@@ -157,7 +157,7 @@ impl Purpose {
     }
 }
 
-/// The part that recovery reads.
+/// The step of recovery that a submission belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecoveryRead {
     /// Before all reads: makes the writes of a dead process durable.
@@ -168,7 +168,7 @@ pub(crate) enum RecoveryRead {
     Summary(SegmentIndex),
     /// A whole segment, for its headers and data.
     Scan(SegmentIndex),
-    /// The first block of an empty segment.
+    /// The first block of a segment that is not in use; if a rotten log is accepted, of any segment.
     First(SegmentIndex),
     /// A single block of an extent, after the read of the extent failed.
     Block(u32),

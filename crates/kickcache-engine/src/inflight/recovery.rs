@@ -73,15 +73,15 @@ pub(crate) struct Recovery {
     /// Gaps between the batches of segments, each with the number of the batch after it: a header in the gap was torn,
     /// or has rotted.
     pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
-    /// The first segment found that has lost durable data.
+    /// The lowest segment found that has lost durable data.
     pub(crate) overwritten: Option<SegmentIndex>,
     /// A segment in which an unreadable block may be a header.
     pub(crate) hidden: Option<SegmentIndex>,
     /// Segments with a first block that is still to be read; `None` before these are determined.
     pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
-    /// The first segment of `first_blocks` with an unreadable first block.
+    /// The lowest segment of `first_blocks` found with an unreadable first block.
     pub(crate) unreadable_first: Option<SegmentIndex>,
-    /// The first opened segment without a record of its opening in the journal.
+    /// The lowest opened segment found without a record of its opening in the journal.
     pub(crate) unknown: Option<SegmentIndex>,
     /// The reason why recovery cannot continue.
     pub(crate) failed: Option<Error>,
@@ -185,7 +185,7 @@ impl Recovery {
         }
     }
 
-    /// How often a segment was opened, according to the journal.
+    /// The generation of a segment, according to the journal.
     pub(crate) fn generation(&self, segment: SegmentIndex) -> Option<Generation> {
         let image = self.images.get(segment.get() as usize).and_then(Option::as_ref);
         image.map(|image| image.generation)

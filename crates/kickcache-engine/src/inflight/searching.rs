@@ -6,7 +6,7 @@ use crate::ids::RequestSlot;
 use crate::time::{Duration, Instant};
 use crate::units::{ByteExtent, VolumeId};
 
-/// Time from the start of a slice of work to the start of the next one.
+/// The least time from the start of a slice of work to the start of the next one.
 const REST: Duration = Duration::from_micros(30);
 
 /// The treatment of the blocks that a search finds.

@@ -34,7 +34,7 @@ pub(crate) struct Unreadable {
     pub(crate) is_probing: bool,
     /// Blocks in failed reads, alone or with other blocks: each is read alone.
     pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
-    /// The newest failed read of a doubtful block.
+    /// When a doubtful block last failed to be read alone.
     pub(crate) last_failure: Instant,
     /// The damaged blocks that are listed, at most [`DAMAGED_NAMED_MAX`](crate::config::DAMAGED_NAMED_MAX).
     pub(crate) damaged: BTreeSet<BlockKey>,

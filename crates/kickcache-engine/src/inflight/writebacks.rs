@@ -19,7 +19,7 @@ pub(crate) struct Writeback {
     pub(crate) ticket: Ticket,
     /// Blocks that are not read yet.
     pub(crate) missing: usize,
-    /// A block could not be read.
+    /// A block could not be read, or had a wrong checksum.
     pub(crate) failed: bool,
     /// The durability of the write.
     pub(crate) durability: Durability,
@@ -29,7 +29,7 @@ pub(crate) struct Writeback {
 #[derive(Debug)]
 pub(crate) struct Writebacks {
     table: Slab<Writeback>,
-    /// The next writebacks wait for a flush of the cache device in flight.
+    /// A flush of the cache device was requested for the next writebacks, and has not ended.
     pub(crate) wait_for_flush: bool,
 }
 

@@ -63,7 +63,8 @@ pub(crate) struct Written {
 pub(crate) enum IfRefused {
     /// The block stays: before the write, the log had a dirty copy of this block.
     StaysDirty,
-    /// The block stays: the log had an unflushed copy before the write, or a client has read the new copy.
+    /// The block stays: the log had an unflushed copy before the write, a client has read the new copy, or the origin
+    /// has an earlier write of the block.
     StaysUnflushed,
     /// The block is dropped, durably, before the client receives the error.
     Forgotten,
@@ -72,9 +73,9 @@ pub(crate) enum IfRefused {
 /// The part of a write that the log has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoggedPart {
-    /// All blocks that the log has taken.
+    /// The log has taken all blocks.
     All,
-    /// The log could not take all blocks: the origin must have the write.
+    /// The log could not take or keep all blocks: the write continues at the origin, or begins again.
     Part,
 }
 
@@ -83,7 +84,7 @@ pub(crate) enum LoggedPart {
 pub(crate) struct Logging {
     /// The route of the write, which may continue to the origin.
     pub(crate) route: Route,
-    /// The write's place in the origin's queue, once all of its blocks are in the log.
+    /// The place of a write through the log in the origin's queue, once all of its blocks are in the log.
     pub(crate) ticket: Option<Ticket>,
     /// The part that the log has taken.
     pub(crate) taken: LoggedPart,
@@ -141,14 +142,14 @@ pub(crate) struct Writing {
     pub(crate) source: WriteData,
     pub(crate) durability: Durability,
     pub(crate) unmap: Unmap,
-    /// The part of the request that is in progress; the whole request, except for long ones.
+    /// The part of the request that is in progress; the whole request, if it is not done in parts.
     pub(crate) extent: ByteExtent,
     /// Checksums of the whole blocks of the request's payload.
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) merged: Vec<Merged>,
     /// The write's blocks in the log, in order.
     pub(crate) written: Vec<Written>,
-    /// Batches that had failed when the write made the log durable.
+    /// Batches that had failed when the write last requested that the log becomes durable.
     pub(crate) failed_batches: u32,
     /// Tasks for the time after the origin completed the write.
     pub(crate) afterwards: Vec<Task>,

@@ -30,12 +30,12 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{Generation, Location, SegmentIndex, Sequence};
 
-/// Blocks at which a batch is worth a write of its own while others are in flight.
+/// Blocks at which a gathering batch with waiters is closed although other batches of its head are closed or in flight.
 const WORTH_A_WRITE: usize = 64;
 /// The rest of a segment is left unused to keep a stretch together, if the stretch is at most one part in this many of
 /// a segment.
 const TOGETHER_SHARE: u32 = 16;
-/// A segment is sealed before its sequence numbers span this much; its summary stores 32-bit distances.
+/// A head leaves a segment when its sequence numbers span more than this; its summary stores 32-bit distances.
 const SEQUENCE_SPAN_MAX: u64 = 1 << 31;
 
 #[derive(Debug)]
@@ -48,7 +48,7 @@ struct OpenSegment {
     full: bool,
     summary: Vec<Option<SummaryEntry>>,
     base: Option<Sequence>,
-    /// Batches begun and not landed.
+    /// Batches begun that have neither landed nor failed.
     pending: u32,
     /// A batch failed: the segment gets no summary and is retired.
     failed: bool,
@@ -77,9 +77,9 @@ pub(crate) struct Log {
 /// The kind of the block of a batch entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingKind {
-    /// A block of a fill, or a clean block that reclaim moves.
+    /// A clean block of a fill, or a clean block that reclaim moves.
     Clean,
-    /// A client's write, which may be acknowledged when its batch lands, or a block that reclaim moves and that is not
+    /// A client's write, which may be acknowledged when its batch lands, or a block of a fill or of reclaim that is not
     /// clean.
     Dirty,
 }
@@ -153,7 +153,8 @@ impl Log {
         self.ready.len()
     }
 
-    /// Blocks that can be appended to a head before it needs another segment; at least.
+    /// The most blocks that can be appended to a head before it needs another segment: each further batch needs a
+    /// header.
     pub(crate) fn room(&self, queue: Queue) -> u32 {
         let Some(segment) = self.heads[queue.index()].segment else { return 0 };
         let open = self.open_segment(segment);

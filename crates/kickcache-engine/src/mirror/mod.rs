@@ -29,7 +29,7 @@ use crate::units::ByteExtent;
 
 /// Bytes of one copy step: writes to them wait until it is done.
 pub const COPY_BYTES: u64 = 1 << 20;
-/// Marks submissions to the new device: the ids of the engine's submissions are below this.
+/// The bit that marks the id of a submission to the new device: the lower halves of the engine's own ids are below it.
 const TWIN: u64 = 1 << 31;
 
 /// A submission, and its device.
@@ -70,7 +70,7 @@ pub struct Mirror {
     copied: u64,
     extent: ByteExtent,
     part: Option<Part>,
-    /// Writes that were in flight before the mirror began, at unknown places.
+    /// Submissions for the cache device that were in flight when the mirror began, at unknown places.
     unknown: BTreeSet<SubmissionId>,
     flights: Flights,
     /// Operations in flight on an abandoned device, which have ended for the engine.
@@ -79,7 +79,7 @@ pub struct Mirror {
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
-    /// The new device has failed.
+    /// The first error of the new device; after sealing, of either device since [`Mirror::take_failure`].
     failure: Option<DeviceError>,
 }
 

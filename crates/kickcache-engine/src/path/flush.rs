@@ -17,7 +17,8 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// Factor on the time before a flush, while clients use the origin and less than one flush's part was written.
+/// The greatest factor on the time before a short flush that blocks wait for, while the volume is busy and less than
+/// one flush's part was written.
 const PATIENCE: u64 = 15;
 
 /// Begins a flush request.

@@ -11,16 +11,17 @@ use crate::policy::ghost_lists::EntryAge;
 use crate::policy::shift::RequestedBlocks;
 use crate::units::Sequence;
 
-/// New blocks that are judged together, as a share of the cache's capacity in blocks.
+/// New blocks that are judged together: the cache's capacity in blocks divided by this, [`JUDGED_MIN`] at least.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
-/// Unknown blocks wait if fewer than one in this many requested blocks was the first use of a new block.
+/// Unknown blocks begin to wait only if fewer than one in this many requested blocks was the first use of a new block.
 const STRICT: u64 = 512;
-/// The wait ends if more than one in this many requested blocks would have been such a use.
+/// The wait ends if at least one in this many requested blocks would have been such a use.
 const OPEN: u64 = 256;
 /// Misses are few if they are at most one in this many requested blocks.
 const FEW: u64 = 8;
-/// A cache has adapted after this many capacities of requests since the last sudden change.
+/// The cache has adapted to a volume once the volume has requested this many capacities of blocks since its last sudden
+/// change.
 const LEARNING: u64 = 32;
 
 /// The answer for one miss.
@@ -35,9 +36,9 @@ pub(crate) enum Verdict {
 /// The present difficulty of making room in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pressure {
-    /// Segments are ready.
+    /// More segments are ready than the reserve of reclaim.
     None,
-    /// Reclaim runs behind.
+    /// No segment is ready beyond the reserve of reclaim.
     High,
 }
 
@@ -46,7 +47,7 @@ pub(crate) enum Pressure {
 pub(crate) struct Newcomer {
     /// The block was hit in probation.
     pub(crate) was_used: bool,
-    /// When the block's segment was written.
+    /// The sequence number of the newest batch in the block's segment.
     pub(crate) written: Sequence,
 }
 
@@ -55,11 +56,11 @@ pub(crate) struct Newcomer {
 pub(crate) struct Gate {
     /// Unknown blocks wait.
     is_strict: bool,
-    /// Newcomers that left, or blocks that were turned away, since the last judgement.
+    /// Since the last judgement: newcomers that left, or, while unknown blocks wait, misses.
     judged: u64,
     /// Judged blocks that were used, or requested again soon.
     used: u64,
-    /// Requested blocks up to the last judgement.
+    /// Requested blocks up to the last judgement or sudden change.
     asked: RequestedBlocks,
     /// The newest sequence number at the last sudden change, before which blocks do not count, and the requested blocks
     /// at that time.

@@ -11,7 +11,7 @@ use crate::time::{Duration, Instant};
 const LITTLE: u64 = 50_000_000;
 /// The least threshold, in blocks.
 const LITTLE_MIN: u64 = 8;
-/// The first pause, in nanoseconds.
+/// The pause at the first threshold, in nanoseconds; it doubles with the threshold.
 const HOLD: u64 = 200_000_000;
 /// The longest pause.
 const HOLD_MAX: Duration = Duration::from_millis(1_600);

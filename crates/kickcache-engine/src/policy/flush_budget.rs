@@ -7,7 +7,7 @@
 use crate::policy::load::work_of;
 use crate::time::Duration;
 
-/// How long a flush may take.
+/// The duration of a flush that the limit aims at, in nanoseconds.
 const SPAN: u64 = 50_000_000;
 /// Bytes of writeback for each flush that no client waits for.
 pub(crate) const FLUSH_PART: u64 = 4 << 20;
@@ -17,14 +17,14 @@ const START: u64 = 8 * work_of(1, 4096);
 const ACCURATE: u64 = FLUSH_PART / 4096 * work_of(1, 4096);
 /// The largest limit.
 const MOST: u64 = 1 << 40;
-/// The limit after a flush is at most this many times the work of the flush: a short flush is an inaccurate measurement.
+/// A flush raises the limit to this many times its work at most: a short flush is an inaccurate measurement.
 const GROWTH: u64 = 4;
 
 /// The limit of one origin, in units of `work_of`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FlushBudget {
     allowed: u64,
-    /// The limit is the result of a flush, or large enough.
+    /// A flush showed the limit itself, not only [`GROWTH`] times its work; or the limit was large enough.
     is_accurate: bool,
 }
 

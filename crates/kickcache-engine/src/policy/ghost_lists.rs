@@ -7,11 +7,12 @@ use crate::step::Step;
 
 /// Probation's share of the cache at first, one part in this many.
 const START_SHARE: u64 = 10;
-/// Blocks that were just dropped from a queue: the capacity divided by this.
+/// Blocks just dropped from each queue that are remembered: the capacity divided by this.
 const JUST_LEFT_SHARE: u64 = 10;
-/// Blocks dropped from probation that are remembered, in tenths of the capacity.
+/// Blocks dropped from probation, or rejected, that are remembered, in tenths of the capacity.
 const NOTED_TENTHS: usize = 8;
-/// Dropped blocks after which earlier counts are halved: the capacity divided by this.
+/// At this count of dropped blocks, it and the count of returned ones are halved: the capacity divided by this, twice
+/// [`LEFT_MIN`] at least.
 const LEFT_SHARE: u64 = 4;
 const LEFT_MIN: u64 = 64;
 /// Blocks by which one ghost hit moves probation's target.
@@ -49,9 +50,9 @@ impl Rooms {
 pub(crate) enum EntryAge {
     /// The entry is so recent that blocks admitted at the same time are still in probation.
     JustNow,
-    /// Not long ago.
+    /// The entry is in the newer half of its memory, or in a ghost of just dropped blocks.
     Lately,
-    /// The entry is nearly dropped.
+    /// The entry is in the older half of its memory.
     LongAgo,
 }
 
@@ -59,9 +60,9 @@ pub(crate) enum EntryAge {
 #[derive(Debug)]
 pub(crate) struct GhostLists {
     capacity: u64,
-    /// The target size of probation.
+    /// The target size of probation in blocks, while main is not frozen.
     target: u64,
-    /// Dropped from probation a while ago, or rejected.
+    /// Blocks that were dropped from probation, or rejected.
     probation: Ghost,
     /// Just dropped from probation.
     probation_recently: Ghost,
@@ -129,7 +130,7 @@ impl GhostLists {
         [&self.probation, &self.probation_recently, &self.main_recently].map(Ghost::memory_bytes).iter().sum()
     }
 
-    /// The target size of probation.
+    /// The target size of probation in blocks, while main is not frozen.
     pub(crate) const fn target(&self) -> u64 {
         self.target
     }

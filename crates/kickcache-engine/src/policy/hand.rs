@@ -15,7 +15,7 @@ pub(crate) struct SegmentLife {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hand {
     pub(crate) queue: Queue,
-    /// The last segment of the queue in this round.
+    /// The segment of the queue that was checked last in this round.
     pub(crate) last: Option<SegmentLife>,
     /// The earliest time of the next look.
     pub(crate) rest_until: Instant,

@@ -47,9 +47,10 @@ const SOON_SHARE: i64 = 2;
 /// With fewer quarters of the lead over soon reused blocks left, excluded blocks are remembered. If they were always
 /// remembered, blocks that a database reads and then writes would replace the frozen ones.
 const DOUBT_QUARTERS: i64 = 3;
-/// If the holding miniature is behind by the lead divided by this, the frozen blocks are useless.
+/// If main was frozen and the holding miniature is then behind by the lead divided by this, the frozen blocks are
+/// useless; further behind does not count.
 const BEHIND_SHARE: i64 = 6;
-/// Before main is frozen, one in this many hits of the usual miniature also counts against the holding one.
+/// Until main is frozen, one in this many hits of the usual miniature also counts against the holding one.
 const MARGIN_SHARE: i64 = 32;
 /// Miniatures have this share of the real cache's room, in percent, because its segments waste some.
 const ROOM_PERCENT: u64 = 95;
@@ -60,7 +61,8 @@ pub(crate) struct Hold {
     sample: u64,
     usual: Miniature,
     holding: Miniature,
-    /// The largest lead of the holding miniature in hits, in the units of the margin.
+    /// The lead of the holding miniature that freezes main, and the largest that counts, in hits times
+    /// [`MARGIN_SHARE`].
     lead_max: i64,
     /// The present lead of the holding miniature, in the same units.
     lead: i64,
@@ -69,16 +71,16 @@ pub(crate) struct Hold {
     is_on: bool,
     /// Main was frozen, and the frozen blocks have not proved useless since.
     was_on: bool,
-    /// Room in blocks that cold blocks have left.
+    /// Room for missed blocks while main is frozen: blocks that cold ones left, or that the cache never used.
     room: u64,
-    /// Blocks that missed since the last admission regardless of the count.
+    /// Blocks that missed since a miss was last due for admission regardless of its count.
     passed: u64,
     /// The end of the last turn, by the miniatures' clock.
     turns_until: u64,
     /// The time of the last look at a segment, by the same clock, in [`FINE`] fractions.
     look_at: u64,
     pub(super) returns: Returns,
-    /// The volume whose working set may have changed since main was frozen.
+    /// The volume with the request that released main, until [`Hold::take_changed`].
     changed: Option<VolumeId>,
     /// The frozen blocks proved useless.
     is_stale: bool,
@@ -211,7 +213,7 @@ impl Hold {
         core::mem::take(&mut self.is_in_vain)
     }
 
-    /// Turns since the last call: counts decrease by one in each.
+    /// Turns since the last call, at most [`TURNS_ALL`]: counts decrease by one in each.
     pub(super) fn take_turns(&mut self) -> u16 {
         let turn = tuned!(HoldTurn, HOLD_TURN) * self.usual.capacity();
         let turns = (self.usual.clock() - self.turns_until) / turn;

@@ -34,7 +34,7 @@ pub(crate) struct Load {
     area: u64,
     work: u64,
     ended: u32,
-    /// Work of writeback that ended in the same measurement.
+    /// Work of writeback that ended in the same measurement while requests were in flight.
     others: u64,
     /// Work that ended in the measurements before.
     total: u64,
@@ -110,7 +110,7 @@ impl Load {
         (self.time, self.area, self.work, self.others, self.ended) = (0, 0, 0, 0, 0);
     }
 
-    /// Nanoseconds until one more request of this many bytes would be done.
+    /// Nanoseconds until one more request of this many bytes would be done, 0 if the pace is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> u64 {
         (self.in_flight + work_of(1, bytes)).saturating_mul(self.pace) / SCALE
     }
@@ -121,7 +121,7 @@ impl Load {
         self.in_flight.saturating_mul(self.pace) / SCALE
     }
 
-    /// Nanoseconds that a request of this many bytes occupies the device.
+    /// Nanoseconds that a request of this many bytes occupies the device, 0 if the pace is unknown.
     pub(crate) fn each(&self, bytes: u64) -> u64 {
         work_of(1, bytes).saturating_mul(self.pace) / SCALE
     }

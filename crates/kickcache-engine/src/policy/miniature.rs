@@ -149,7 +149,7 @@ pub(crate) struct Miniature {
     is_full: bool,
     probation: List,
     main: List,
-    /// Blocks requested since the last look at a segment, and since the turn began.
+    /// Blocks requested, while the miniature is full, since the last look at a segment, and since the turn began.
     since_look: u64,
     since_turn: u64,
     departed: GhostLists,

@@ -8,17 +8,18 @@ use crate::units::ByteExtent;
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
-/// Nanoseconds after an error during which an origin serves no hits.
+/// Nanoseconds after a failed read of cached blocks during which the origin serves no request in place of the cache
+/// device.
 const AVOID: u64 = 10_000_000_000;
 /// Nanoseconds with more than one read in flight that make a measurement: longer than the bursts that limits let pass.
 const WINDOW: u64 = 200_000_000;
-/// Nanoseconds after which a measurement is no longer valid.
+/// Nanoseconds after which a measurement of small reads is no longer valid.
 const FORGET_LIMIT: u64 = 600_000_000_000;
 /// Reads are small up to this many bytes.
 const SMALL: u64 = 64 << 10;
 /// The lowest latency grows by one part in this many with each longer read.
 const LEAST_GROWS: u64 = 64;
-/// A read waits for others if it takes more than this many halves of the lowest latency.
+/// Reads wait for others if their mean latency is at least this many halves of the lowest one.
 const WAITS_HALVES: u64 = 3;
 
 /// Reads while others were in flight.
@@ -84,14 +85,15 @@ impl Limit {
 /// The policy's state for an origin. Latencies are in wall-clock time: a late processor makes the origin look slower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginLoad {
-    /// Requests that clients wait for.
+    /// Reads, except for partial blocks of writes, and long client writes past the log.
     load: Load,
     /// Writebacks. Their pace is separate: on a rotating disk it does not show the pace of random reads.
     writebacks: Load,
     /// A random read in flight that is timed: its first byte, and the time of its begin.
     timed: Option<(u64, Instant)>,
     last_end: u64,
-    /// Mean nanoseconds of the last random reads that did not wait for writeback, and their time.
+    /// Mean nanoseconds of the last random reads that did not wait for writeback, 0 if unknown, and the end of the last
+    /// one.
     random_read: u64,
     random_at: Instant,
     avoid_until: Instant,

@@ -21,16 +21,16 @@ use crate::policy::throttle::SHORTAGE_MAX;
 use crate::rate::{RateCap, RateUse};
 use crate::time::{Duration, Instant};
 
-/// Foreground accesses between two writebacks at the low mark.
+/// While foreground reads wait: one less than the foreground accesses between the starts of two writebacks at the low
+/// mark.
 const TURN_LOW: u64 = 64;
-/// Foreground accesses between two writebacks if reclaim waits for writeback and all segments are ready, and during a
-/// drain.
+/// The same at most if reclaim waits for writeback and there is no shortage; during a drain, the accesses themselves.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
 const CACHE_TURN_LOW: u64 = 64;
 
-/// The longest rest between two writebacks.
+/// The longest rest between two writebacks below the high mark, in nanoseconds.
 const REST_MAX: u64 = 1_000_000_000;
 
 /// Work of the cache device for the clients of a volume.
@@ -53,7 +53,7 @@ pub(crate) struct View {
     pub(crate) high: u64,
     /// Foreground reads of the origin, queued or in flight.
     pub(crate) foreground_reads: usize,
-    /// Foreground accesses to the origin so far.
+    /// Foreground accesses to the origin that were queued so far.
     pub(crate) foreground_total: u64,
     pub(crate) cache: CacheWork,
     pub(crate) last_request: Instant,
@@ -69,7 +69,7 @@ pub(crate) enum WantedBy {
     Nobody,
     /// The next segments of reclaim contain dirty blocks.
     Reclaim,
-    /// A drain of the user, or a mode change.
+    /// A drain: by the user, after a mode change, or because the cache device is out of service.
     Drain,
 }
 
@@ -111,7 +111,7 @@ pub(crate) enum WritebackPace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Start {
     pub(crate) now: Instant,
-    /// Foreground accesses to the origin so far.
+    /// Foreground accesses to the origin that were queued so far.
     pub(crate) foreground_total: u64,
     /// Work that the cache device did for clients so far.
     pub(crate) cache_done: u64,

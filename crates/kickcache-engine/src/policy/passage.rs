@@ -22,9 +22,9 @@ const EXTENT_BLOCKS: u64 = 256;
 const WAYS: usize = 8;
 /// The most sets: with 20 bytes per extent, 40 KiB.
 const SETS_MAX: u64 = 256;
-/// Costs and earnings of a block are in fractions of a hit.
+/// A hit, in the units of costs and earnings.
 const HIT: u64 = 1024;
-/// A block that displaces no useful block is still written to the cache device; its cost.
+/// The least cost of a block that displaces others: even if those are useless, it is written to the cache device.
 const COST_MIN: u64 = HIT / 16;
 /// The initial balance of an account: the cache's room divided by this, at the lowest cost.
 const CREDIT_SHARE: u64 = 8;
@@ -49,7 +49,7 @@ pub(crate) enum Displaced {
     Hits(u64),
 }
 
-/// A part of a long stream.
+/// Adjacent blocks that a request reads or writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Piece {
     pub(crate) volume: VolumeId,
@@ -93,7 +93,7 @@ impl Piece {
 /// A stream with a part in an extent, admitted or not.
 #[derive(Clone, Copy, Debug)]
 struct Pass {
-    /// The time of the stream, in extents of the clock.
+    /// When the stream first reached the extent, in extents of the clock.
     at: u32,
     /// Blocks from the extent's start to the place of the stream.
     end: u8,
@@ -152,7 +152,7 @@ pub(crate) struct Passage {
     accounts: [Accounts; VOLUME_COUNT_MAX],
     /// The largest balance.
     credit_max: i64,
-    /// Blocks that were admitted, or would have been.
+    /// Blocks of read misses and of client writes so far, admitted or not.
     clock: u64,
     /// A stream was recorded: otherwise no look-up is needed.
     has_streams: bool,
@@ -183,7 +183,7 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Advances the clock by blocks that are admitted, or could be.
+    /// Advances the clock by blocks that missed or were written, admitted or not.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }
@@ -204,7 +204,7 @@ impl Passage {
         way
     }
 
-    /// Blocks of a read miss, or of a client's write of a long stream.
+    /// Blocks of a read miss, or of a client's write that may enter the log.
     pub(crate) fn on_missed(&mut self, piece: Piece) {
         self.on_time(piece);
         if !self.has_streams {

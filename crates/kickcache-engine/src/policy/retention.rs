@@ -14,7 +14,7 @@ use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::BlockKey;
 
-/// A segment with at most this share of live blocks is cleaned first, in percent.
+/// While copies are many, a segment with at most this share of live blocks is cleaned first, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
 /// While copies are few, a segment with at most this share of live blocks is cleaned first, in percent: dead copies use
 /// room that other blocks need.
@@ -22,7 +22,8 @@ const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.
 const COPIES_PERCENT: u64 = 90;
-/// The most that is copied from a segment in its turn while copies are few, in percent.
+/// The most that is copied from a segment in its turn because of hits, in percent, while copies are few and main is not
+/// frozen.
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;
@@ -49,7 +50,7 @@ pub(crate) enum Judgement {
 pub(crate) enum Reason {
     /// It is the segment's turn: blocks with enough hits are copied, up to a share of the segment.
     Turn,
-    /// Most of the segment is dead: live blocks are copied.
+    /// Enough of the segment is dead: its live blocks are copied.
     Dead,
     /// The segment's blocks are stale: only blocks that must stay are copied.
     Stale,
@@ -174,7 +175,7 @@ impl Retention {
         self.capacity
     }
 
-    /// The target size of probation.
+    /// The target size of probation in blocks, while main is not frozen.
     pub(crate) fn target(&self) -> u64 {
         self.departed.target()
     }

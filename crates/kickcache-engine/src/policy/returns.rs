@@ -8,7 +8,8 @@ use alloc::collections::VecDeque;
 
 use crate::units::BlockKey;
 
-/// Misses that are remembered: the cache's capacity in blocks divided by [`MISSES_SHARE`], but at most this many.
+/// Misses that are remembered: the cache's capacity in blocks divided by [`MISSES_SHARE`], at least [`MISSES_MIN`] and
+/// at most this many.
 const MISSES: u64 = 256;
 const MISSES_SHARE: u64 = 128;
 const MISSES_MIN: u64 = 32;

@@ -10,18 +10,18 @@ use alloc::collections::VecDeque;
 
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 
-/// A segment with a smaller used share than this, in percent, is reclaimed.
+/// After the proof, a candidate with at most this many hits for 100 live blocks is reclaimed.
 const USED_PERCENT: u32 = 1;
-/// Hits needed for a proof: the cache's capacity in blocks divided by this.
+/// Hits needed for an early proof: the cache's capacity in blocks divided by this.
 const HITS_SHARE: u64 = 256;
-/// Hits per miss needed for a proof.
+/// Hits per miss needed for an early proof.
 const HITS_FOR_A_MISS: u64 = 3;
-/// A proof requires that at most one in this many hits is on a candidate.
+/// An early proof requires that at most one in this many hits is on a candidate.
 const NEW_FOR_AN_OLD: u64 = 16;
-/// Requested blocks after which hits are no longer a proof, as a share of the cache's capacity.
+/// Requested blocks after which there is no early proof: the cache's capacity divided by this.
 const LENGTH_SHARE: u64 = 4;
-/// Requested blocks after which fewer hits are a proof as well, as a share of the cache's capacity: with at most this
-/// many misses for each, and at most one in this many on a candidate.
+/// Requested blocks from which on fewer hits are a proof as well, the cache's capacity divided by this: with at most
+/// this many misses for each, and at most one in this many on a candidate.
 const LATE_SHARE: u64 = 2;
 const LATE_MISSES_FOR_A_HIT: u64 = 2;
 const LATE_NEW_FOR_AN_OLD: u64 = 64;
@@ -64,7 +64,7 @@ pub(crate) struct Shift {
     /// The volume of the change.
     volume: Option<VolumeId>,
     since: RequestedBlocks,
-    /// Hits of the volume in candidates.
+    /// Hits of the volume, since the shift began, in segments that were candidates of this shift or of an earlier one.
     old_hits: u64,
     /// Unused segments are reclaimed until none is left.
     is_proven: bool,

@@ -26,7 +26,7 @@ const PACE_MISSES: u64 = 32;
 const GROUPS: usize = 8;
 /// The number of the last first requests with stored hashes: some of these remain valid after a change.
 const LAST: usize = 128;
-/// Blocks after which the count begins again.
+/// The most blocks that are counted; after a verdict on these, the count begins again.
 const COUNT_MAX: u32 = 1_024;
 /// Places for fingerprints, of which a quarter is used at most.
 const PLACES: usize = 4 * COUNT_MAX as usize;
@@ -39,7 +39,7 @@ const ONE: u64 = 1 << 31;
 /// The spread of the blocks of a volume's first requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distance {
-    /// Too few blocks were seen.
+    /// No verdict yet: too few blocks or misses were seen.
     Unknown,
     /// Few enough extents for the cache, or no proof that there are too many.
     Near,
@@ -63,7 +63,7 @@ struct Pace {
     /// Misses that were counted so far.
     count: u64,
     nanos: u64,
-    /// In 1/1024.
+    /// Missed blocks, in 1/1024.
     blocks: u64,
     /// Nanoseconds of the misses since the last group.
     grouped: u64,
@@ -141,13 +141,13 @@ pub(crate) struct Spread {
     /// Blocks seen, and blocks among them in an extent that was met.
     count: u32,
     meetings: u32,
-    /// Hashes of the last blocks; the next one is stored at `next`.
+    /// Hashes of the extents of the last blocks; the next one is stored at `next`.
     last: [u32; LAST],
     next: usize,
     pace: Pace,
     /// Whether the last verdict had a valid clock.
     is_timed: bool,
-    /// Whether enough blocks met each other to prove that they are near.
+    /// Whether the last verdict is proven: enough blocks met each other, or the volume is small.
     is_proven: bool,
     distance: Distance,
 }

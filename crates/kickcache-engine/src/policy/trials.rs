@@ -18,9 +18,11 @@ const SAVED_MAX: u64 = 4_096;
 /// use.
 const TAKEN: u64 = 6;
 const KEPT: u64 = 3;
-/// Two spans are alike if neither has more than this many percent less than the other.
+/// Two spans are alike if in neither the rate of the cache device's work is this many percent or more below that of the
+/// other.
 const STEADY: u64 = 20;
-/// With fewer requests in flight, a saturated cache device still serves this many percent.
+/// The origin is used only if the cache device then still does more than this many percent of its work without the
+/// origin.
 const STILL: u64 = 70;
 
 /// The requests that a volume's clients were served so far.
@@ -87,7 +89,7 @@ pub(crate) struct Trials {
     is_proven: bool,
     /// The present span uses the opposite setting.
     is_trial: bool,
-    /// The begin of the counted part of the span: earlier requests have ended by then.
+    /// The begin of the counted part of the span: earlier requests are expected to have ended by then.
     since: Instant,
     /// The work up to that time.
     before: ServedLoad,
@@ -100,7 +102,7 @@ pub(crate) struct Trials {
     seen_requests: u64,
     /// Requests that were spent for trials, or were saved too long.
     spent: u64,
-    /// Spans since the last trial.
+    /// Counted spans since the last trial.
     spans: u32,
 }
 

@@ -10,7 +10,8 @@ pub(crate) const PROMOTION_HITS: u8 = 2;
 pub(crate) const SEARCH_MAX: usize = 16;
 /// Segments of main that one search looks at while main is frozen.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
-/// The most that is copied from a segment in its turn, in percent; the rest is dropped, used or not.
+/// The most that is copied from a segment in its turn, in percent, while copies are many, and in miniatures; other
+/// clean blocks are dropped, used or not.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
 /// A segment of main with more than this share of hot blocks is not emptied in its turn, in percent.
 const KEEP_PERCENT: u64 = 60;

@@ -15,7 +15,8 @@ use crate::policy::spread::{Distance, Scale, Spread};
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Sequence};
 
-/// Votes after which the window may change.
+/// Misses after which the window is reviewed; also the least number of ended read-ahead blocks after which it may
+/// narrow.
 const VOTES: u32 = 128;
 /// Misses between two checks whether a window may open.
 const EARLY: u32 = 8;
@@ -31,8 +32,8 @@ const OPENING_MISSES: u32 = 4;
 /// 1/1024.
 const SUDDEN_FACTOR: u64 = 2;
 const SUDDEN_LEAST: u64 = 51;
-/// The misses of a volume are of known blocks if this share of them is, in 1/1024; of other blocks if suddenly at most
-/// one in [`OTHERS_PART`] is.
+/// The misses of a volume are usually of known blocks if more than this share of them is, in 1/1024; they are suddenly
+/// of other blocks if fewer than one in [`OTHERS_PART`] is of a known one.
 const KNOWN_LEAST: u64 = 512;
 const OTHERS_PART: u32 = 8;
 const START: u64 = 64 << 10;
@@ -42,7 +43,7 @@ const START: u64 = 64 << 10;
 pub(crate) struct MissFacts {
     /// The block is in ghost memory.
     pub(crate) is_known: bool,
-    /// A window twice as wide would have filled the block before.
+    /// A block in the other half of a window twice as wide is cached: that window might have filled the missed block.
     pub(crate) is_near: bool,
     /// A block further away is cached as well: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,
@@ -79,7 +80,8 @@ pub(crate) struct FillWindow {
     known: u32,
     /// Hits up to the last look.
     hits: u64,
-    /// The share of misses of the volume, in 1/1024, and the share of known blocks among them.
+    /// The usual share of misses among the requested blocks of the volume, in 1/1024, and the usual share of known
+    /// blocks among the misses.
     usual: u64,
     usual_known: u64,
     spread: Spread,
@@ -88,7 +90,8 @@ pub(crate) struct FillWindow {
     opening: bool,
     /// The window opens as soon as read-ahead is shown to pay.
     wants_to_open: bool,
-    /// The window opens only after a proof: it is new, or was narrowed because misses lay too far apart.
+    /// The window is new, or was narrowed because first requests lay too far apart: without a sudden change, it opens
+    /// only after a proof.
     is_closed: bool,
     /// Read-ahead was useless: misses near each other do not open it again.
     is_barred: bool,

@@ -18,7 +18,7 @@ use kickcache_faultsim::series::{Outcome, Series, play};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Twice the seeds of the gate.
+/// The most seeds for each flaw without `--count`: twice the seeds of the gate.
 const COUNT: u64 = 4_000;
 
 /// The first seed, unless `KICKCACHE_SEED` sets another. It does not depend on the commit: a dozen flaws take 1,000

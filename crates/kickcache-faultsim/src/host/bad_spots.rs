@@ -10,8 +10,8 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 pub const BAD_SPOTS_MAX: u64 = 4;
 /// Reads of each bad spot that an engine may try per second by itself, in addition to the reads that clients request.
 const TRIES_PER_SECOND: u64 = 4;
-/// Reads that are allowed in addition at any time: if one block of a run is a bad spot, the engine reads the blocks of
-/// the run one by one.
+/// Reads of each bad spot that are allowed in addition at any time: if one block of a run is a bad spot, the engine
+/// reads the blocks of the run one by one.
 const TRIES_AT_ONCE: u64 = 200;
 
 /// The bad spots of a life.

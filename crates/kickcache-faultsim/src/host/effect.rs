@@ -215,7 +215,7 @@ impl<E: Subject> Host<E> {
     }
 
     /// Ends the life: submissions in flight take effect, have no effect, or tear. Returns the volumes of the origins
-    /// that dropped writes because a flush failed.
+    /// that may have dropped writes, because a flush in flight failed.
     pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
         let twins = std::mem::take(&mut self.twins).into_values();
         let flights = std::mem::take(&mut self.in_flight).into_iter().flatten();

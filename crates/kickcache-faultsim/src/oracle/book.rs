@@ -29,7 +29,7 @@ pub struct WriteRecord {
 #[derive(Clone, Debug)]
 pub struct Book {
     writes: Vec<WriteRecord>,
-    /// By volume: writes acknowledged before this tick are durable.
+    /// By volume: writes acknowledged before this tick are durable, except within the spans of `doomed`.
     flushed_through: Vec<Tick>,
     /// By volume: spans of ticks; a write that was acknowledged within a span may be lost, because a flush failed.
     doomed: Vec<Vec<(Tick, Tick)>>,

@@ -31,7 +31,7 @@ pub enum Crash {
 pub struct Oracle {
     book: Book,
     shadows: Vec<Shadow>,
-    /// Volumes that lost data because a device lied.
+    /// Volumes that may have lost data because a device lied, or because a damaged log was abandoned.
     distrusted: BTreeSet<VolumeId>,
 }
 
@@ -230,8 +230,8 @@ impl Oracle {
         self.book.next_tick();
     }
 
-    /// A device lied, and a power cut showed it: from here on, the volume must only return data of its own places. The
-    /// cache may hide the loss of the device for a long time.
+    /// A device lied and a power cut showed it, or a damaged log was abandoned: from here on, the volume must only
+    /// return data of its own places. The cache may hide the loss of the device for a long time.
     pub fn distrust(&mut self, volume: VolumeId) {
         self.distrusted.insert(volume);
     }

@@ -10,7 +10,7 @@ use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::{Plan, focus};
 
-/// A cache device with more segments than one chunk describes: its checkpoints have two.
+/// The size in bytes of a cache device with more segments than one chunk describes: its checkpoints have two chunks.
 const TWO_CHUNKS: u64 = 31 << 20;
 
 /// Crashes during checkpoints. In most of these runs the cache device fails some writes, so that batches fail between

@@ -111,9 +111,9 @@ const RARE: [(u64, &[u64], Draw); 24] = [
     (24, &[12], focus::read_what_lands),
 ];
 
-/// Plans with a probability of their own, in 1/1000 of the runs: the numbers of the rare plans are used up, and a
-/// second plan with the same number would hide the first. Checkpoints and abandonments are listed twice: their rarest
-/// flaws need a hundred runs.
+/// Plans with a probability of their own: [`SCARCE_PERMILLE`] of 1000 runs get one of these. The numbers of the rare
+/// plans are used up, and a second plan with the same number would hide the first. Checkpoints and abandonments are
+/// listed twice: their rarest flaws need a hundred runs.
 const SCARCE: [Draw; 10] = [
     takeovers::draw,
     checkpoints::draw,
@@ -138,7 +138,7 @@ fn rot_alone(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Plans that focus on one subject, in 1/1000.
+/// Plans that focus on one subject, in 1/1000 of the plans of [`PlanKind::Any`].
 const FOCUSED_PERMILLE: u64 = 200;
 
 /// Draws the features that few plans have. The values that it draws do not depend on the decision whether to draw them:

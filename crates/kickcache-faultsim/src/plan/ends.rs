@@ -13,10 +13,11 @@ pub struct Ends {
     pub kill_then_cut: u64,
     /// The kind of submission during which crashes happen.
     pub aim: Aim,
-    /// Crashes during a read of all blocks, in 1/1000.
+    /// Lives that end with a crash while all blocks are read that were ever touched, in 1/1000 of the lives with a
+    /// crash after recovery.
     pub during_verify: u64,
-    /// Recoveries that the next crash interrupts, in 1/1000.
+    /// Lives that end with a crash during recovery, in 1/1000 of the lives with a crash.
     pub during_recovery: u64,
-    /// Crashes after which all blocks are read, in 1/1000.
+    /// Lives that begin with a read of all blocks that were ever touched, in 1/1000.
     pub verify: u64,
 }

@@ -20,7 +20,7 @@ pub struct Rates {
     pub hang: u64,
     /// Flushes that report success without doing anything.
     pub lie: u64,
-    /// Whether a failed flush drops the writes that it covered.
+    /// Whether a failed flush drops the writes that it covered; of an origin, all writes that have ended.
     pub forgets: bool,
 }
 
@@ -76,9 +76,9 @@ pub enum Rotting {
     /// Data, batch headers, and the journal.
     #[default]
     Anything,
-    /// The journal.
+    /// The journal; data, if no block of the journal is declared durable.
     Journal,
-    /// All of the journal.
+    /// All of the journal; data, if no block of the journal is declared durable.
     WholeJournal,
     /// Blocks of the newest data: the log stays readable and lists these blocks.
     Data,
@@ -114,7 +114,8 @@ pub struct Faults {
     pub spares_journal: bool,
     /// Damage of the cache device.
     pub damage: Damage,
-    /// Crashes after which bits flip in data that the log declares durable, in 1/1000.
+    /// Crashes after which bits flip in data that the log declares durable, in 1/1000; or ends of lives after which
+    /// segments are zeroed.
     pub rot_permille: u64,
     /// The data that rots.
     pub rotting: Rotting,
@@ -140,12 +141,12 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Whether any fault is possible that the engine can detect.
+    /// Whether any fault is possible.
     pub fn any(&self) -> bool {
         *self != Faults::default()
     }
 
-    /// Whether faults are possible only in operations of the origins.
+    /// Whether faults are possible only in operations of the origins, and in records of the host.
     pub fn are_of_origins(&self) -> bool {
         let Faults { origin, full_permille, note, .. } = *self;
         let long = self.long.filter(|long| !long.is_cache);

@@ -9,9 +9,9 @@ pub struct Growth {
     pub permille: u64,
     /// Longest time from the start of a life to the growth.
     pub within: Duration,
-    /// How long a write or a flush of its superblock may take.
+    /// Each write or flush of its superblock takes less than this.
     pub step_max: Duration,
-    /// The largest growth in bytes.
+    /// The growth exceeds the smallest possible growth by less than this, in bytes.
     pub most: u64,
     /// Whether the new part of the device contains structures of its own, from a time when it was larger.
     pub is_stale: bool,

@@ -10,7 +10,7 @@ pub struct Latency {
     pub base: Duration,
     /// Mean of the random part that is added to `base`.
     pub mean: Duration,
-    /// Probability in 1/1000 of a stall of 100 times the mean.
+    /// Probability in 1/1000 of a stall: the random part then has 100 times the mean.
     pub stall_permille: u64,
 }
 

@@ -22,7 +22,8 @@ pub struct Weights {
 /// Sizes and alignment of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape {
-    /// Largest request in bytes.
+    /// Largest request in bytes, except for some discards and write-zeroes, and for clients that read or write in
+    /// sequence.
     pub length_max: u64,
     /// Requests at multiples of 512 that are not whole blocks, in 1/1000.
     pub sector_permille: u64,

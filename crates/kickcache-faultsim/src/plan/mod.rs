@@ -73,7 +73,7 @@ pub struct Plan {
     pub mode_changes: bool,
     /// Whether the operator requests drains.
     pub drains: bool,
-    /// Clients.
+    /// The number of clients.
     pub clients: usize,
     /// Mean pause of a client between requests.
     pub pause: Duration,
@@ -81,9 +81,9 @@ pub struct Plan {
     pub long_pause_permille: u64,
     /// Lives in which a volume is not served, in 1/1000.
     pub absent_permille: u64,
-    /// Requests of a life.
+    /// The most requests that clients issue in one stretch of work; most lives have one.
     pub requests: u64,
-    /// Lives.
+    /// The number of lives, the last one included.
     pub lives: u64,
     /// The kinds of requests that clients make.
     pub weights: Weights,

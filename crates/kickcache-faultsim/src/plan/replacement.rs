@@ -9,7 +9,7 @@ pub struct Replacement {
     pub permille: u64,
     /// Longest time from the start of a life to the replacement.
     pub within: Duration,
-    /// How long each step may take: to read, write or flush.
+    /// The most that each step takes: a read, a write or a flush.
     pub step_max: Duration,
     /// The other device is larger by at most this many bytes.
     pub larger_max: u64,

@@ -26,7 +26,8 @@ use crate::run::Simulation;
 use crate::subject::Subject;
 use crate::superblock::superblock;
 
-/// Growths of a run. While a device hangs, thousands of small growths could happen, each with larger tables to write.
+/// After this many growths in a run, no growth follows another one at once. While a device hangs, thousands of small
+/// growths could happen, each with larger tables to write.
 const GROWTHS_MAX: u64 = 200;
 
 impl Simulation {

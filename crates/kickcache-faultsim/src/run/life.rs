@@ -23,7 +23,7 @@ use crate::workload::Ask;
 /// Longest simulated time of a drain if some of the dirty data may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes during a kind of submission, in 1/1000.
+/// Crashes that wait for the kind of submission of the plan, or for a step of its replacement, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;

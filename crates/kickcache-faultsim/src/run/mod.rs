@@ -85,7 +85,7 @@ enum End {
 
 /// A run has some 50,000 events, seldom a million; a run with more is an endless loop.
 const EVENTS_MAX: u64 = 5_000_000;
-/// Longest simulated time from the last request until all activity has ended.
+/// The longest simulated time of one step of a life, such as its recovery, its work or its drain.
 const PATIENCE: Duration = Duration::from_millis(900_000);
 /// More events than this at one point in time are a livelock.
 const SAME_TIME_MAX: u64 = 100_000;

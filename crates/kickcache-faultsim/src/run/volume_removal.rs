@@ -12,7 +12,7 @@ use crate::subject::Subject;
 
 /// How often, in 1/1000, a life that ends in a crash does so at each step of the removal.
 const CRASH_PERMILLE: u64 = 200;
-/// About this many events happen between two steps.
+/// Fewer events than this happen between two steps.
 const EVENTS: u64 = 12;
 
 impl Simulation {

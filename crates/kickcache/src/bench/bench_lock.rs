@@ -20,14 +20,23 @@ use crate::bench::job::Access;
 pub(super) struct BenchLocks(RefCell<Vec<BenchLock>>);
 
 impl BenchLocks {
-    /// Keeps other benches from a device or a file until this is dropped. Targets of one bench may share it.
+    /// Keeps other benches from a device or a file until this is dropped. Targets of one bench may share it; a
+    /// target that writes makes it the lock of a writer.
     ///
     /// # Errors
     /// As [`BenchLock::take`].
     pub(super) fn keep(&self, path: &Path, access: Access) -> anyhow::Result<()> {
         let mut kept = self.0.borrow_mut();
-        if !kept.iter().any(|hold| hold.is_of(path)) {
-            kept.extend(BenchLock::take(path, access)?);
+        let known = kept.iter().position(|hold| hold.is_of(path));
+        match known {
+            Some(index) if access == Access::Writes && kept[index].access == Access::Reads => {
+                // A lock that is held excludes even the own process from another one.
+                let Some(file) = BenchLock::open(path, access) else { return Ok(()) };
+                kept.remove(index);
+                kept.push(BenchLock::of(file, path, access)?);
+            }
+            Some(_) => {}
+            None => kept.extend(BenchLock::take(path, access)?),
         }
         Ok(())
     }
@@ -38,6 +47,7 @@ impl BenchLocks {
 struct BenchLock {
     /// Held open: the lock ends when the file is closed.
     _file: File,
+    access: Access,
     device: u64,
     inode: u64,
 }
@@ -48,10 +58,18 @@ impl BenchLock {
     /// # Errors
     /// A sentence, if another bench holds it.
     fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
-        let is_written = access == Access::Writes;
-        let Ok(file) = OpenOptions::new().read(true).write(is_written).open(path) else { return Ok(None) };
+        let Some(file) = BenchLock::open(path, access) else { return Ok(None) };
+        BenchLock::of(file, path, access).map(Some)
+    }
+
+    fn open(path: &Path, access: Access) -> Option<File> {
+        OpenOptions::new().read(true).write(access == Access::Writes).open(path).ok()
+    }
+
+    /// The lock on an open file.
+    fn of(file: File, path: &Path, access: Access) -> anyhow::Result<BenchLock> {
         let metadata = file.metadata()?;
-        let kind = if is_written { libc::F_WRLCK } else { libc::F_RDLCK };
+        let kind = if access == Access::Writes { libc::F_WRLCK } else { libc::F_RDLCK };
         // The whole file, however large it becomes.
         let lock = libc::flock {
             l_type: i16::try_from(kind).unwrap_or_default(),
@@ -68,7 +86,7 @@ impl BenchLock {
             ),
             // A file system without locks gives another error, and the bench runs without a lock.
             Ok(_) | Err(_) => {
-                Ok(Some(BenchLock { device: metadata.dev(), inode: metadata.ino(), _file: file }))
+                Ok(BenchLock { device: metadata.dev(), inode: metadata.ino(), access, _file: file })
             }
         }
     }
@@ -99,5 +117,21 @@ mod tests {
         assert!(take(Access::Reads).is_err() && take(Access::Writes).is_err());
         // The lock of a daemon is independent of the bench's lock.
         one.reopen().unwrap().try_lock().unwrap();
+    }
+
+    #[test]
+    fn a_target_that_writes_excludes_readers_of_other_benches() {
+        let disk = tempfile::NamedTempFile::new().unwrap();
+        let (own, other) = (BenchLocks::default(), BenchLocks::default());
+        own.keep(disk.path(), Access::Reads).unwrap();
+        own.keep(disk.path(), Access::Writes).unwrap();
+        assert!(other.keep(disk.path(), Access::Reads).is_err());
+        own.keep(disk.path(), Access::Reads).unwrap();
+        assert!(other.keep(disk.path(), Access::Reads).is_err(), "it stays the lock of a writer");
+        drop(own);
+        let reader = BenchLocks::default();
+        other.keep(disk.path(), Access::Reads).unwrap();
+        reader.keep(disk.path(), Access::Reads).unwrap();
+        assert!(other.keep(disk.path(), Access::Writes).is_err(), "another bench reads it");
     }
 }

@@ -42,8 +42,8 @@ case.";
 /// Compare the speed of disks and caches with fio, in alternating runs
 ///
 /// Every round runs every target, in an order that the next round reverses. If other programs used more than
-/// --busy-limit of the processors in a round, the round is discarded and repeated. The bench never writes to
-/// a device that holds data; on file systems it uses only files that it created.
+/// --busy-limit of the processors in a round, the round is discarded and repeated. Only with
+/// --destroy-data does the bench write to a device that holds data; on file systems it uses only files that it created.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct BenchArgs {

@@ -76,7 +76,7 @@ Exit codes:
   3  no daemon answers at the control socket
   4, 5, 6  `check` found damage: see `kickcache check --help`
   7  `check` or `inspect` found a cache device that no daemon uses: out of service, an older copy,
-     copy
+     or bypassed with dirty blocks
   8  `serve` was stopped, and blocks are on a cache device out of service alone, or lost, or a
      second signal cut the stop short
   9  `status --check` found a problem

@@ -14,15 +14,18 @@ Examples:
   kickcache reload                      print the difference, and apply it
   systemctl reload kickcache            the same, by SIGHUP
 
-Exit codes: 0 if the difference was applied, or could be; 1 if a difference cannot be applied while
-the daemon runs, or a step fails, 2 if the file is wrong: then the daemon is unchanged;
-3 if no daemon answers.";
+Exit codes:
+  0  the difference was applied, or could be
+  1  a difference cannot be applied while the daemon runs: the daemon is unchanged; or a step
+     failed: the message lists the changes that were made before it, and they stay
+  2  the file is wrong: the daemon is unchanged
+  3  no daemon answers";
 
 /// Reload the configuration file
 ///
 /// Reads the configuration file of the running daemon again. Volumes are added and removed; sockets, modes
-/// and limits of volumes change while they are served. If a difference cannot be applied, the reload is
-/// refused and the daemon is unchanged (docs/how-to/reload.md).
+/// and limits of volumes change while they are served. All checks are done first: if one fails, the
+/// reload is refused and the daemon is unchanged (docs/how-to/reload.md).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ReloadArgs {

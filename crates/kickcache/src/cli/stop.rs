@@ -43,7 +43,7 @@ pub(crate) struct StopArgs {
     /// Return at once
     #[arg(long)]
     no_wait: bool,
-    /// Write the dirty blocks of all volumes back first; until the stop, writes go through to the origins
+    /// Write the dirty blocks of all volumes back first; until the stop, writes go around the cache
     #[arg(long, conflicts_with = "no_wait")]
     drain: bool,
     /// Refuse while a block device of a volume (serve --ublk) is in use

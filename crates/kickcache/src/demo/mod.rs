@@ -167,7 +167,7 @@ impl Demo<'_> {
 /// Writes the requested page, if any.
 fn write_report(options: &Options, scale: &Scale, result: &DemoResult) -> anyhow::Result<()> {
     let Some(path) = &options.report else { return Ok(()) };
-    whole_file::write(path, &page(scale, result))
+    whole_file::write(path, page(scale, result))
         .with_context(|| format!("the report {} cannot be written", path.display()))
 }
 

@@ -6,7 +6,7 @@ use std::process::Output;
 
 use serde_json::Value;
 
-use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME};
+use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::reload::{Reloadable, volume_of};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, skip, tools};
@@ -129,7 +129,10 @@ fn monitoring_without_root_reads_the_status_only() {
     let status = scratch.path("status/status.sock");
     let extra = ["--status-socket".into(), status.clone().into()].to_vec();
     let origin = scratch.sparse("origin", 16 * MIB);
-    let daemon = Spec { extra, ..Spec::new(&scratch, &origin, "write-back", "16M") }.start();
+    let spec = Spec { extra, ..Spec::new(&scratch, &origin, "write-back", "16M") };
+    let shell = ["-c", "umask 077; exec \"$0\" \"$@\"", KICKCACHE].map(Into::into);
+    let command = guarded("sh", shell.into_iter().chain(spec.arguments()).collect());
+    let daemon = Daemon::start(command, spec.clone(), &[spec.socket()]);
     // By default, the test's folder hides the socket from other users.
     for path in [scratch.dir(), status.parent().unwrap(), &status] {
         chown(path, None, Some(GROUP)).unwrap();
@@ -157,6 +160,7 @@ fn monitoring_without_root_reads_the_status_only() {
             "{said}"
         );
     }
+    assert!(!daemon.log().contains("request of user 65534"), "{}", daemon.log());
     assert_eq!(daemon.control(&["mode", VOLUME]), "write-back\n");
     daemon.stop();
     assert!(!status.exists());

@@ -12,8 +12,8 @@ use serde_json::Value;
 
 use crate::client::Client;
 use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
-use crate::scratch::{MIB, Scratch};
-use crate::{need_kickcache, tools};
+use crate::scratch::{MIB, Scratch, state_dir};
+use crate::{faulty_disks, need_kickcache, tools};
 
 /// A daemon with a configuration file that changes.
 pub(crate) struct Reloadable {
@@ -156,6 +156,48 @@ fn a_refused_reload_changes_no_state_and_exits_accordingly() {
     assert_eq!(mode_of(&daemon, "one"), "write-through");
     daemon.stop();
     assert!(reloadable.refusal(&["reload"], 3).contains("no kickcache daemon answers"));
+}
+
+#[test]
+fn a_reload_that_fails_lists_the_changes_made() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
+    let daemon = reloadable.start(&["one", "two"]);
+    // Write-back requires a record of the origin, and a directory in its place prevents that.
+    let files = fs::read_dir(state_dir()).unwrap().map(|file| file.unwrap().path());
+    let is_record =
+        |path: &PathBuf| fs::read_to_string(path).is_ok_and(|text| text.contains("\"volume\": \"one\""));
+    let record = files.into_iter().find(is_record).unwrap();
+    fs::remove_file(&record).unwrap();
+    fs::create_dir_all(record.join("obstacle")).unwrap();
+    reloadable.write(&[("one", "mode = \"write-back\"")]);
+    let said = reloadable.refusal(&["reload"], 1);
+    assert!(said.contains("these changes were made: two: removed from"), "{said}");
+    daemon.wait_for_log(&["a step failed: volume one", "these changes were made: two: removed from"]);
+    assert!(!daemon.log().contains("the daemon is unchanged"), "{}", daemon.log());
+    let rest = "one: mode write-through -> write-back\n";
+    assert_eq!(daemon.control(&["reload", "--dry-run"]), rest);
+    fs::remove_dir_all(&record).unwrap();
+    assert_eq!(daemon.control(&["reload"]), rest);
+    daemon.stop();
+}
+
+#[test]
+fn a_removed_volume_has_no_mode_to_restore() {
+    need_kickcache!();
+    let mut reloadable = Reloadable::new(&[]);
+    let disks = faulty_disks!(&reloadable.scratch, &[("cache", 16 * MIB)]);
+    reloadable.spec.cache = disks.file("cache").into();
+    reloadable.write(&[("one", ""), ("two", "")]);
+    let daemon = reloadable.start(&["one", "two"]);
+    disks.tell("fault cache write eio 0+8192");
+    let said = reloadable.refusal(&["remove", "two"], 1);
+    assert!(said.contains("it is not served any more, but its name stays"), "{said}");
+    disks.tell("clear");
+    daemon.control(&["mode", "one", "write-around"]);
+    daemon.wait_for_log(&["the mode of one"]);
+    assert!(!daemon.log().contains("the mode of two stays"), "{}", daemon.log());
+    daemon.kill();
 }
 
 #[test]

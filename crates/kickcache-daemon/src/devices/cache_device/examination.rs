@@ -417,10 +417,21 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
     // is refused.
     let done = give_blocks(file, size).and_then(|()| file.file().sync_all().map_err(failed));
     if done.is_err() && size > has {
-        // If this fails, the file is longer than its superblock requires, which is harmless.
-        let _ = file.file().set_len(has);
+        shorten_again(file, has);
     }
     done
+}
+
+/// Restores the length of a file after a failed extension.
+pub(super) fn shorten_again(file: &BlockFile, has: u64) {
+    if let Err(error) = file.file().set_len(has) {
+        tracing::warn!(
+            event = "file_not_shortened",
+            "{} was extended, and cannot be shortened to its {has} bytes again: {error}; the rest is unused, and takes space until the \
+             cache device grows",
+            file.path().display()
+        );
+    }
 }
 
 fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {

@@ -1,4 +1,5 @@
 use std::fs::{File, OpenOptions};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -6,9 +7,13 @@ use std::process::Command;
 use kickcache_engine::format::mark::{MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::SUPERBLOCK_OFFSETS;
 use kickcache_engine::units::VolumeSet;
+use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, memfd_create};
 
 use super::*;
+use crate::devices::cache_device::examination::shorten_again;
 use crate::driver::device::identity::{OlderIdentity, Strength};
+use crate::driver::device::{AccessMode, BlockFile, Emptiness};
+use crate::log::logged::logged;
 use crate::plan::origin_claims::OriginClaims;
 
 fn path(directory: &tempfile::TempDir) -> PathBuf {
@@ -96,6 +101,24 @@ fn foreign_data_is_never_formatted() {
         assert!(refusal(forced).contains("it holds "), "{place}");
         assert!(std::fs::read(path(&directory)).unwrap() == before, "{place}");
     }
+}
+
+#[test]
+fn a_file_that_cannot_be_shortened_again_is_reported() {
+    let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
+    let file = File::from(memfd_create("cache", flags).unwrap());
+    file.set_len(2 << 20).unwrap();
+    let opened = BlockFile::open(
+        &PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd())),
+        AccessMode::ReadWrite,
+        Emptiness::Refused,
+    )
+    .unwrap();
+    assert_eq!(logged(|| shorten_again(&opened, 1 << 20)), "");
+    assert_eq!(file.metadata().unwrap().len(), 1 << 20);
+    fcntl_add_seals(&file, SealFlags::SHRINK).unwrap();
+    let said = logged(|| shorten_again(&opened, 1 << 19));
+    assert!(said.contains("cannot be shortened to its 524288 bytes again"), "{said}");
 }
 
 #[test]

@@ -496,6 +496,19 @@ fn doorbells_are_armed_before_a_sleep_and_not_without_one() {
 }
 
 #[test]
+fn a_command_without_io_uring_ends_with_an_error() {
+    let mut fixture = Fixture::new(IoEngine::Threads);
+    let device = std::fs::File::open(&fixture.path).unwrap();
+    let mut doorbells = Counted { has_work: false, armed: 0 };
+    let now = fixture.clock.now();
+    fixture.driver.command(5, std::os::fd::AsFd::as_fd(&device), 1, [0; 16]);
+    let later = now.plus(Duration::from_millis(5));
+    fixture.driver.wait_beside(now, Some(later), &mut doorbells).unwrap();
+    assert_eq!(fixture.driver.poll_command(), Some((5, -libc::EOPNOTSUPP)));
+    assert_eq!((fixture.driver.poll_command(), doorbells.armed), (None, 0), "nobody sleeps");
+}
+
+#[test]
 fn sockets_become_ready_during_device_io() {
     use std::io::Write;
     use std::os::fd::AsFd;

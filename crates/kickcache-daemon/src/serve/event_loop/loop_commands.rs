@@ -1,6 +1,7 @@
 //! Commands of other threads, carried out by the loop.
 
 use std::os::fd::AsFd;
+use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
 use std::time::SystemTime;
 
@@ -13,11 +14,12 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
+use crate::driver::device::BlockFile;
 use crate::latency::Latencies;
-use crate::operations::membership::Lease;
 use crate::recording::ring::Recorder;
 use crate::serve::control::{
-    Activities, Control, MemoryUse, NamedSettings, Orphan, Recorded, ServerHealth, ServerSample, ServerStatus,
+    Activities, Control, DeviceInUse, MemoryUse, NamedSettings, Orphan, Recorded, ServerHealth, ServerSample,
+    ServerStatus,
 };
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
@@ -97,13 +99,13 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Membership(order) => self.take_membership_order(now, order),
             Control::Engine(order) => self.take_engine_order(now, order),
             Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
-            Control::ToGrow(answer) => {
+            Control::DeviceToGrow(answer) => {
                 let cache = self.device_to_grow();
-                drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
+                drop(answer.send(cache.map(|cache| self.in_use(cache))));
             }
-            Control::ToReplace(answer) => {
+            Control::DeviceToReplace(answer) => {
                 let cache = self.device_to_replace();
-                drop(answer.send(cache.map(|cache| Lease { superblock: self.superblock.clone(), cache })));
+                drop(answer.send(cache.map(|cache| self.in_use(cache))));
             }
             Control::TakeOver(order, answer) => self.begin_takeover(order, answer),
             Control::Resize(name, answer) => self.begin_resize(now, &name, answer),
@@ -117,6 +119,10 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(done));
             }
         }
+    }
+
+    fn in_use(&self, cache: Arc<BlockFile>) -> DeviceInUse {
+        DeviceInUse { superblock: self.superblock.clone(), cache }
     }
 
     /// Begins the drain of a volume. If a drain of the volume is running, no second message is logged.

@@ -307,7 +307,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(earlier(late, leaving), self.engine_lease.poll_timeout(self.core.now));
         let log = earlier(log, self.core.throttles.poll_timeout());
-        let log = earlier(log, self.notes.is_some().then(|| self.note_queue.wear.poll_timeout()));
+        let log = earlier(log, self.notes.as_ref().and_then(|_| self.note_queue.poll_timeout()));
         let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }

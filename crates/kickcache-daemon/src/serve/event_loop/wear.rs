@@ -9,9 +9,9 @@ use crate::devices::record_queue::QueuedRecord;
 use crate::devices::wear_notes::noted_wear;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Records the recent writes at intervals. While the state directory hangs, at most one record waits.
+    /// Records the recent writes at intervals. While the state directory hangs, no record is added.
     pub(super) fn note_wear_when_due(&mut self, now: Instant) {
-        if self.note_queue.wear.is_due(now) && self.note_queue.is_empty() {
+        if self.note_queue.is_wear_due(now) {
             self.note_wear(now);
         }
     }

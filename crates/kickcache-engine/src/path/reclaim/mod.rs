@@ -36,11 +36,11 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Location, PageIndex, SegmentIndex};
 
-/// Number of never used segments that are kept ready beyond [`State::ready_low`]: they need no reclaim.
+/// Up to this many never used segments are prepared beyond [`State::ready_low`]: they need no reclaim.
 const FRESH_AHEAD: usize = 16;
 /// Pause of reclaim if a block is unreadable and the list of unreadable blocks is full.
 const REST: Duration = Duration::from_millis(1_000);
-/// Segments emptied together, so that they share a flush.
+/// The most segments that are emptied at a time, so that they share a flush.
 const EMPTYING_MAX: usize = 4;
 
 impl State {

@@ -5,7 +5,7 @@ use crate::policy::retention::Reason;
 use crate::state::State;
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// A segment is worth emptying if at most this share of it is kept, in percent.
+/// A segment is worth emptying if minimums keep at most this share of it, in percent.
 const KEPT_PERCENT_MAX: u32 = 75;
 
 /// The blocks of a segment that stay for their volume's minimum.

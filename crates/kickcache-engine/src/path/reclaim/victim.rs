@@ -23,8 +23,8 @@ use crate::volume::Volume;
 /// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
-/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Client writes are not yet
-/// delayed.
+/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Missing
+/// segments do not yet delay client writes then.
 const CARRIED_FROM: u64 = SHORTAGE_MAX / 2;
 
 /// The next segment to empty, and the reason.
@@ -60,7 +60,7 @@ impl State {
         found.or_else(|| cleanest(self).map(Victim::for_reason(Reason::Room)))
     }
 
-    /// Whether clients wait for room and no segment is being emptied for them.
+    /// Whether client writes wait for room, and no segment beyond the reserve is ready, being opened or empty.
     pub(crate) fn is_starved(&self) -> bool {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }

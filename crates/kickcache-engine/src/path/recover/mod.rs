@@ -32,9 +32,10 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
 
-/// Reads in flight.
+/// The most reads of recovery in flight.
 const DEPTH: u32 = 32;
-/// The number of empty segments for the check of first blocks: the segments that are opened first.
+/// The most unused segments for the check of first blocks: the segments that are opened first. If a rotten log is
+/// accepted, all segments are checked.
 const FIRST_BLOCKS_MAX: usize = 64;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
 

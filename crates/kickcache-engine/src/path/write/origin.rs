@@ -17,7 +17,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
-/// Blocks of one write for the recognition of the origin.
+/// The most blocks of one durable write past the log that are recorded for the recognition of the origin.
 const WITNESSES_MAX: usize = 8;
 
 /// The cached blocks of the extent are dropped durably; then the origin executes the write.

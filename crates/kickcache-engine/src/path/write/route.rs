@@ -55,12 +55,13 @@ impl State {
         is_zeroes && length > self.logged_zeroes_max() && self.cache.volume(volume).cached > 0
     }
 
-    /// Bytes of write-zeroes that the log may take.
+    /// The most bytes of write-zeroes that the log takes.
     pub(crate) fn logged_zeroes_max(&self) -> u64 {
         FILL_WINDOW_MAX.min(self.logged_max())
     }
 
-    /// Bytes of a write that the log takes together: all of its blocks pin their segments until the last has space.
+    /// The most bytes of a write that the log takes together: all of its blocks pin their segments until the last has
+    /// space.
     pub(crate) fn logged_max(&self) -> u64 {
         self.retention.capacity() / 8 * BLOCK_SIZE
     }
@@ -118,13 +119,13 @@ impl State {
             && !self.keys(slot).any(|key| self.is_volatile(key))
     }
 
-    /// Whether the log has a dirty copy of a block that a power cut could lose.
+    /// Whether the log has a dirty or unflushed copy of a block that a power cut could lose.
     fn is_volatile(&self, key: BlockKey) -> bool {
         let found = self.older_copy(self.cache.find(key));
         found.is_some_and(|location| !self.is_durable(location))
     }
 
-    /// Whether the origin completes a write for the log sooner.
+    /// Whether the volume is in write-back mode, and the origin completes a long write sooner than the log.
     fn is_sooner_past_log(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.volumes.get(volume).settings.mode == Mode::WriteBack
             && self.is_origin_sooner(volume, extent.length)

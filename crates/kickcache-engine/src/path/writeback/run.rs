@@ -33,7 +33,7 @@ pub(super) struct StartedWritebacks {
 
 /// The reads for writebacks that start together.
 struct Wanted {
-    /// Blocks that are adjacent in the log, in LBA order.
+    /// Blocks of one stretch of the log, in LBA order.
     stretch: Vec<BlockCopy>,
     /// Pages for other blocks, and how many of these blocks may be apart from the block before them in the log.
     others: usize,

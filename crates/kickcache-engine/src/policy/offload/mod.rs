@@ -15,9 +15,10 @@ use crate::policy::trials::{ServedLoad, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
-/// The origin does not serve a request that the cache device answers within this many nanoseconds.
+/// From this many nanoseconds on, a request or the backlog of the cache device counts as slow; the origin serves no
+/// request that is not slow.
 const SLOW: u64 = 1_000_000;
-/// The cache device is behind if its requests take this many nanoseconds.
+/// The cache device is behind if its requests in flight will take this many nanoseconds.
 const BEHIND: u64 = 2_000_000;
 /// An origin that takes this many nanoseconds for each small read at its limit, and this many times as long as the
 /// cache device, serves no hits: it would add little, and misses need it.
@@ -29,7 +30,7 @@ const SMALL: u64 = 4096;
 /// long: if both are busy, a fill costs the cache device a write and no read is served sooner.
 const BUSY_SHARE: u64 = 2;
 
-/// For the fault simulation: a lower limit of reads.
+/// For the fault simulation: [`Offload::reads_meanwhile`] stays below this.
 const FORCED_READS: u32 = 16;
 
 /// Of the latencies that are not slow, one in this many is recorded, and counts this many times.

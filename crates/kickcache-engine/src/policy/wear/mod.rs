@@ -73,7 +73,7 @@ pub(crate) struct Wear {
     first: u64,
     /// When counting began, in nanoseconds since the first slot.
     since: u64,
-    /// Bytes.
+    /// Bytes that may be written at once; less than 0 if the budget was exceeded.
     credit: i64,
     /// The bytes that the current slot may write, and the part that has become credit.
     rate: u64,

@@ -1,10 +1,10 @@
 //! Results as an Apache Parquet file: one table, a row a result.
 
-use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::notice::notice;
+use crate::whole_file;
 use anyhow::Context;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -88,29 +88,31 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
 /// # Errors
 /// If the file cannot be written; the error has its name.
 pub(crate) fn write(path: &Path, columns: &[Column]) -> anyhow::Result<()> {
-    let file =
-        File::create(path).with_context(|| format!("the table {} cannot be written", path.display()))?;
-    write_to(file, columns).with_context(|| format!("the table {} cannot be written", path.display()))?;
+    let failed = || format!("the table {} cannot be written", path.display());
+    let table = encode(columns).with_context(failed)?;
+    whole_file::write(path, table).with_context(failed)?;
     notice(&format!("The table is in {}.", path.display()));
     Ok(())
 }
 
-fn write_to(file: File, columns: &[Column]) -> Result<(), ParquetError> {
+fn encode(columns: &[Column]) -> Result<Vec<u8>, ParquetError> {
     let fields = columns.iter().map(Column::schema).collect::<Result<Vec<TypePtr>, ParquetError>>()?;
     let schema = Arc::new(Type::group_type_builder("kickcache").with_fields(fields).build()?);
-    let mut writer = SerializedFileWriter::new(file, schema, Arc::new(WriterProperties::builder().build()))?;
+    let mut writer =
+        SerializedFileWriter::new(Vec::new(), schema, Arc::new(WriterProperties::builder().build()))?;
     let mut group = writer.next_row_group()?;
     for column in columns {
         let into = group.next_column()?.expect("the schema has a column for each");
         column.write(into)?;
     }
     group.close()?;
-    writer.close()?;
-    Ok(())
+    writer.into_inner()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use parquet::record::Row;
 
@@ -137,6 +139,17 @@ mod tests {
     #[test]
     fn a_table_without_rows_is_a_table() {
         assert!(read(&[Column::text("name", []), Column::count("blocks", [])]).is_empty());
+    }
+
+    #[test]
+    fn a_previous_table_is_replaced_as_a_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("t.parquet"), folder.path().join("link"));
+        std::fs::write(&path, "an older table").unwrap();
+        std::fs::hard_link(&path, &link).unwrap();
+        write(&path, &[Column::count("blocks", [Some(1)])]).unwrap();
+        assert_eq!(std::fs::read_to_string(&link).unwrap(), "an older table", "it was not written over");
+        assert_ne!(std::fs::read(&path).unwrap(), b"an older table");
     }
 
     fn read(columns: &[Column]) -> Vec<Row> {

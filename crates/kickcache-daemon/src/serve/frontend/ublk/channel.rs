@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
+use std::time::Duration;
 
 use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode, squeue};
@@ -15,6 +16,8 @@ use crate::own_user::own_user;
 
 /// A command that takes longer, in seconds, is reported, as it may wait for ever.
 const LONG: u64 = 10;
+/// Time between two checks for the end of a command while the kernel refuses to wait for it.
+const PAUSE: Duration = Duration::from_millis(10);
 
 /// A function that shows the user a line.
 pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
@@ -39,9 +42,13 @@ pub(crate) trait Channel {
     fn unlock(&mut self);
 }
 
+type ControlRing = IoUring<squeue::Entry128, cqueue::Entry>;
+
 /// The channel to the kernel's driver.
 pub(super) struct RingChannel {
-    ring: IoUring<squeue::Entry128, cqueue::Entry>,
+    /// The ring, without a command. [`RingChannel::call`] drops a ring whose command the kernel did not take: the kernel
+    /// could take the command at a later call, after the end of its memory.
+    ring: Option<ControlRing>,
     device: File,
     tell: LineSink,
     starts: Starts,
@@ -75,9 +82,9 @@ impl RingChannel {
             }
             _ => format!("/dev/ublk-control cannot be opened: {error}"),
         })?;
-        let ring = IoUring::builder().build(4);
+        let ring = new_ring();
         let ring = ring.map_err(|error| format!("ublk needs io_uring, which is not available: {error}"))?;
-        Ok(RingChannel { ring, device, tell, starts, locked: None })
+        Ok(RingChannel { ring: Some(ring), device, tell, starts, locked: None })
     }
 }
 
@@ -87,29 +94,13 @@ impl Channel for RingChannel {
             return start_in_child(command);
         }
         let entry = opcode::UringCmd80::new(Fd(self.device.as_raw_fd()), number).cmd(command.bytes()).build();
-        // SAFETY: memory that the command points to outlives this call, which waits for its end.
-        unsafe { self.ring.submission().push(&entry) }.map_err(io::Error::other)?;
-        let span = Timespec::new().sec(LONG);
-        let mut patience = Some(SubmitArgs::new().timespec(&span));
-        loop {
-            let waited = match &patience {
-                Some(arguments) => self.ring.submitter().submit_with_args(1, arguments),
-                None => self.ring.submit_and_wait(1),
-            };
-            match waited {
-                Ok(_) => {}
-                Err(error) if error.raw_os_error() == Some(libc::EINTR) => continue,
-                Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
-                    (self.tell)(&waits(command.device_id));
-                    patience = None;
-                }
-                Err(error) => return Err(error),
-            }
-            if let Some(ended) = self.ring.completion().next() {
-                let result = ended.result();
-                return if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) };
-            }
-        }
+        let mut ring = self.ring.take().map_or_else(new_ring, Ok)?;
+        // SAFETY: memory that the command points to outlives this call, which waits for the end of a command that the
+        // kernel has taken, and otherwise drops the ring.
+        unsafe { ring.submission().push(&entry) }.map_err(io::Error::other)?;
+        let result = wait_for_end(&mut ring, || (self.tell)(&waits(command.device_id)))?;
+        self.ring = Some(ring);
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(result) }
     }
 
     fn try_lock(&mut self) -> io::Result<bool> {
@@ -129,10 +120,121 @@ impl Channel for RingChannel {
     }
 }
 
+fn new_ring() -> io::Result<ControlRing> {
+    IoUring::builder().build(4)
+}
+
+/// A ring with one command.
+trait CommandRing {
+    /// Gives the kernel the command, unless it has it, and waits for the end, or until the limit.
+    fn enter(&mut self, limit: Option<&Timespec>) -> io::Result<()>;
+
+    /// Whether the kernel has taken the command: it may use the command's memory until the end.
+    fn is_taken(&mut self) -> bool;
+
+    /// The result of the command, if it has ended.
+    fn result(&mut self) -> Option<i32>;
+}
+
+impl CommandRing for ControlRing {
+    fn enter(&mut self, limit: Option<&Timespec>) -> io::Result<()> {
+        let entered = match limit {
+            Some(span) => self.submitter().submit_with_args(1, &SubmitArgs::new().timespec(span)),
+            None => self.submit_and_wait(1),
+        };
+        entered.map(drop)
+    }
+
+    fn is_taken(&mut self) -> bool {
+        self.submission().is_empty()
+    }
+
+    fn result(&mut self) -> Option<i32> {
+        self.completion().next().map(|ended| ended.result())
+    }
+}
+
+/// Waits for the end of a ring's command and returns its result; calls `tell` if that takes long.
+///
+/// # Errors
+/// If the kernel does not take the command. After the kernel has taken it, no error ends the wait.
+fn wait_for_end(ring: &mut impl CommandRing, tell: impl Fn()) -> io::Result<i32> {
+    let span = Timespec::new().sec(LONG);
+    let mut limit = Some(&span);
+    loop {
+        let entered = ring.enter(limit);
+        if let Some(result) = ring.result() {
+            return Ok(result);
+        }
+        match entered {
+            Ok(()) => {}
+            Err(error) if error.raw_os_error() == Some(libc::EINTR) => {}
+            Err(error) if error.raw_os_error() == Some(libc::ETIME) => {
+                tell();
+                limit = None;
+            }
+            Err(error) if !ring.is_taken() => return Err(error),
+            // The ring reports the end even if the kernel refuses to wait for it.
+            Err(_) => std::thread::sleep(PAUSE),
+        }
+    }
+}
+
 fn waits(id: u32) -> String {
     format!(
         "the kernel has not answered a request about /dev/ublkb{id} for {LONG} s: it waits for the \
          daemon of that device, or for a process that has it open; if that daemon was killed, only a \
          reboot may help"
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A ring whose calls give these errors in turn; the command ends with the last error.
+    struct Scripted {
+        errors: Vec<i32>,
+        is_taken: bool,
+    }
+
+    impl CommandRing for Scripted {
+        fn enter(&mut self, _limit: Option<&Timespec>) -> io::Result<()> {
+            Err(io::Error::from_raw_os_error(self.errors.remove(0)))
+        }
+
+        fn is_taken(&mut self) -> bool {
+            self.is_taken
+        }
+
+        fn result(&mut self) -> Option<i32> {
+            (self.is_taken && self.errors.is_empty()).then_some(7)
+        }
+    }
+
+    #[test]
+    fn the_end_of_a_taken_command_is_awaited_despite_errors() {
+        let errors = vec![libc::EINTR, libc::EBADR, libc::ETIME, libc::EBUSY, libc::EBADR];
+        let told = std::cell::Cell::new(0);
+        let ended = wait_for_end(&mut Scripted { errors, is_taken: true }, || told.set(told.get() + 1));
+        assert_eq!((ended.unwrap(), told.get()), (7, 1));
+    }
+
+    #[test]
+    fn a_command_that_the_kernel_does_not_take_fails() {
+        let mut ring = Scripted { errors: vec![libc::EINTR, libc::EAGAIN], is_taken: false };
+        let failed = wait_for_end(&mut ring, || {}).unwrap_err();
+        assert_eq!((failed.raw_os_error(), ring.errors.len()), (Some(libc::EAGAIN), 0));
+    }
+
+    #[test]
+    fn the_kernel_reports_whether_it_took_a_command() {
+        let Ok(mut ring) = new_ring() else { return eprintln!("skipped: there is no io_uring here") };
+        let entry = opcode::UringCmd80::new(Fd(-1), 0).build();
+        // SAFETY: the command points to no memory.
+        unsafe { ring.submission().push(&entry) }.unwrap();
+        assert!(!ring.is_taken());
+        assert_eq!(wait_for_end(&mut ring, || {}).unwrap(), -libc::EBADF);
+        assert!(ring.is_taken());
+    }
 }
