@@ -91,6 +91,10 @@ impl Spec {
         add("--mode", self.mode.into());
         add("--nbd", unix_address(&self.socket()));
         add("--control", self.control().into());
+        if !self.extra.iter().any(|word| word == "--idle-after") {
+            // Dirty blocks stay dirty on a slow machine, unless a test is about idle volumes.
+            add("--idle-after", "24h".into());
+        }
         arguments.extend(self.extra.iter().cloned());
         arguments
     }

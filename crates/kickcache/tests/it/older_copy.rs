@@ -270,7 +270,10 @@ fn with_another(scratch: &Scratch, spec: &Spec, path: &Path) -> [OsString; 3] {
     let other = scratch.sparse("other", 16 * MIB);
     let mut text = format!("control = \"{}\"\n", spec.control().display());
     for (cache, name, origin) in [(spec.cache.as_path(), VOLUME, &spec.origin), (path, "w", &other)] {
-        let volume = format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{}\"\n", origin.display());
+        let volume = format!(
+            "[[cache.volume]]\nname = \"{name}\"\nidle-after = \"24h\"\norigin = \"{}\"\n",
+            origin.display()
+        );
         let nbd = format!("nbd = [\"unix:{}\"]\n", scratch.path(name).display());
         text += &format!("[[cache]]\ndevice = \"{}\"\n{volume}{nbd}", cache.display());
     }

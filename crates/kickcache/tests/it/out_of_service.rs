@@ -457,7 +457,7 @@ fn a_complete_volume_is_served_next_to_an_incomplete_one() {
         spec.cache.display()
     );
     for (name, mode) in [("one", "write-back"), ("two", "write-through")] {
-        config += &format!("[[cache.volume]]\nname = \"{name}\"\nmode = \"{mode}\"\n");
+        config += &format!("[[cache.volume]]\nname = \"{name}\"\nmode = \"{mode}\"\nidle-after = \"24h\"\n");
         config += &format!("origin = \"{}\"\n", scratch.path(name).display());
         config += &format!("nbd = [\"unix:{}\"]\n", socket(name).display());
     }

@@ -30,7 +30,7 @@ impl Pair {
     /// The section of a volume in the file.
     pub(crate) fn volume(&self, name: &str) -> String {
         format!(
-            "[[cache.volume]]\nname = \"{name}\"\nmode = \"{}\"\norigin = \"{}\"\nnbd = [\"unix:{}\"]\n",
+            "[[cache.volume]]\nname = \"{name}\"\nmode = \"{}\"\norigin = \"{}\"\nnbd = [\"unix:{}\"]\nidle-after = \"24h\"\n",
             self.spec.mode,
             self.origin(name).display(),
             self.socket(name).display()

@@ -48,7 +48,11 @@ fn stop_while_writing(mode: &'static str, signals: Signals) {
                 let client = daemon.connect();
                 scope.spawn(|| ledger.write_until(client, &stop, &done));
             }
-            thread::sleep(Duration::from_millis(400));
+            let begun = Instant::now();
+            while done.load(Ordering::Relaxed) <= 100 {
+                assert!(begun.elapsed() < Duration::from_secs(60), "too few writes: {}", daemon.log());
+                thread::sleep(Duration::from_millis(5));
+            }
             daemon.signal(Signal::TERM);
             if signals == Signals::Three {
                 for _ in 0..2 {
@@ -59,7 +63,6 @@ fn stop_while_writing(mode: &'static str, signals: Signals) {
             let status = daemon.wait();
             daemon.check_end(status);
         });
-        assert!(done.load(Ordering::Relaxed) > 100, "too few writes to mean anything");
         spec = daemon.spec.clone();
         let daemon = spec.start();
         for ledger in &mut ledgers {
