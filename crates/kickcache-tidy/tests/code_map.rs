@@ -54,8 +54,9 @@ fn told(text: &str) -> Map {
         }
         let (Some(name), Some(row)) = (&current, line.strip_prefix("| `")) else { continue };
         let cell = row.split('|').next().unwrap_or_default();
-        let words =
-            cell.split(['`', ' ']).map(|word| word.trim_end_matches('/')).filter(|word| !word.is_empty());
+        let words = cell.split(['`', ' ']).map(|word| word.trim_end_matches('/'));
+        // A row of a folder below a module explains it further.
+        let words = words.filter(|word| !word.is_empty() && !word.contains('/'));
         map.entry(name.clone()).or_default().extend(words.map(str::to_string));
     }
     map

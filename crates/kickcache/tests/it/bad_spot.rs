@@ -1,6 +1,5 @@
 //! If the cache device cannot read a dirty block, only this block is affected, and no request waits: with the real daemon.
 
-use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -92,8 +91,7 @@ fn an_unreadable_dirty_block_is_lost_alone_and_named() {
     let disks = faulty_disks!(&scratch, 32 * MIB, ORIGIN_BYTES);
     let daemon = with_bad_spot(&scratch, &disks);
     let mut client = daemon.connect();
-    let drain: Vec<OsString> = ["drain", VOLUME, "--wait", "--control"].map(OsString::from).into();
-    let said = refused("a drain", &[drain, vec![daemon.spec.control().into()]].concat());
+    let said = daemon.spec.refusal(&["drain", VOLUME, "--wait"], 1);
     let extent = format!("byte offset + length: {} + 4096;", place(BAD));
     assert!(said.contains(" is lost") && said.contains(&extent), "{said}");
     let status = daemon.status();
