@@ -17,7 +17,8 @@
 //! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as sentences.
 //! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several folders.
 //!
-//! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock.
+//! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock
+//! with io_uring, unless a request exceeds the loop's own memory.
 //! This crate does not use models, simulations or the command line. No error of a device becomes success, and
 //! no log line can stop or end the loop.
 //!

@@ -79,7 +79,7 @@ pub fn headline(runs: &[RunResult]) -> Vec<String> {
 pub struct Group {
     /// The common property of the runs.
     pub title: String,
-    /// More about the runs, in a sentence.
+    /// Text above the charts, such as the names of the table rows that lead here; may be empty.
     pub note: String,
     /// The indexes of the group's runs in the collection.
     pub runs: Vec<usize>,

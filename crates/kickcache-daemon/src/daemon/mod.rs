@@ -527,7 +527,13 @@ impl ControlTarget for Daemon {
     fn reload(&self, extent: ReloadExtent) -> Result<wire::Reloaded, ControlError> {
         match extent {
             ReloadExtent::All => self.reload_all(),
-            ReloadExtent::DifferenceOnly => Ok(self.changes.compare(&mut self.served()?)?.reloaded),
+            ReloadExtent::DifferenceOnly => {
+                let reloaded = self.changes.compare(&mut self.served()?)?.reloaded;
+                if reloaded.changes.is_empty() {
+                    return Ok(reloaded);
+                }
+                self.change("a check of the configuration file", |turn, started| turn.check_reload(started))
+            }
         }
     }
 

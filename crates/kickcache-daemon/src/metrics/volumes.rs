@@ -28,7 +28,7 @@ pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     },
     Family {
         name: "kickcache_volume_room_max_bytes",
-        help: "Cache space limit of this volume; dirty blocks do not count.",
+        help: "Cache space limit of this volume; dirty blocks are never dropped for it.",
         values: Values::Gauges(|volume| bytes(volume.limits.room_max_bytes)),
     },
     Family {

@@ -155,6 +155,19 @@ impl Turn<'_> {
         Ok(reloaded)
     }
 
+    /// The changes that a reload would make, after all checks of it: new devices and sockets are opened, and closed
+    /// again.
+    ///
+    /// # Errors
+    /// As a reload that makes no change.
+    pub(crate) fn check_reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
+        let PlanComparison { wanted, mut reloaded, .. } = self.changes.compare(started)?;
+        let folders = MissingFolders::of(&wanted);
+        let checked = check_all(started, &wanted, &mut reloaded).map(drop);
+        folders.remove_again();
+        checked.map(|()| reloaded)
+    }
+
     /// The changes that a failed reload made: the file does not require them any more.
     fn made(&self, started: &mut StartResult, planned: Vec<PlanChange>) -> ChangesMade {
         match self.changes.compare(started) {
@@ -166,25 +179,14 @@ impl Turn<'_> {
         }
     }
 
-    /// Opens and checks all new devices and sockets before the first change.
+    /// Makes the changes, after all checks.
     fn apply(
         &self,
         started: &mut StartResult,
         wanted: &ServePlan,
         reloaded: &mut Reloaded,
     ) -> Result<(), ControlError> {
-        let known =
-            started.servers.iter().filter_map(|served| Some((served, wanted.cache(&served.cache.device)?)));
-        for (served, cache) in known.filter(|(served, cache)| has_other_rooms(&served.cache, cache)) {
-            served.handle.check_rooms(&cache.volumes).map_err(control_error)?;
-        }
-        make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
-        let gone = removed(&reloaded.changes);
-        let gone = started.behind(&gone).map(|(served, name)| {
-            RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
-        });
-        let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
-        let ready = prepare(started, wanted, reloaded)?;
+        let CheckedChanges { gone, ready } = check_all(started, wanted, reloaded)?;
         let drained = gone.iter().try_for_each(RemoveOperation::drain);
         let parted = drained.and_then(|()| gone.iter().try_for_each(|gone| part(started, gone).map(drop)));
         if parted.is_err() {
@@ -315,6 +317,33 @@ struct Ready {
 }
 
 /// Opens volumes and places that are new.
+/// Changes that are checked, and not made yet.
+struct CheckedChanges {
+    gone: Vec<RemoveOperation>,
+    ready: Vec<Ready>,
+}
+
+/// Opens and checks all new devices and sockets before the first change.
+fn check_all(
+    started: &StartResult,
+    wanted: &ServePlan,
+    reloaded: &mut Reloaded,
+) -> Result<CheckedChanges, ControlError> {
+    let known =
+        started.servers.iter().filter_map(|served| Some((served, wanted.cache(&served.cache.device)?)));
+    for (served, cache) in known.filter(|(served, cache)| has_other_rooms(&served.cache, cache)) {
+        served.handle.check_rooms(&cache.volumes).map_err(control_error)?;
+    }
+    make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
+    let gone = removed(&reloaded.changes);
+    let gone = started.behind(&gone).map(|(served, name)| {
+        RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
+    });
+    let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
+    let ready = prepare(started, wanted, reloaded)?;
+    Ok(CheckedChanges { gone, ready })
+}
+
 fn prepare(
     started: &StartResult,
     wanted: &ServePlan,

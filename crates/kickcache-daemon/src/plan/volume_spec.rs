@@ -92,7 +92,7 @@ pub struct VolumeSpec {
     /// The space on the cache device that other volumes cannot take from this one.
     #[serde(default)]
     pub room_min: Option<Room>,
-    /// The limit of the volume in the cache; dirty and unflushed blocks do not count.
+    /// The space limit of the volume in the cache; dirty and unflushed blocks are never dropped for it.
     #[serde(default)]
     pub room_max: Option<Room>,
     /// Whether clients may write; if not, the origin is opened read-only.

@@ -482,7 +482,8 @@ impl Log {
         Some(Appended { location, opened: None, header: None, joined })
     }
 
-    /// The sequence number under which a location of a segment without a summary was written; `None` if it was not.
+    /// The sequence number under which a block of an open segment was submitted; `None` if it was not, or if the segment is
+    /// not open.
     pub(crate) fn sequence_of(&self, segment: SegmentIndex, location: Location) -> Option<Sequence> {
         let open = self.open.iter().find(|open| open.segment == segment)?;
         let offset = location.get() - self.geometry.first_location(segment).get();

@@ -122,8 +122,8 @@ impl OriginLoad {
         self.writebacks.end(now, bytes);
     }
 
-    /// Nanoseconds until one more request of this many bytes would be done, behind all requests in flight; `None` if
-    /// unknown.
+    /// An estimate: nanoseconds until one more request of this many bytes would be done, behind the reads, the long writes
+    /// past the log and the writebacks in flight; `None` while the pace of reads and long writes is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
         (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
     }

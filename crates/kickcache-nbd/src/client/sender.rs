@@ -46,10 +46,10 @@ impl Sender {
         self.queue.len() - self.sent
     }
 
-    /// Writes the whole queue; waits as long as necessary.
+    /// Writes the whole queue; each write may wait as long as the time-out of the socket.
     ///
     /// # Errors
-    /// If the connection fails.
+    /// If the connection fails, or a write takes longer than that.
     pub fn send(&mut self) -> Result<(), ClientError> {
         self.stream.send_all(&self.queue[self.sent..])?;
         self.forget_sent();

@@ -47,7 +47,7 @@ pub(crate) struct LimitFlags {
     /// [default: none]
     #[arg(long, value_name = "PART|SIZE", requires = "cache", allow_hyphen_values = true)]
     room_min: Option<Room>,
-    /// Cache space limit for this volume, in percent of the cache device or bytes; dirty blocks do not count
+    /// Cache space limit for this volume, in percent of the cache device or bytes; dirty blocks are never dropped for it
     /// [default: no limit]
     #[arg(long, value_name = "PART|SIZE", requires = "cache", allow_hyphen_values = true)]
     room_max: Option<Room>,

@@ -10,7 +10,7 @@ use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:
-  kickcache reload --dry-run            print the difference to the file only
+  kickcache reload --dry-run            check and print the difference only
   kickcache reload                      print the difference, and apply it
   systemctl reload kickcache            the same, by SIGHUP
 

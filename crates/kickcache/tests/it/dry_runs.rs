@@ -79,6 +79,25 @@ fn a_removal_that_is_only_checked_names_dirty_blocks() {
 }
 
 #[test]
+fn a_reload_that_is_only_checked_opens_new_devices() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
+    let daemon = reloadable.start(&["one", "two"]);
+    reloadable.write(&[("one", ""), ("two", ""), ("three", "")]);
+    let added = daemon.control(&["reload", "--dry-run"]);
+    assert!(added.starts_with("three: ") && volume_of(&daemon, "three").is_none(), "{added}");
+    assert!(!reloadable.socket("three").exists(), "it is not left there");
+    let origin = reloadable.scratch.path("three");
+    fs::remove_file(&origin).unwrap();
+    let refusals = [&["reload", "--dry-run"][..], &["reload"]].map(|command| reloadable.refusal(command, 1));
+    assert!(refusals[0].contains(origin.to_str().unwrap()), "{refusals:?}");
+    assert_eq!(refusals[0], refusals[1]);
+    reloadable.scratch.sparse("three", 24 * MIB);
+    assert_eq!(daemon.control(&["reload"]), added);
+    daemon.stop();
+}
+
+#[test]
 fn a_mode_that_is_only_planned_is_not_set() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", ""), ("two", LINES)]);

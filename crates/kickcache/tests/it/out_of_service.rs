@@ -361,10 +361,7 @@ fn a_device_with_one_mark_keeps_its_dirty_blocks() {
     assert_eq!(daemon.status()["caches"][0]["record"], "earlier");
     let page = daemon.control(&["status"]);
     assert!(page.contains("out of service: ") && !page.contains("left out"), "{page}");
-    assert!(
-        page.contains("it failed before the start. Before the device is used again, run `kickcache stop"),
-        "{page}"
-    );
+    assert!(page.contains("it failed before the start") && page.contains("`kickcache stop"), "{page}");
     daemon.connect().write(MIB, &[3; 4096]);
     daemon.stop();
     let daemon = spec.start();

@@ -198,7 +198,8 @@ fn block_devices_in_use_are_never_written_to() {
     let device = loop_device.path().display().to_string();
     let before = fs::read(&file).unwrap();
     let job = scratch.path("job.fio");
-    fs::write(&job, "[w]\nrw=randrw\nbs=4k\nsize=2m\nioengine=psync\ntime_based\nruntime=1\n").unwrap();
+    fs::write(&job, "[w]\nrw=randrw\nbs=4k\nsize=2m\nioengine=psync\ndirect=1\ntime_based\nruntime=1\n")
+        .unwrap();
     let arguments = |target: &str, more: &[&str]| -> Vec<String> {
         let fixed = ["--job", job.to_str().unwrap(), "--rounds", "1", "--json", "--target", target];
         fixed.iter().chain(more).map(|word| word.to_string()).collect()

@@ -19,7 +19,8 @@ use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
 
-/// The reason why a device that is served has a file and queues, for `expect`.
+/// The message of `expect`: a device has its file and queues while one of its requests is in flight, and when it was just
+/// opened.
 const SERVED: &str = "a removed device has no request in flight";
 
 /// Bytes of the largest request of a new device; the kernel splits larger requests. A device that has larger
