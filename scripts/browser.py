@@ -53,7 +53,11 @@ class Browser:
         self.ask("Page.navigate", session, url=address)
         return session
 
-    def picture(self, session, path):
-        shot = self.ask("Page.captureScreenshot", session, format="png")["data"]
+    def picture(self, session, path, whole=False):
+        clip = {}
+        if whole:
+            size = self.ask("Page.getLayoutMetrics", session)["cssContentSize"]
+            clip = dict(captureBeyondViewport=True, clip=dict(size, scale=1))
+        shot = self.ask("Page.captureScreenshot", session, format="png", **clip)["data"]
         with open(path, "wb") as file:
             file.write(base64.b64decode(shot))

@@ -180,10 +180,14 @@ impl DaemonCommands {
         };
         let is_running = Step::run("see whether the daemon runs", status);
         let why = match &self.service {
-            Some(service) => Step::run("if it has ended, read why", service.log()),
-            None => Step::outside("if no daemon answers, read the end of its log"),
+            Some(service) => Step::run("read the end of its log", service.log()),
+            None => Step::outside("read the end of its log"),
         };
-        vec![is_running, why, self.start_step()]
+        let start = self.start_step().only_if("it has ended");
+        let answers = self.to_daemon(ShellCommand::new("status"));
+        let answers = Step::run("see whether it answers", answers).only_if("it runs");
+        let restart = self.restart_step().only_if("it runs and does not answer this command");
+        vec![is_running, why, start, answers, restart]
     }
 
     /// Ends the use of a cache device.
@@ -197,8 +201,8 @@ impl DaemonCommands {
         let leave_out = self.to_daemon(leave_out);
         let replace = self.replace(cache);
         format!(
-            "if a drain does not progress, do not stop: `{leave_out}` loses the unreadable blocks, then `{replace} \
-             DEVICE` puts another device into use"
+            "if a drain does not progress, do not stop: `{leave_out}`, then `{replace} DEVICE`, writes back the readable \
+             blocks and loses the others, which then read as the origin has them, older data"
         )
     }
 }

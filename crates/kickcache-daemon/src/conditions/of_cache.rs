@@ -5,11 +5,12 @@ use std::path::Path;
 use kickcache_units::{counted, show_bytes, show_ratio};
 
 use crate::conditions::Surroundings;
-use crate::conditions::of_volume::RECENT_SECONDS;
+use crate::conditions::of_volume::{RECENT_SECONDS, dirty_reads};
 use crate::control::condition::{Condition, ConditionKind};
+use crate::control::last_error::LastError;
 use crate::control::remedy::{Remedy, Step};
 use crate::control::replacing_report::{ReplacingReport, ReplacingStep};
-use crate::control::report::{CacheReport, HealthWord, RecordWord};
+use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
 use crate::control::wear_report::GivenUpWord;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
@@ -56,32 +57,64 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
             "its failure is being recorded, and writes wait for that"
         }
     };
+    let error = cache.last_error.as_ref().map_or_else(String::new, |error| {
+        let LastError { name, operation, count, .. } = error;
+        format!("{}, the last {name} of a {operation}; ", counted(*count, "error"))
+    });
     let what = "out of service";
     let condition = Condition::new(ConditionKind::CacheOutOfService, what, use_another(cache, commands));
-    Some(condition.because(place))
+    let dirty: Vec<String> = incomplete(cache).map(dirty_of).collect();
+    let (only, effect) = match dirty.as_slice() {
+        [] => (String::new(), String::new()),
+        some => (format!("; dirty and only on it: {}", some.join(", ")), format!(". {}", dirty_reads(cache))),
+    };
+    let served = "clients are served, but at the speed of the origins, without the cache";
+    Some(condition.because(format!("{error}{place}{only}")).with_effect(format!("{served}{effect}")))
+}
+
+/// The volumes that may have blocks that only the device has.
+fn incomplete(cache: &CacheReport) -> impl Iterator<Item = &VolumeReport> {
+    cache.volumes.iter().filter(|volume| volume.incomplete)
+}
+
+fn dirty_of(volume: &VolumeReport) -> String {
+    format!("{} of {}", show_bytes(volume.dirty_bytes), volume.name)
 }
 
 /// The steps to another device without a stop; the way back to the same device needs one.
 fn use_another(cache: &CacheReport, commands: &DaemonCommands) -> Remedy {
     let device = Path::new(&cache.device);
-    let incomplete = cache.volumes.iter().filter(|volume| volume.incomplete);
-    let drains: Vec<Step> = incomplete
+    let drains: Vec<Step> = incomplete(cache)
         .map(|volume| {
-            let what = format!("do not stop the daemon, but write back the dirty blocks of {}", volume.name);
+            let what = format!("keep the daemon running, and write back the dirty {}", dirty_of(volume));
             Step::run(what, commands.drain(&volume.name))
         })
         .collect();
-    let hangs = match drains.as_slice() {
-        [] => String::new(),
-        _ => format!("{}; ", commands.if_a_drain_hangs(device)),
+    let (hangs, after) = match drains.as_slice() {
+        [] => (String::new(), ""),
+        _ => (
+            format!(
+                "{}: {} at most; ",
+                commands.if_a_drain_hangs(device),
+                show_bytes(incomplete(cache).map(|volume| volume.dirty_bytes).sum())
+            ),
+            "once no block is dirty on it, ",
+        ),
     };
     let others = [
-        Step::run("give the failed device up", commands.leave_out(device)),
-        Step::run("use another device, DEVICE", format!("{} DEVICE", commands.replace(device))),
-        Step::outside("write its path into the configuration"),
+        Step::run("end the use of the failed device; it can then be removed", commands.leave_out(device)),
+        Step::run(
+            "put another device, DEVICE, in its place: the cache begins empty",
+            format!("{} DEVICE", commands.replace(device)),
+        ),
+        Step::outside(format!(
+            "in the configuration file of the daemon, write the path of DEVICE in place of {}, for the next start (no \
+             reload is needed)",
+            cache.device
+        )),
     ];
     let again = format!(
-        "to use the same device again after a repair: `{}`, then `{}`, then {}",
+        "to use the same device again after a repair: {after}`{}`, then `{}`, then {}",
         commands.stop(),
         commands.format(device),
         commands.start_step().sentence()

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
-use kickcache_units::{counted, show_bytes, show_count};
+use kickcache_units::{counted, show_bytes, show_count, show_ratio};
 
 use crate::conditions::Surroundings;
 use crate::conditions::volume_history::{Gain, VolumeHistory};
@@ -61,30 +61,36 @@ impl VolumeContext<'_> {
         found.extend(all.into_iter().flatten().map(named));
     }
 
-    /// A file that is restored may get other blocks of the disk: these stay lost until something writes them.
+    /// No command overwrites the blocks: they may hold a partition table or metadata, or be restored already.
     fn damaged(&self, commands: &DaemonCommands) -> Option<Condition> {
         let (name, bytes) = (&self.volume.name, self.volume.damaged_bytes);
         let status = commands.to_daemon(ShellCommand::new("status").word(name).word("--json"));
-        let zeroes = self.volume.damaged.first().map(ByteExtent::from).map(|first| {
-            let (at, count) = (first.start / BLOCK_SIZE, first.length / BLOCK_SIZE);
-            let zeroes = format!(
-                "dd if=/dev/zero of=DISK bs={BLOCK_SIZE} seek={at} count={count} oflag=direct conv=notrunc"
-            );
+        let steps = vec![
             Step::run(
-                format!("on that machine, overwrite lost blocks without a file; DISK is the disk {name}"),
-                zeroes,
-            )
-        });
-        let steps = [
-            Step::run("list the places of all lost blocks", status),
-            Step::outside(format!("on the machine that uses {name}, restore their files from a backup")),
+                format!("list all lost blocks: `damaged` in the output has their byte offsets on {name}"),
+                status,
+            ),
+            Step::outside(format!(
+                "on the machine that uses {name}, find the files at these offsets, with the tools of its file system or \
+                 database"
+            )),
+            Step::outside(format!(
+                "on that machine, restore these files in place, or all of {name}, from a backup: the condition ends when \
+                 every lost block has been written again"
+            )),
         ];
-        let steps: Vec<Step> = steps.into_iter().chain(zeroes).collect();
         let replace = commands.replace(Path::new(&self.cache.device));
-        let remedy = Remedy::from(steps)
-            .or(Some(format!("if more blocks are lost, use another cache device (`{replace} DEVICE`)")));
+        let remedy = Remedy::from(steps).or(Some(format!(
+            "if blocks are lost again later, the cache device fails: move the cache with its dirty blocks to another one, \
+             DEVICE, while clients are served (`{replace} DEVICE`)"
+        )));
+        let effect = format!(
+            "reads of these blocks of {name} return errors (EIO) until the whole block is written again. All other \
+             requests and volumes are served"
+        );
         (bytes > 0).then(|| {
             Condition::new(ConditionKind::DamagedBlocks, lost(self.volume, &self.cache.device), remedy)
+                .with_effect(effect)
                 .figure("damaged", bytes as f64, "bytes")
         })
     }
@@ -117,20 +123,18 @@ impl VolumeContext<'_> {
         let seconds = volume.origin_away_seconds?;
         let (origin, waiting) = (&volume.origin, volume.requests_in_flight);
         let what = format!("origin away, {} waiting", counted(waiting, "request"));
-        let needing = match volume.origin_fails_in_seconds {
-            Some(left) if left > 0.0 => format!("wait, and get errors in {}", show_span(left)),
-            Some(_) => "get errors until it is back".into(),
-            None => "wait".into(),
-        };
-        let writes = if volume.mode == ModeWord::WriteBack { ", and writes are acknowledged" } else { "" };
-        let effect = format!("cached blocks are served{writes}; requests that need the origin {needing}");
         let remedy = vec![
-            Step::outside(format!("check the server at {origin}: start it, or mend the network to it")),
-            Step::run("see whether it answers", nbdinfo(origin)),
-            Step::outside("wait: the daemon connects again by itself"),
+            Step::outside(format!(
+                "on the machine of the server {origin}: start the server, or mend the network to it"
+            )),
+            Step::run("see whether the server can be reached", nbdinfo(origin)),
+            Step::outside(
+                "keep the daemon running: it connects again by itself (it tries every 5 s or more often), and \
+                 requests continue",
+            ),
         ];
         let condition = Condition::new(ConditionKind::OriginAway, what, remedy).lasting(seconds);
-        let condition = condition.with_effect(effect);
+        let condition = condition.with_effect(self.effect_without_origin());
         let condition = condition.figure("waiting_requests", waiting as f64, "requests");
         let condition = match volume.origin_fails_in_seconds {
             Some(left) => condition.figure("fails_in", left, "s"),
@@ -140,6 +144,35 @@ impl VolumeContext<'_> {
             Some(why) => condition.because(why),
             None => condition,
         })
+    }
+
+    /// The effect of a lost server on clients: its limit of time is that of the outage, not of each request.
+    fn effect_without_origin(&self) -> String {
+        let VolumeReport { name, mode, limits, .. } = self.volume;
+        let needing = match self.volume.origin_fails_in_seconds {
+            Some(left) if left > 0.0 => format!(
+                "wait. If the server is not back in {}, all of these get errors (EIO), and new ones at once, until it is \
+                 back",
+                show_span(left)
+            ),
+            Some(_) => "get errors (EIO) at once until the server is back".into(),
+            None => "wait".into(),
+        };
+        let served = match mode {
+            ModeWord::WriteBack => {
+                let share = show_ratio(self.cache.not_clean_bytes(), self.cache.capacity_bytes);
+                let limit = limits.dirty_limit * 100.0;
+                format!(
+                    "Reads of cached blocks and writes of whole blocks succeed as before. Writes stay dirty on the cache \
+                     device until at most {limit:.0} % of it is dirty ({share} now), and from then on need the origin. No \
+                     acknowledged write is lost"
+                )
+            }
+            _ => "Reads of cached blocks succeed as before".into(),
+        };
+        format!(
+            "requests of {name} that need the origin {needing}. {served}. Volumes with other origins are not affected"
+        )
     }
 
     fn origin_silent(&self) -> Option<Condition> {
@@ -174,8 +207,9 @@ impl VolumeContext<'_> {
             dirty => format!("{} are dirty and only on {device}, which is out of service", show_bytes(dirty)),
         };
         let drain = commands.drain(&volume.name);
-        let remedy = Step::run("do not stop the daemon, but write back the readable blocks", drain);
+        let remedy = Step::run("keep the daemon running, and write back the readable blocks", drain);
         let condition = Condition::new(ConditionKind::DirtyOutOfService, what, remedy);
+        let condition = condition.with_effect(dirty_reads(self.cache));
         Some(condition.figure("dirty", volume.dirty_bytes as f64, "bytes"))
     }
 
@@ -304,17 +338,32 @@ pub fn damage(volume: &VolumeReport, device: &str) -> String {
     format!("{lost}; reads of {them} fail until the whole block is written again")
 }
 
+/// Reads of dirty blocks on a cache device out of service, as far as its errors show.
+pub(super) fn dirty_reads(cache: &CacheReport) -> String {
+    let failed = cache.errors_by_kind.iter().filter(|errors| errors.operation == "read");
+    match failed.map(|errors| errors.count).sum() {
+        0 => "Reads of the dirty blocks still use the device, and none has failed so far. One that fails returns an error \
+              (EIO)"
+            .into(),
+        some => format!(
+            "Reads of the dirty blocks still use the device. {} of it failed so far: reads of unreadable blocks return \
+             errors (EIO)",
+            counted(some, "read")
+        ),
+    }
+}
+
 /// The lost blocks of a volume.
 fn lost(volume: &VolumeReport, device: &str) -> String {
     let what = match volume.damaged_bytes / BLOCK_SIZE {
-        1 => format!("1 dirty block on {device} is"),
-        some => format!("{} dirty blocks on {device} are", show_count(some)),
+        1 => "1 dirty block is".into(),
+        some => format!("{} dirty blocks are", show_count(some)),
     };
     let extents: Vec<ByteExtent> = volume.damaged.iter().map(ByteExtent::from).collect();
     let which = show_extents(&extents, EXTENTS_SHOWN);
     let told: u64 = extents.iter().map(|extent| extent.length).sum();
     let more = if told < volume.damaged_bytes { "; more are not listed" } else { "" };
-    format!("{what} lost, as {which}{more}")
+    format!("{what} lost, damaged on {device}; on the volume, as {which}{more}")
 }
 
 /// A command of libnbd that connects to a server.

@@ -142,9 +142,18 @@ fn conditions_of_one_report_have_cause_and_remedy() {
     let away = all[0].sentence();
     assert_eq!(
         away,
-        "a, for 40 s: origin away, 12 requests waiting: Connection refused (os error 111). Cached blocks are served, and writes are \
-         acknowledged; requests that need the origin wait, and get errors in 80 s. Check the server at /dev/a: start it, or mend the \
-         network to it, then see whether it answers (`nbdinfo /dev/a`), then wait: the daemon connects again by itself."
+        "a, for 40 s: origin away, 12 requests waiting: Connection refused (os error 111). Requests of a that need the origin \
+         wait. If the server is not back in 80 s, all of these get errors (EIO), and new ones at once, until it is back. Reads \
+         of cached blocks and writes of whole blocks succeed as before. Writes stay dirty on the cache device until at most 70 % of it \
+         is dirty (0.0 % now), and from then on need the origin. No acknowledged write is lost. Volumes with other origins are \
+         not affected. On the machine of the server /dev/a: start the server, or mend the network to it, then see whether the \
+         server can be reached (`nbdinfo /dev/a`), then keep the daemon running: it connects again by itself (it tries every \
+         5 s or more often), and requests continue."
+    );
+    assert!(
+        all[1].sentence().contains("; on the volume, as byte offset + length: 4096 + 8192."),
+        "{}",
+        all[1].sentence()
     );
     for condition in &all {
         assert!(condition.severity.is_problem() && !condition.remedy.is_empty(), "{condition:?}");
@@ -199,6 +208,11 @@ fn a_failed_device_names_the_commands_in_order() {
         })
     };
     let [dirty, failed_device] = failed("on-device", true).try_into().unwrap();
+    assert!(
+        failed_device.what().ends_with("; dirty and only on it: 8 KiB of a."),
+        "{}",
+        failed_device.what()
+    );
     let drain = "kickcache drain a --wait --control '/srv/it'\\''s/control'";
     assert_eq!(
         (dirty.kind, commands_of(&dirty).as_slice()),
@@ -215,11 +229,47 @@ fn a_failed_device_names_the_commands_in_order() {
     let hangs =
         "if a drain does not progress, do not stop: `kickcache leave-out --cache /dev/fast --abandon-dirty ";
     assert!(failed_device.remedy.contains(hangs), "{}", failed_device.remedy);
+    let lost = "loses the others, which then read as the origin has them, older data: 8 KiB at most; ";
+    assert!(failed_device.remedy.contains(lost), "{}", failed_device.remedy);
     let kinds = |record| failed(record, false).iter().map(|it| it.kind).collect::<Vec<_>>();
     for record in ["on-device", "in-state-directory", "pending", "earlier"] {
         assert_eq!(kinds(record), [ConditionKind::CacheOutOfService], "{record}");
     }
     assert_eq!(kinds("failed"), [ConditionKind::OutOfServiceUnrecorded]);
+}
+
+#[test]
+fn dirty_blocks_out_of_service_have_the_result_of_reads() {
+    let effect = |errors: Value| {
+        let found = found(|report| {
+            let cache = &mut report.caches[0];
+            (cache.health, cache.record) = (of(json!("out-of-service")), of(json!("on-device")));
+            cache.errors_by_kind = of(errors.clone());
+            (cache.volumes[0].incomplete, cache.volumes[0].dirty_bytes) = (true, 8192);
+        });
+        assert!(found[1].effect.ends_with(&found[0].effect), "{found:#?}");
+        found[0].effect.clone()
+    };
+    let of_kind = |operation: &str| json!([{"operation": operation, "name": "EIO", "count": 2}]);
+    assert!(effect(of_kind("write")).contains("and none has failed so far. "));
+    assert!(effect(of_kind("read")).contains(". 2 reads of it failed so far: "));
+}
+
+#[test]
+fn after_the_time_limit_requests_fail_at_once() {
+    let away = |mode: &str| {
+        one(|report| {
+            let volume = &mut report.caches[0].volumes[0];
+            (volume.origin_away_seconds, volume.origin_fails_in_seconds) = (Some(130.0), Some(0.0));
+            volume.mode = of(json!(mode));
+        })
+    };
+    assert_eq!(
+        away("write-through").effect,
+        "requests of a that need the origin get errors (EIO) at once until the server is back. Reads of cached blocks succeed as \
+         before. Volumes with other origins are not affected"
+    );
+    assert!(away("write-back").effect.contains(" until at most 70 % of it is dirty (0.0 % now), "));
 }
 
 #[test]

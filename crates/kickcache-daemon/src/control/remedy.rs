@@ -33,6 +33,12 @@ impl Step {
         Step { action: action.into(), command: Some(command.to_string()) }
     }
 
+    /// The same step in one case only.
+    #[must_use]
+    pub fn only_if(self, case: &str) -> Step {
+        Step { action: format!("if {case}, {}", self.action), ..self }
+    }
+
     /// Both in a line, with the command at its end.
     pub fn line(&self) -> String {
         match &self.command {

@@ -39,7 +39,7 @@ pub(crate) struct Grown {
 /// A resize in progress of a volume.
 struct Resize {
     volume: VolumeId,
-    step: Step,
+    step: ResizeStep,
     /// The caller; `None` once it was answered.
     answer: Option<Answer>,
     until: Instant,
@@ -47,7 +47,7 @@ struct Resize {
 
 /// The step of a resize.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Step {
+pub(crate) enum ResizeStep {
     /// The origin's size is being read.
     Looking,
     /// The new size waits until no other change writes the superblock.
@@ -67,7 +67,7 @@ pub(crate) enum Outcome {
 /// A caller that has waited for the time limit.
 pub(crate) struct Overdue {
     pub(crate) volume: VolumeId,
-    pub(crate) step: Step,
+    pub(crate) step: ResizeStep,
     pub(crate) answer: Answer,
 }
 
@@ -84,7 +84,7 @@ impl Resizes {
 
     /// Whether the superblock is being written.
     pub(crate) fn is_storing(&self) -> bool {
-        self.under_way.iter().any(|resize| matches!(resize.step, Step::Storing(_)))
+        self.under_way.iter().any(|resize| matches!(resize.step, ResizeStep::Storing(_)))
     }
 
     /// Asks an origin for its size.
@@ -100,7 +100,7 @@ impl Resizes {
     ) -> io::Result<()> {
         self.background.begin(move || Outcome::Looked(volume, origin.size_today()))?;
         let until = now.plus(ANSWER_MAX);
-        self.under_way.push(Resize { volume, step: Step::Looking, answer: Some(answer), until });
+        self.under_way.push(Resize { volume, step: ResizeStep::Looking, answer: Some(answer), until });
         Ok(())
     }
 
@@ -118,7 +118,7 @@ impl Resizes {
     /// A size was found and waits for the superblock; see [`Resizes::next_to_store`].
     pub(crate) fn wait_to_store(&mut self, volume: VolumeId, size: u64) {
         for resize in self.under_way.iter_mut().filter(|resize| resize.volume == volume) {
-            resize.step = Step::Waiting(size);
+            resize.step = ResizeStep::Waiting(size);
         }
     }
 
@@ -128,8 +128,8 @@ impl Resizes {
             return None;
         }
         self.under_way.iter().find_map(|resize| match resize.step {
-            Step::Waiting(size) => Some(Grown { volume: resize.volume, size }),
-            Step::Looking | Step::Storing(_) => None,
+            ResizeStep::Waiting(size) => Some(Grown { volume: resize.volume, size }),
+            ResizeStep::Looking | ResizeStep::Storing(_) => None,
         })
     }
 
@@ -148,8 +148,8 @@ impl Resizes {
             Outcome::Stored(volume, superblock, stored)
         })?;
         for resize in self.under_way.iter_mut().filter(|resize| resize.volume == volume) {
-            if let Step::Waiting(size) = resize.step {
-                resize.step = Step::Storing(size);
+            if let ResizeStep::Waiting(size) = resize.step {
+                resize.step = ResizeStep::Storing(size);
             }
         }
         Ok(())

@@ -216,7 +216,7 @@ fn out_of_service_devices_have_steps_and_exact_dirty_counts() {
     let page = daemon.control(&["status"]);
     assert!(
         page.contains(
-            "out of service: its failure is recorded on the device. Clients are served by the origins"
+            "; its failure is recorded on the device. Clients are served, but at the speed of the origins"
         ) && page.contains("to use the same device again after a repair: ")
             && page.contains(next.strip_prefix("stop, ").unwrap()),
         "{page}"

@@ -377,9 +377,12 @@ fn an_outage_is_reported_with_reason_and_exit_code() {
     server.kill();
     daemon.wait_for_log(&["cannot be used: Connection refused"]);
     let (code, said) = check();
-    let remedy = format!("Check the server at nbd+unix:///?socket={}: start it", server.socket.display());
+    let remedy = format!(
+        "On the machine of the server nbd+unix:///?socket={}: start the server",
+        server.socket.display()
+    );
     assert!(said.starts_with("v") && said.contains(": origin away, ") && said.contains(&remedy), "{said}");
-    assert!(said.contains("; requests that need the origin wait, and get errors in "), "{said}");
+    assert!(said.contains(" that need the origin wait. If the server is not back in "), "{said}");
     assert!(said.contains(" waiting: Connection refused (os error 111). "), "{said}");
     assert_eq!((code, said.lines().count()), (Some(9), 1), "{said}");
     let told = daemon.status()["caches"][0]["volumes"][0]["origin_away_why"].clone();

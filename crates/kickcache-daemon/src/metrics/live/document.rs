@@ -69,11 +69,12 @@ fn state(shown: &DocumentParts<'_>, curves: Curves) -> Value {
 }
 
 fn condition(condition: &Condition) -> Value {
+    let fails_in = condition.figures.iter().find(|figure| figure.name == "fails_in" && figure.value > 0.0);
     json!({
         "severity": condition.severity, "word": condition.kind.entry().word, "volume": condition.volume,
         "device": condition.device, "subject": condition.subject(), "what": condition.what(), "since": condition.since,
         "effect": condition.effect, "steps": condition.steps, "otherwise": condition.otherwise,
-        "remedy": condition.remedy_sentence(),
+        "remedy": condition.remedy_sentence(), "fails_in": fails_in.map(|figure| figure.value),
     })
 }
 

@@ -24,7 +24,7 @@ fn report() -> Report {
     let volume = |name: &str, origin: &str| {
         json!({
             "name": name, "origin": origin, "nbd": [], "mode": "write-back", "size_bytes": 1_u64 << 41, "cached_bytes": 0,
-            "dirty_bytes": 0, "unflushed_bytes": 0, "fill_window_bytes": 0, "requests_in_flight": 0,
+            "dirty_bytes": 412 * MIB, "unflushed_bytes": 0, "fill_window_bytes": 0, "requests_in_flight": 0,
             "limits": {"dirty_low": 0.3, "dirty_high": 0.5, "dirty_limit": 0.7, "idle_after_seconds": 0.5}, "counters": {},
         })
     };
@@ -34,8 +34,8 @@ fn report() -> Report {
         volume("backup", "/dev/backup"),
     ];
     let cache = json!({
-        "device": DEVICE, "health": "good", "capacity_bytes": 1_u64 << 38, "segments": 8, "free_segments": 2,
-        "device_bytes": 1_u64 << 38, "probation_bytes": 0, "probation_target_bytes": 0, "main_bytes": 0, "memory_bytes": 0,
+        "device": DEVICE, "health": "good", "capacity_bytes": 200 * 1024 * MIB, "segments": 8, "free_segments": 2,
+        "device_bytes": 200 * 1024 * MIB, "probation_bytes": 0, "probation_target_bytes": 0, "main_bytes": 0, "memory_bytes": 0,
         "counters": {}, "volumes": volumes,
     });
     of(
@@ -60,6 +60,7 @@ fn unserved(report: &mut Report) {
 
 fn fail(cache: &mut CacheReport, record: &str) {
     (cache.health, cache.record) = (of(json!("out-of-service")), of(json!(record)));
+    cache.volumes.iter_mut().for_each(|volume| volume.dirty_bytes = 0);
 }
 
 /// A state of the page.
@@ -86,6 +87,10 @@ fn all() -> [Scene; 8] {
             let cache = &mut report.caches[0];
             fail(cache, "on-device");
             (cache.volumes[1].incomplete, cache.volumes[1].dirty_bytes) = (true, 412 * MIB);
+            cache.last_error = of(json!({
+                "count": 8, "errno": 5, "name": "EIO", "operation": "write", "offset": 0, "length": 0, "seconds_ago": 130.0
+            }));
+            cache.errors_by_kind = of(json!([{"operation": "write", "name": "EIO", "count": 8}]));
         }),
         scene("left-out", |report| fail(&mut report.caches[0], "by-order")),
         scene("unserved", unserved),

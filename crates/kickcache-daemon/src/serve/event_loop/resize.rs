@@ -11,7 +11,7 @@ use kickcache_engine::units::VolumeId;
 
 use super::EventLoop;
 use crate::driver::device::BlockFile;
-use crate::operations::resizes::{Answer, Grown, Outcome, Overdue, Step};
+use crate::operations::resizes::{Answer, Grown, Outcome, Overdue, ResizeStep};
 use crate::serve::control::{Growth, Resized};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
@@ -156,8 +156,10 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn tell_late_resizes(&mut self, now: Instant) {
         while let Some(Overdue { volume, step, answer }) = self.resizes.poll_overdue(now) {
             let (device, what) = match step {
-                Step::Looking => (Device::Origin(volume), "has not reported its size"),
-                Step::Waiting(_) | Step::Storing(_) => (Device::Cache, "has not taken the new size"),
+                ResizeStep::Looking => (Device::Origin(volume), "has not reported its size"),
+                ResizeStep::Waiting(_) | ResizeStep::Storing(_) => {
+                    (Device::Cache, "has not taken the new size")
+                }
             };
             let what = format!(
                 "{} {what} for 8 s; the new size is used when the device responds: check the device, or repeat the command",

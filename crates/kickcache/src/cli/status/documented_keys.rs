@@ -65,7 +65,7 @@ fn report() -> Report {
         health: Health::default(),
         conditions: vec![condition()],
         host: HostReport {
-            steps_without_answer: vec![Step::run("start it", "systemctl start x")],
+            steps_without_answer: vec![Step::run("stop it", DaemonCommands::default().stop())],
             ..HostReport::own(&DaemonCommands::default())
         },
     }

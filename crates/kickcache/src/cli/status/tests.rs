@@ -176,11 +176,11 @@ fn last_error(count: u64) -> LastError {
 #[test]
 fn a_single_sample_covers_the_time_since_the_start() {
     expect![[r#"
-        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288. Reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served.
-          1. list the places of all lost blocks: kickcache status long-name --json
-          2. on the machine that uses long-name, restore their files from a backup
-          3. on that machine, overwrite lost blocks without a file; DISK is the disk long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
-          if more blocks are lost, use another cache device (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
+        long-name: 3 dirty blocks are lost, damaged on /dev/nvme0n1p4; on the volume, as byte offset + length: 8192 + 12288. Reads of these blocks of long-name return errors (EIO) until the whole block is written again. All other requests and volumes are served.
+          1. list all lost blocks: `damaged` in the output has their byte offsets on long-name: kickcache status long-name --json
+          2. on the machine that uses long-name, find the files at these offsets, with the tools of its file system or database
+          3. on that machine, restore these files in place, or all of long-name, from a backup: the condition ends when every lost block has been written again
+          if blocks are lost again later, the cache device fails: move the cache with its dirty blocks to another one, DEVICE, while clients are served (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
         cache device /dev/nvme0n1p4: 100 GiB, 600 KiB dirty, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
@@ -204,11 +204,11 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
     let before = report(9_500);
     let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
     expect![[r#"
-        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length: 8192 + 12288. Reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served.
-          1. list the places of all lost blocks: kickcache status long-name --json
-          2. on the machine that uses long-name, restore their files from a backup
-          3. on that machine, overwrite lost blocks without a file; DISK is the disk long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct conv=notrunc
-          if more blocks are lost, use another cache device (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
+        long-name: 3 dirty blocks are lost, damaged on /dev/nvme0n1p4; on the volume, as byte offset + length: 8192 + 12288. Reads of these blocks of long-name return errors (EIO) until the whole block is written again. All other requests and volumes are served.
+          1. list all lost blocks: `damaged` in the output has their byte offsets on long-name: kickcache status long-name --json
+          2. on the machine that uses long-name, find the files at these offsets, with the tools of its file system or database
+          3. on that machine, restore these files in place, or all of long-name, from a backup: the condition ends when every lost block has been written again
+          if blocks are lost again later, the cache device fails: move the cache with its dirty blocks to another one, DEVICE, while clients are served (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
         cache device /dev/nvme0n1p4: 100 GiB, 600 KiB dirty, 1.0 % of the segments free; 0 B written to it; tables take 480 MiB of memory
@@ -236,16 +236,19 @@ fn a_page_fits_into_80_columns() {
     let rates = Rates { before: &before, seconds: Duration::from_secs(2) };
     let page = printed(&now, Some(rates), Some(80));
     expect![[r#"
-        long-name: 3 dirty blocks on /dev/nvme0n1p4 are lost, as byte offset + length:
-            8192 + 12288. Reads of these blocks return errors (EIO) until the whole
-            block is written again; all other requests are served.
-          1. list the places of all lost blocks: kickcache status long-name --json
-          2. on the machine that uses long-name, restore their files from a backup
-          3. on that machine, overwrite lost blocks without a file; DISK is the disk
-            long-name: dd if=/dev/zero of=DISK bs=4096 seek=2 count=3 oflag=direct
-            conv=notrunc
-          if more blocks are lost, use another cache device (`kickcache replace --cache
-            /dev/nvme0n1p4 --with DEVICE`)
+        long-name: 3 dirty blocks are lost, damaged on /dev/nvme0n1p4; on the volume, as
+            byte offset + length: 8192 + 12288. Reads of these blocks of long-name
+            return errors (EIO) until the whole block is written again. All other
+            requests and volumes are served.
+          1. list all lost blocks: `damaged` in the output has their byte offsets on
+            long-name: kickcache status long-name --json
+          2. on the machine that uses long-name, find the files at these offsets, with
+            the tools of its file system or database
+          3. on that machine, restore these files in place, or all of long-name, from a
+            backup: the condition ends when every lost block has been written again
+          if blocks are lost again later, the cache device fails: move the cache with
+            its dirty blocks to another one, DEVICE, while clients are served
+            (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago.
             Requests of clients that met an error failed; writeback is tried again.
             Check the origin; the log has the first error of each kind.
