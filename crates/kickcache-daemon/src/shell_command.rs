@@ -201,7 +201,7 @@ impl DaemonCommands {
         let leave_out = self.to_daemon(leave_out);
         let replace = self.replace(cache);
         format!(
-            "if a drain does not progress, do not stop: `{leave_out}`, then `{replace} DEVICE`, writes back the readable \
+            "only if the drain reports no progress, and with the daemon running: `{leave_out}`, then `{replace} DEVICE`, writes back the readable \
              blocks and loses the others, which then read as the origin has them, older data"
         )
     }

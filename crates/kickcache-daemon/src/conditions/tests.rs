@@ -226,8 +226,7 @@ fn a_failed_device_names_the_commands_in_order() {
     for command in commands_of(&failed_device).into_iter().chain([stop, format]) {
         assert!(failed_device.remedy.contains(&format!("`{command}`")), "{}", failed_device.remedy);
     }
-    let hangs =
-        "if a drain does not progress, do not stop: `kickcache leave-out --cache /dev/fast --abandon-dirty ";
+    let hangs = "only if the drain reports no progress, and with the daemon running: `kickcache leave-out --cache /dev/fast --abandon-dirty ";
     assert!(failed_device.remedy.contains(hangs), "{}", failed_device.remedy);
     let lost = "loses the others, which then read as the origin has them, older data: 8 KiB at most; ";
     assert!(failed_device.remedy.contains(lost), "{}", failed_device.remedy);

@@ -155,15 +155,15 @@ impl Turn<'_> {
         Ok(reloaded)
     }
 
-    /// The changes that a reload would make, after all checks of it: new devices and sockets are opened, and closed
-    /// again.
+    /// The changes that a reload would make. New devices and sockets are opened, and closed again; volumes to be removed
+    /// may still have clients.
     ///
     /// # Errors
     /// As a reload that makes no change.
     pub(crate) fn check_reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, mut reloaded, .. } = self.changes.compare(started)?;
         let folders = MissingFolders::of(&wanted);
-        let checked = check_all(started, &wanted, &mut reloaded).map(drop);
+        let checked = open_new(started, &wanted, &mut reloaded).map(drop);
         folders.remove_again();
         checked.map(|()| reloaded)
     }
@@ -186,7 +186,12 @@ impl Turn<'_> {
         wanted: &ServePlan,
         reloaded: &mut Reloaded,
     ) -> Result<(), ControlError> {
-        let CheckedChanges { gone, ready } = check_all(started, wanted, reloaded)?;
+        let gone = removed(&reloaded.changes);
+        let gone = started.behind(&gone).map(|(served, name)| {
+            RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
+        });
+        let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
+        let ready = open_new(started, wanted, reloaded)?;
         let drained = gone.iter().try_for_each(RemoveOperation::drain);
         let parted = drained.and_then(|()| gone.iter().try_for_each(|gone| part(started, gone).map(drop)));
         if parted.is_err() {
@@ -317,31 +322,19 @@ struct Ready {
 }
 
 /// Opens volumes and places that are new.
-/// Changes that are checked, and not made yet.
-struct CheckedChanges {
-    gone: Vec<RemoveOperation>,
-    ready: Vec<Ready>,
-}
-
-/// Opens and checks all new devices and sockets before the first change.
-fn check_all(
+/// Checks reservations, and opens all new devices and sockets, before the first change.
+fn open_new(
     started: &StartResult,
     wanted: &ServePlan,
     reloaded: &mut Reloaded,
-) -> Result<CheckedChanges, ControlError> {
+) -> Result<Vec<Ready>, ControlError> {
     let known =
         started.servers.iter().filter_map(|served| Some((served, wanted.cache(&served.cache.device)?)));
     for (served, cache) in known.filter(|(served, cache)| has_other_rooms(&served.cache, cache)) {
         served.handle.check_rooms(&cache.volumes).map_err(control_error)?;
     }
     make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
-    let gone = removed(&reloaded.changes);
-    let gone = started.behind(&gone).map(|(served, name)| {
-        RemoveOperation::check(served, name, Clients::Respected, DirtyFate::WrittenBack)
-    });
-    let gone: Vec<RemoveOperation> = gone.collect::<Result<_, _>>()?;
-    let ready = prepare(started, wanted, reloaded)?;
-    Ok(CheckedChanges { gone, ready })
+    prepare(started, wanted, reloaded)
 }
 
 fn prepare(
