@@ -77,6 +77,11 @@ pub enum ClientError {
     Answer(PathBuf),
 }
 
+/// A span in seconds, rounded up: a pause of less than a second must not end the pause.
+fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs() + u64::from(span.subsec_nanos() > 0)
+}
+
 /// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
 /// the first one: a service manager may start another daemon meanwhile.
 #[derive(Clone, Debug)]
@@ -153,7 +158,7 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ClientError> {
-        self.tell(&Request::PauseCaching { volume: volume.into(), seconds: span.as_secs() })
+        self.tell(&Request::PauseCaching { volume: volume.into(), seconds: whole_seconds(span) })
     }
 
     /// Has the daemon take over the size of a volume's origin; gives the size in bytes.

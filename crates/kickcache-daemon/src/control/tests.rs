@@ -262,7 +262,7 @@ fn every_command_goes_there_and_back() {
     let client = Client::new(&room.path);
     assert_eq!(client.status().unwrap(), report());
     client.set_mode("vm1", ModeWord::WriteAround).unwrap();
-    client.pause_caching("vm1", Duration::from_secs(60)).unwrap();
+    client.pause_caching("vm1", Duration::from_millis(59_001)).unwrap();
     client.drain("vm1").unwrap();
     assert_eq!(client.resize("vm1").unwrap().size_bytes, 2 << 30);
     client

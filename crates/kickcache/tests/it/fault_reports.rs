@@ -232,8 +232,10 @@ fn dirty_blocks_out_of_service_are_to_be_drained_first() {
     (0..64).for_each(|block| assert_eq!(call(&mut client, WRITE, block), 0));
     wear_out(&daemon, &disks);
     let next = &format!("first `kickcache drain v --wait --control {}`", spec.control().display());
-    let hangs =
-        &format!("do not stop: `kickcache leave-out --cache {} --abandon-dirty", spec.cache.display());
+    let hangs = &format!(
+        "with the daemon running: `kickcache leave-out --cache {} --abandon-dirty",
+        spec.cache.display()
+    );
     assert_eq!(lines(&daemon, &["out of service: volumes go on", next, hangs]), 1, "{}", daemon.log());
     assert_eq!(lines(&daemon, &["blocks of v are dirty and on"]), 1, "{}", daemon.log());
     assert_eq!(of_volume(&daemon, "incomplete"), true);

@@ -20,6 +20,9 @@ use crate::rng::Rng;
 use crate::scratch::{MIB, state_dir};
 use crate::{need_kickcache, need_tools, tools};
 
+/// Dirty blocks of the volume stay dirty.
+const LAZY: &str = "mode = \"write-back\"\nidle-after = \"24h\"";
+
 /// The arguments that add the volume of a name.
 fn add<'a>(reloadable: &'a Reloadable, name: &'a str, more: &[&'a str]) -> Vec<String> {
     let origin = reloadable.scratch.path(name);
@@ -54,7 +57,8 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "")]);
     let daemon = reloadable.start(&["one"]);
-    let said = done(&daemon, &add(&reloadable, "two", &["--mode", "write-back", "--dirty-limit", "50%"]));
+    let flags = ["--mode", "write-back", "--dirty-limit", "50%", "--idle-after", "24h"];
+    let said = done(&daemon, &add(&reloadable, "two", &flags));
     assert!(said.starts_with("two: added\nnbd+unix:///two?socket="), "{said}");
     let two = volume_of(&daemon, "two").unwrap();
     assert_eq!((&two["mode"], &two["name"]), (&Value::from("write-back"), &Value::from("two")));
@@ -66,7 +70,7 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
     let said = daemon.control(&["reload"]);
     assert!(said.contains("two: added by a command, not in the file; it stays"), "{said}");
     daemon.kill();
-    reloadable.write(&[("one", ""), ("two", "mode = \"write-back\"")]);
+    reloadable.write(&[("one", ""), ("two", LAZY)]);
     let daemon = reloadable.start(&["one", "two"]);
     assert_eq!(reloadable.connect("two").read(8192, 8192), vec![7; 8192]);
     assert_eq!(bytes_at(&reloadable.scratch.path("two"), 8192, 4096), vec![0; 4096], "it was dirty");
@@ -207,7 +211,7 @@ fn a_verified_neighbour_is_undisturbed_by_membership_changes() {
 #[test]
 fn a_removal_writes_back_and_leaves_no_stale_blocks() {
     need_kickcache!();
-    let reloadable = Reloadable::new(&[("one", ""), ("two", "mode = \"write-back\"")]);
+    let reloadable = Reloadable::new(&[("one", ""), ("two", LAZY)]);
     let daemon = reloadable.start(&["one", "two"]);
     let mut client = reloadable.connect("two");
     for block in 0..512 {
@@ -395,8 +399,7 @@ fn a_waiting_removal_does_not_block_other_volumes() {
 #[test]
 fn dirty_blocks_of_an_unserved_volume_are_reported() {
     need_kickcache!();
-    let lazy = "mode = \"write-back\"\nidle-after = \"1h\"";
-    let reloadable = Reloadable::new(&[("one", ""), ("two", lazy)]);
+    let reloadable = Reloadable::new(&[("one", ""), ("two", LAZY)]);
     let daemon = reloadable.start(&["one", "two"]);
     let mut client = reloadable.connect("two");
     client.write(8192, &[7; 8192]);

@@ -104,12 +104,13 @@ fn mode_of(daemon: &Daemon, name: &str) -> String {
 #[test]
 fn a_reload_prints_and_applies_the_difference() {
     need_kickcache!();
-    let plain = [("one", ""), ("two", "")];
+    let plain = [("one", "idle-after = \"24h\""), ("two", "")];
     let reloadable = Reloadable::new(&plain);
     let daemon = reloadable.start(&["one", "two"]);
     let mut client = reloadable.connect("one");
     assert_eq!(daemon.control(&["reload"]), "no difference\n");
-    reloadable.write(&[("one", "mode = \"write-back\"\ndirty-limit = \"50%\""), ("two", "")]);
+    let lines = "mode = \"write-back\"\ndirty-limit = \"50%\"\nidle-after = \"24h\"";
+    reloadable.write(&[("one", lines), ("two", "")]);
     let expected = "one: mode write-through -> write-back\none: dirty-limit 70% -> 50%\n";
     assert_eq!(daemon.control(&["reload", "--dry-run"]), expected);
     assert_eq!(mode_of(&daemon, "one"), "write-through");

@@ -8,11 +8,12 @@ use std::path::{Path, PathBuf};
 
 use crate::driver::device::sysfs;
 use crate::driver::rights::access;
+use crate::plan::origin_source::OriginSource;
 
 /// The index of a device's busy time in milliseconds among the fields of its file `stat`.
 const BUSY_FIELD: usize = 9;
 
-/// The files with the busy times of devices; each is looked up once.
+/// The files with the busy times of devices, by path or identity; each is looked up once.
 #[derive(Default)]
 pub(super) struct BusyClock {
     stats: BTreeMap<PathBuf, Option<PathBuf>>,
@@ -25,7 +26,24 @@ impl BusyClock {
         if !self.stats.contains_key(path) {
             self.stats.insert(path.into(), stat_of(path));
         }
-        let stat = self.stats.get(path)?.as_ref()?;
+        self.read(path)
+    }
+
+    /// The same of the device of an origin with this identity, such as `file:/srv/vm1.raw`; `None` for a remote origin.
+    pub(super) fn origin_millis(&mut self, identity: &str) -> Option<u64> {
+        let key = Path::new(identity);
+        if !self.stats.contains_key(key) {
+            let stat = match OriginSource::of_identity(identity) {
+                OriginSource::Path(path) => stat_of(&path),
+                OriginSource::Nbd(_) | OriginSource::Outside(_) => None,
+            };
+            self.stats.insert(key.into(), stat);
+        }
+        self.read(key)
+    }
+
+    fn read(&self, key: &Path) -> Option<u64> {
+        let stat = self.stats.get(key)?.as_ref()?;
         busy_millis(&fs::read_to_string(stat).ok()?)
     }
 }
@@ -51,6 +69,15 @@ mod tests {
         let stat = "  118  0  5  77  4  0  32  12  0  1064  89  0 0 0 0 0 0\n";
         assert_eq!(busy_millis(stat), Some(1064));
         assert_eq!(busy_millis(""), None);
+    }
+
+    #[test]
+    fn the_device_below_an_origin_is_found_by_its_identity() {
+        let folder = std::env::temp_dir();
+        let mut clock = BusyClock::default();
+        let below = clock.millis(&folder).is_some();
+        assert_eq!(clock.origin_millis(&format!("file:{}", folder.display())).is_some(), below);
+        assert_eq!(clock.origin_millis("nbd://localhost/a"), None);
     }
 
     #[test]

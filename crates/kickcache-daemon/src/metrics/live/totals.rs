@@ -53,7 +53,7 @@ impl Totals {
         let mut of = BTreeMap::new();
         for cache in &report.caches {
             for volume in &cache.volumes {
-                let busy_millis = busy.millis(Path::new(&volume.origin));
+                let busy_millis = busy.origin_millis(&volume.origin);
                 let counters = Counters { busy_millis, ..volume_counters(volume) };
                 of.insert(Subject::Volume(volume.name.clone()), counters);
             }

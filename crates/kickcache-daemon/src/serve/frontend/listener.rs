@@ -13,12 +13,10 @@ use crate::opener::{Opener, in_brackets};
 use crate::own_user::own_user;
 use crate::places;
 use crate::plan::Exposure;
-use crate::plan::address::NbdAddress;
+use crate::plan::address::{NbdAddress, UNIX_PATH_MAX};
 use crate::serve::error::ServeError;
 use crate::socket_path::{self, SocketFile};
 
-/// Longest path of a unix socket in bytes: the kernel's 108 less the final zero.
-const UNIX_PATH_MAX: usize = 107;
 /// The most connections to a unix socket that wait to be accepted.
 const BACKLOG: i32 = 128;
 
