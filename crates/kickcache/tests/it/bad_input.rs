@@ -20,7 +20,7 @@ const TIMED_OUT: i32 = 124;
 
 /// Runs kickcache with arguments that it must refuse.
 fn run(arguments: &[OsString]) -> Output {
-    let mut all: Vec<OsString> = ["-k", "1", "10", KICKCACHE].map(OsString::from).to_vec();
+    let mut all: Vec<OsString> = ["-k", "1", "100", KICKCACHE].map(OsString::from).to_vec();
     all.extend_from_slice(arguments);
     tools::output("timeout", all)
 }
