@@ -243,12 +243,17 @@ impl Recorded {
         state
     }
 
-    /// A daemon with these volumes and a cache device of this name in the configuration.
+    /// A daemon that serves all these volumes, with a cache device of this name in the configuration; else its log.
     fn start(&self, volumes: &[&str], cache: &str, state: &Path) -> Result<Daemon, String> {
         let modes: Vec<_> = volumes.iter().map(|volume| (*volume, "write-back")).collect();
         configure(&self.scratch, cache, &modes);
         let mut daemon = try_start(&self.scratch, state, volumes[0], volumes)?;
-        // Volumes are served one after another.
+        // The log names refused volumes before the others are served, one after another.
+        if volumes.iter().any(|volume| daemon.log().contains(&format!("volume {volume} is not served"))) {
+            let log = daemon.log();
+            daemon.kill();
+            return Err(log);
+        }
         volumes.iter().for_each(|volume| daemon.wait_for(&socket(&self.scratch, volume)));
         Ok(daemon)
     }
