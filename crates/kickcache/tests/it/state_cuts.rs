@@ -60,6 +60,9 @@ struct Change {
     older_copy: OlderCopy,
 }
 
+/// The longest wait for the locks of a killed daemon.
+const LOCK_MAX: Duration = Duration::from_secs(120);
+
 /// Whether an older copy may be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OlderCopy {
@@ -245,6 +248,17 @@ impl Recorded {
 
     /// A daemon that serves all these volumes, with a cache device of this name in the configuration; else its log.
     fn start(&self, volumes: &[&str], cache: &str, state: &Path) -> Result<Daemon, String> {
+        let begun = Instant::now();
+        loop {
+            // The kernel may keep the locks of a killed daemon until its I/O has ended.
+            match self.start_once(volumes, cache, state) {
+                Err(log) if log.contains("it holds a lock on it") && begun.elapsed() < LOCK_MAX => {}
+                started => return started,
+            }
+        }
+    }
+
+    fn start_once(&self, volumes: &[&str], cache: &str, state: &Path) -> Result<Daemon, String> {
         let modes: Vec<_> = volumes.iter().map(|volume| (*volume, "write-back")).collect();
         configure(&self.scratch, cache, &modes);
         let mut daemon = try_start(&self.scratch, state, volumes[0], volumes)?;
