@@ -1,21 +1,19 @@
 //! The user of this process, for sentences.
 
-use nix::unistd::User;
+use nix::unistd::{User, geteuid};
+
+/// The name of the account of this process, if it has one.
+fn account_name() -> Option<String> {
+    User::from_uid(geteuid()).ok().flatten().map(|user| user.name)
+}
 
 /// By name, or by number without one.
 pub fn own_user_name() -> String {
-    let uid = nix::unistd::geteuid();
-    match User::from_uid(uid) {
-        Ok(Some(user)) => user.name,
-        _ => uid.to_string(),
-    }
+    account_name().unwrap_or_else(|| geteuid().to_string())
 }
 
 /// The user of this process by name and number, such as `user www-data (33)`.
 pub fn own_user() -> String {
-    let uid = nix::unistd::geteuid();
-    match User::from_uid(uid) {
-        Ok(Some(user)) => format!("user {} ({uid})", user.name),
-        _ => format!("user {uid}"),
-    }
+    let uid = geteuid();
+    account_name().map_or_else(|| format!("user {uid}"), |name| format!("user {name} ({uid})"))
 }

@@ -35,27 +35,27 @@ pub struct ServerError {
     pub fault: SocketFault,
 }
 
-/// The reason why a socket cannot be opened.
-#[derive(Debug, thiserror::Error)]
+/// The reason why a socket cannot be opened; [`ServerError`] has the sentence.
+#[derive(Debug)]
 pub enum SocketFault {
     /// Another daemon has the socket: this process, if it could be found.
-    #[error("another daemon answers there")]
     Live(Option<Opener>),
     /// A file of another type exists there.
-    #[error("a file that is not a socket exists there")]
     NotASocket,
     /// This path above the socket is no folder.
-    #[error("{} is no folder", .0.display())]
     NoFolder(PathBuf),
     /// The path is too long.
-    #[error(transparent)]
-    Path(#[from] AddressError),
+    Path(AddressError),
     /// The socket of the user with this number is there.
-    #[error("another user made one there")]
     OtherUsers(u32),
     /// Other errors.
-    #[error(transparent)]
-    Io(#[from] io::Error),
+    Io(io::Error),
+}
+
+impl From<io::Error> for SocketFault {
+    fn from(error: io::Error) -> SocketFault {
+        SocketFault::Io(error)
+    }
 }
 
 fn sentence(users: SocketUsers, path: &Path, fault: &SocketFault) -> String {

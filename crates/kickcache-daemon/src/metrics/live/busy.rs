@@ -23,26 +23,21 @@ impl BusyClock {
     /// Milliseconds for which a device, or the device below a file, was busy; `None` without an absolute path
     /// or a block device.
     pub(super) fn millis(&mut self, path: &Path) -> Option<u64> {
-        if !self.stats.contains_key(path) {
-            self.stats.insert(path.into(), stat_of(path));
-        }
-        self.read(path)
+        self.read(path, stat_of)
     }
 
     /// The same of the device of an origin with this identity, such as `file:/srv/vm1.raw`; `None` for a remote origin.
     pub(super) fn origin_millis(&mut self, identity: &str) -> Option<u64> {
-        let key = Path::new(identity);
-        if !self.stats.contains_key(key) {
-            let stat = match OriginSource::of_identity(identity) {
-                OriginSource::Path(path) => stat_of(&path),
-                OriginSource::Nbd(_) | OriginSource::Outside(_) => None,
-            };
-            self.stats.insert(key.into(), stat);
-        }
-        self.read(key)
+        self.read(Path::new(identity), |_| match OriginSource::of_identity(identity) {
+            OriginSource::Path(path) => stat_of(&path),
+            OriginSource::Nbd(_) | OriginSource::Outside(_) => None,
+        })
     }
 
-    fn read(&self, key: &Path) -> Option<u64> {
+    fn read(&mut self, key: &Path, find: impl FnOnce(&Path) -> Option<PathBuf>) -> Option<u64> {
+        if !self.stats.contains_key(key) {
+            self.stats.insert(key.into(), find(key));
+        }
         let stat = self.stats.get(key)?.as_ref()?;
         busy_millis(&fs::read_to_string(stat).ok()?)
     }
