@@ -75,8 +75,8 @@ impl VolumeContext<'_> {
                  database"
             )),
             Step::outside(format!(
-                "on that machine, restore these files in place, or all of {name}, from a backup: the condition ends when \
-                 every lost block has been written again"
+                "on that machine, overwrite these files in their present blocks (`dd conv=notrunc`; a new file gets other \
+                 blocks), or all of {name}, from a backup: the condition ends when every lost block has been written again"
             )),
         ];
         let replace = commands.replace(Path::new(&self.cache.device));
