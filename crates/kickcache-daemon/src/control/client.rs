@@ -9,16 +9,13 @@ use std::time::Duration;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, LeaveOutOrder, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, RemoveOrder, Removed,
-    ReplacementOrder, Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
+    AddedVolume, Growing, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, Replacing, Reply, Request,
+    Resized, read_line, write_line,
 };
-use crate::control::{ChangeExtent, ReloadExtent};
 use crate::own_user::own_user;
 use crate::plan::address::{AddressError, check_socket_path};
-use crate::plan::removal::UnlinkedFate;
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
-use crate::words::ModeWord;
 
 /// The longest wait of an impatient client for an answer, and of each client for a connection or for sending
 /// a request.
@@ -77,11 +74,6 @@ pub enum ClientError {
     Answer(PathBuf),
 }
 
-/// A span in seconds, rounded up: a pause of less than a second must not end the pause.
-fn whole_seconds(span: Duration) -> u64 {
-    span.as_secs() + u64::from(span.subsec_nanos() > 0)
-}
-
 /// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
 /// the first one: a service manager may start another daemon meanwhile.
 #[derive(Clone, Debug)]
@@ -132,80 +124,19 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn status(&self) -> Result<Report, ClientError> {
-        let reply = self.ask(&Request::Status {})?;
-        let Reply::Status(report) = reply else { return Err(self.refusal(reply)) };
-        Ok(*report)
+        self.request(&Request::Status {}).map(|report: Box<Report>| *report)
     }
 
-    /// Changes the mode of a volume.
+    /// Sends a request and returns the content of the reply.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ClientError> {
-        self.tell(&Request::Mode { volume: volume.into(), mode })
-    }
-
-    /// Begins to drain a volume.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn drain(&self, volume: &str) -> Result<(), ClientError> {
-        self.tell(&Request::Drain { volume: volume.into() })
-    }
-
-    /// Stops caching reads of a volume for a time in whole seconds; less than a second ends the pause.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ClientError> {
-        self.tell(&Request::PauseCaching { volume: volume.into(), seconds: whole_seconds(span) })
-    }
-
-    /// Has the daemon take over the size of a volume's origin; gives the size in bytes.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn resize(&self, volume: &str) -> Result<Resized, ClientError> {
-        let reply = self.ask(&Request::Resize { volume: volume.into() })?;
-        let Reply::Resized(resized) = reply else { return Err(self.refusal(reply)) };
-        Ok(resized)
-    }
-
-    /// Makes the daemon use more of a cache device, or check whether this is possible.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn grow(
-        &self,
-        device: Option<&str>,
-        size_bytes: Option<u64>,
-        extent: ChangeExtent,
-    ) -> Result<Growing, ClientError> {
-        let dry_run = extent == ChangeExtent::CheckOnly;
-        let reply = self.ask(&Request::Grow { device: device.map(Into::into), size_bytes, dry_run })?;
-        let Reply::Growing(growing) = reply else { return Err(self.refusal(reply)) };
-        Ok(growing)
-    }
-
-    /// Has the daemon replace a cache device by a new one.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
-        // No time limit: a device that is put into use may have to be created first.
-        let reply = self.ask_within(None, &Request::Replace(order))?;
-        let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
-        Ok(replacing)
-    }
-
-    /// Has the daemon serve the volumes of a cache device without it, however long their dirty blocks take to be written back.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn leave_out(&self, order: LeaveOutOrder) -> Result<LeftOut, ClientError> {
-        let reply = self.ask_within(None, &Request::LeaveOut(order))?;
-        let Reply::LeftOut(left_out) = reply else { return Err(self.refusal(reply)) };
-        Ok(left_out)
+    pub fn request<T: ExpectedReply>(&self, request: &Request) -> Result<T, ClientError> {
+        let answer_max = if request.may_take_long() { None } else { self.answer_max };
+        let stream = self.connect_same()?;
+        let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
+        let reply = reply.map_err(|error| self.exchange_error(error))?;
+        T::of(reply).map_err(|other| self.refusal(other))
     }
 
     /// Records the requests of a volume, until the returned value is dropped.
@@ -223,46 +154,6 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
-    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start
-    /// will not serve the volume.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn add(&self, volume: VolumeToAdd) -> Result<Option<String>, ClientError> {
-        let reply = self.ask_within(None, &Request::Add(volume))?;
-        let Reply::Added { hint } = reply else { return Err(self.refusal(reply)) };
-        Ok(hint)
-    }
-
-    /// Has the daemon serve a volume no longer, or check for obstacles, however long its dirty blocks take to be written back.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn remove(&self, order: RemoveOrder) -> Result<Removed, ClientError> {
-        let reply = self.ask_within(None, &Request::Remove(order))?;
-        let Reply::Removed(removed) = reply else { return Err(self.refusal(reply)) };
-        Ok(removed)
-    }
-
-    /// Makes the daemon apply its present configuration file, however long that takes.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ClientError> {
-        let reply =
-            self.ask_within(None, &Request::Reload { dry_run: extent == ReloadExtent::DifferenceOnly })?;
-        let Reply::Reloaded(reloaded) = reply else { return Err(self.refusal(reply)) };
-        Ok(reloaded)
-    }
-
-    /// Begins a clean stop.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ClientError> {
-        self.tell(&Request::Stop { lose_unlinked: unlinked == UnlinkedFate::Lost })
-    }
-
     /// Requests a report of the daemon's end.
     ///
     /// # Errors
@@ -278,12 +169,6 @@ impl Client {
         Ok(AwaitedEnd(BufReader::new(stream)))
     }
 
-    fn tell(&self, request: &Request) -> Result<(), ClientError> {
-        let reply = self.ask(request)?;
-        let Reply::Done = reply else { return Err(self.refusal(reply)) };
-        Ok(())
-    }
-
     /// The error for a reply of another type than expected.
     fn refusal(&self, reply: Reply) -> ClientError {
         match reply {
@@ -292,7 +177,7 @@ impl Client {
             Reply::Running { message } => ClientError::Running(message),
             Reply::Done
             | Reply::Present { .. }
-            | Reply::Added { .. }
+            | Reply::Added(_)
             | Reply::Removed(_)
             | Reply::Reloaded(_)
             | Reply::Recording(_)
@@ -303,16 +188,6 @@ impl Client {
             | Reply::Resized(_)
             | Reply::Status(_) => ClientError::Answer(self.path.clone()),
         }
-    }
-
-    fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
-        self.ask_within(self.answer_max, request)
-    }
-
-    fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
-        let stream = self.connect_same()?;
-        let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
-        reply.map_err(|error| self.exchange_error(error))
     }
 
     /// A connection to the daemon that accepted the earlier ones.
@@ -361,6 +236,40 @@ impl Client {
             _ => ClientError::Io { path, source },
         }
     }
+}
+
+/// The content of one kind of reply.
+pub trait ExpectedReply: Sized {
+    /// The content.
+    ///
+    /// # Errors
+    /// Gives the reply back if it is of another kind.
+    fn of(reply: Reply) -> Result<Self, Reply>;
+}
+
+macro_rules! expected {
+    ($($content:ty: $reply:pat => $value:expr;)*) => {$(
+        impl ExpectedReply for $content {
+            fn of(reply: Reply) -> Result<Self, Reply> {
+                match reply {
+                    $reply => Ok($value),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+expected! {
+    (): Reply::Done => ();
+    Box<Report>: Reply::Status(report) => report;
+    Resized: Reply::Resized(resized) => resized;
+    Growing: Reply::Growing(growing) => growing;
+    Replacing: Reply::Replacing(replacing) => replacing;
+    LeftOut: Reply::LeftOut(left_out) => left_out;
+    AddedVolume: Reply::Added(added) => added;
+    Removed: Reply::Removed(removed) => removed;
+    Reloaded: Reply::Reloaded(reloaded) => reloaded;
 }
 
 /// A connection on which a client waits for the report of the daemon's end.

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
 use crate::control::feed::feed;
+use crate::control::request_handler::StatusOnly;
 use crate::control::socket_file::{ServerError, SocketFault, SocketUsers, open};
-use crate::control::status_only::StatusOnly;
 use crate::control::wire::{LeftOnCache, Reply};
-use crate::control::workers::{Answer, NumberedAnswer, Workers};
+use crate::control::workers::{NumberedAnswer, Workers};
+use crate::control::{Answer, RequestHandler};
 use crate::plan::address::check_socket_path;
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
@@ -55,21 +55,21 @@ impl ControlServer {
     ///
     /// # Errors
     /// A live daemon, or a file that is no socket, has the path; or the system refuses.
-    pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
-        ControlServer::start_for(path, target, SocketUsers::Owner)
+    pub fn start(path: &Path, handler: Arc<dyn RequestHandler>) -> Result<ControlServer, ServerError> {
+        ControlServer::start_for(path, handler, SocketUsers::Owner)
     }
 
     /// Opens a socket that only reports the status: the group of the socket may connect as well.
     ///
     /// # Errors
     /// As [`ControlServer::start`].
-    pub fn start_status(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
-        ControlServer::start_for(path, Arc::new(StatusOnly(target)), SocketUsers::Group)
+    pub fn start_status(path: &Path, handler: Arc<dyn RequestHandler>) -> Result<ControlServer, ServerError> {
+        ControlServer::start_for(path, Arc::new(StatusOnly(handler)), SocketUsers::Group)
     }
 
     fn start_for(
         path: &Path,
-        target: Arc<dyn ControlTarget>,
+        handler: Arc<dyn RequestHandler>,
         users: SocketUsers,
     ) -> Result<ControlServer, ServerError> {
         check_socket_path(path).map_err(|error| users.fault(path, SocketFault::Path(error)))?;
@@ -77,7 +77,7 @@ impl ControlServer {
         let listener = open(path, users)?;
         listener.set_nonblocking(true).map_err(fail)?;
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
-        let workers = Workers::new(target, users).map_err(fail)?;
+        let workers = Workers::new(handler, users).map_err(fail)?;
         let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
         let (connections, ended) = (Connections::of(&instance()), Arc::new(OnceLock::new()));
         let acceptor = Acceptor {
@@ -219,7 +219,9 @@ impl Acceptor {
                     let job = self.connections.handle_reply(number, &reply, now);
                     self.begin(job);
                 }
-                Answer::Feed(reply, recording) => self.begin_feed(number, reply, recording),
+                Answer::Feed(title, recording) => {
+                    self.begin_feed(number, Reply::Recording(title), recording);
+                }
             }
         }
     }

@@ -93,6 +93,19 @@ pub enum Request {
 }
 
 impl Request {
+    /// Whether the daemon may answer only after it has made a device, or has written dirty blocks back: the client then waits
+    /// for the answer without a limit.
+    pub(super) fn may_take_long(&self) -> bool {
+        matches!(
+            self,
+            Request::Replace(_)
+                | Request::LeaveOut(_)
+                | Request::Add(_)
+                | Request::Remove(_)
+                | Request::Reload { .. }
+        )
+    }
+
     /// Whether an equal request that arrives while this one is running gets the same answer: users repeat a command that was
     /// interrupted. A reload must read its file again, and a resize its origin.
     pub(super) fn is_shared(&self) -> bool {
@@ -142,11 +155,8 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
-    /// A volume is served.
-    Added {
-        /// A sentence, if the next start will not serve the volume.
-        hint: Option<String>,
-    },
+    /// A volume is served, or could be.
+    Added(AddedVolume),
     /// A volume was removed.
     Removed(Removed),
     /// The difference to the configuration file, applied or not.
@@ -171,6 +181,13 @@ pub enum Reply {
     LeftOut(LeftOut),
     /// State and counters.
     Status(Box<Report>),
+}
+
+/// A volume that was added, or could be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AddedVolume {
+    /// A sentence, if the next start will not serve the volume.
+    pub hint: Option<String>,
 }
 
 /// A cache device that grows; `status` shows the completion.

@@ -2,17 +2,14 @@
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rustix::net::UCred;
 
 use crate::control::connections::ControlRequest;
 use crate::control::socket_file::SocketUsers;
-use crate::control::wire::{Reply, Request};
-use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
+use crate::control::wire::Request;
+use crate::control::{Answer, RequestHandler};
 use crate::jobs::Jobs;
-use crate::plan::removal::UnlinkedFate;
-use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
 
 /// The most requests that are carried out at a time.
@@ -36,16 +33,8 @@ struct Running {
     sharers: Vec<u64>,
 }
 
-/// The result of a request.
-pub(super) enum Answer {
-    /// A line.
-    Reply(Reply),
-    /// A line, followed by a recording, which then has the connection for itself.
-    Feed(Reply, Recording),
-}
-
 struct Shared {
-    target: Arc<dyn ControlTarget>,
+    handler: Arc<dyn RequestHandler>,
     jobs: Jobs<ControlRequest>,
     answers: Mutex<Vec<NumberedAnswer>>,
     /// The users of the socket; only requests of its owner are logged, because all others are refused.
@@ -61,9 +50,9 @@ pub(super) struct NumberedAnswer {
 }
 
 impl Workers {
-    pub(super) fn new(target: Arc<dyn ControlTarget>, users: SocketUsers) -> std::io::Result<Workers> {
+    pub(super) fn new(handler: Arc<dyn RequestHandler>, users: SocketUsers) -> std::io::Result<Workers> {
         let wakeup = Arc::new(Wakeup::new()?);
-        let shared = Shared { target, jobs: Jobs::default(), answers: Mutex::default(), users, wakeup };
+        let shared = Shared { handler, jobs: Jobs::default(), answers: Mutex::default(), users, wakeup };
         Ok(Workers { shared: Arc::new(shared), threads: 0, running: Vec::new() })
     }
 
@@ -125,7 +114,8 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
             self.log(&job);
-            let answer = answer(&*self.target, &job.request);
+            let answer =
+                self.handler.handle(&job.request).unwrap_or_else(|error| Answer::Reply(error.into()));
             self.answers
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -147,47 +137,4 @@ impl Shared {
         let request = serde_json::to_string(&job.request).unwrap_or_default();
         tracing::info!(event = "control_request", "request of {who} at the control socket: {request}");
     }
-}
-
-fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
-    let error = |error: ControlError| match error {
-        ControlError::Wrong(message) => Reply::Wrong { message },
-        ControlError::Running(message) => Reply::Running { message },
-        ControlError::NoVolume { .. } | ControlError::Stopped | ControlError::Refused(_) => {
-            Reply::Error { message: error.to_string() }
-        }
-    };
-    let result = match request {
-        Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
-        Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
-        Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
-        Request::PauseCaching { volume, seconds } => {
-            target.pause_caching(volume, Duration::from_secs(*seconds)).map(|()| Reply::Done)
-        }
-        Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
-        Request::Grow { device, size_bytes, dry_run } => {
-            let extent = if *dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
-            target.grow(device.as_deref(), *size_bytes, extent).map(Reply::Growing)
-        }
-        Request::Replace(order) => target.replace(order).map(Reply::Replacing),
-        Request::LeaveOut(order) => target.leave_out(order).map(Reply::LeftOut),
-        Request::Record { volume } => match target.record(volume) {
-            Ok(TitledRecording { title, recording }) => {
-                return Answer::Feed(Reply::Recording(title), recording);
-            }
-            Err(error) => Err(error),
-        },
-        Request::Add(volume) => target.add(volume).map(|hint| Reply::Added { hint }),
-        Request::Remove(order) => target.remove(order).map(Reply::Removed),
-        Request::Reload { dry_run } => {
-            let extent = if *dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
-            target.reload(extent).map(Reply::Reloaded)
-        }
-        Request::Stop { lose_unlinked } => {
-            let unlinked = if *lose_unlinked { UnlinkedFate::Lost } else { UnlinkedFate::Kept };
-            target.stop(unlinked).map(|()| Reply::Done)
-        }
-        Request::AwaitEnd {} | Request::Ping {} => unreachable!("the thread of the connections answers it"),
-    };
-    Answer::Reply(result.unwrap_or_else(error))
 }

@@ -11,6 +11,7 @@ use kickcache_units::{counted, show_bytes};
 use crate::control::ControlError;
 use crate::control::wire::DirtyVolume;
 use crate::driver::clock::WatchedTime;
+use crate::operations::cache_removal;
 use crate::operations::control_error::control_error;
 use crate::plan::removal::DirtyFate;
 use crate::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
@@ -45,7 +46,7 @@ impl LeaveOutOperation {
     pub(crate) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
-        served.handle.check_leaving_out(fate).map_err(control_error)?;
+        cache_removal::check(&served.handle, fate).map_err(control_error)?;
         let settings = served.settings();
         Ok(LeaveOutOperation { served, fate, settings })
     }
@@ -55,7 +56,7 @@ impl LeaveOutOperation {
     /// # Errors
     /// If the server is stopping.
     pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
-        let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
+        let unclean = cache_removal::check(&self.served.handle, DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
 
@@ -113,7 +114,7 @@ impl LeaveOutOperation {
     /// # Errors
     /// If the device cannot be left out; it stays in use.
     pub(crate) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
-        let lost = self.served.handle.leave_out(self.fate, &self.settings);
+        let lost = cache_removal::leave_out(&self.served.handle, self.fate, &self.settings);
         Ok(dirty_volumes(lost.map_err(control_error)?))
     }
 

@@ -5,9 +5,9 @@ use std::sync::mpsc::Sender;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{Location, VolumeId};
 
-use crate::operations::membership::EmptyVolume;
 use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::membership::EmptyVolume;
 
 /// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
 /// stays.

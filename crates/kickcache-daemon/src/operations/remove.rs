@@ -10,8 +10,10 @@ use kickcache_units::counted;
 use crate::control::ControlError;
 use crate::control::wire::Removed;
 use crate::driver::clock::WatchedTime;
+use crate::operations::volume_removal::part;
 use crate::plan::removal::{Clients, DirtyFate, in_use};
 use crate::serve::error::ServeError;
+use crate::serve::verbs::membership::LeaveOrder;
 use crate::start::servers::PlannedServer;
 
 /// Time between two checks of a drain.
@@ -162,7 +164,8 @@ impl RemoveOperation {
     pub(crate) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
-        let parted = self.served.handle.part_volume(&self.volume, self.clients, self.dirty);
+        let order = LeaveOrder { name: self.volume.clone(), clients: self.clients, dirty: self.dirty };
+        let parted = part(&self.served.handle, order);
         let lost_bytes = parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE;
         Ok(Removed { lost_bytes, dirty_bytes: 0 })
     }

@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use kickcache_curve::curve::HitRatioCurve;
-use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::{Status, Wear};
@@ -17,8 +17,6 @@ use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::ServerOutage;
 use crate::latency::Latencies;
-use crate::operations::membership::MembershipOrder;
-use crate::operations::takeover_order::TakeoverOrder;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::plan::write_budget::WriteBudget;
@@ -27,6 +25,9 @@ use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
 pub use crate::serve::recovery::Recovery;
 use crate::serve::times::Activity;
+use crate::serve::verbs::VerbCall;
+use crate::serve::verbs::membership::MembershipOrder;
+use crate::serve::verbs::takeover_order::TakeoverOrder;
 pub use crate::serve::volume_info::VolumeInfo;
 
 /// A command to the event loop; the loop answers through the sender that the command contains.
@@ -35,15 +36,12 @@ pub(crate) enum Control {
     Vitals(Sender<ServerStatus>),
     Sample(Sender<ServerSample>),
     Beat(Sender<ServerHealth>),
-    SetMode(String, Mode, Sender<Result<(), ServeError>>),
+    /// Call these verbs.
+    Verbs(VerbCall),
     /// Change modes and policies of some volumes, all or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
     /// Set another write budget for the cache device, or remove the budget.
     SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
-    Drain(String, Sender<Result<(), ServeError>>),
-    /// Stop caching reads of a volume for this long.
-    PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
-    Resize(String, Sender<Result<Resized, ServeError>>),
     /// Use more of the cache device: this many bytes of a file, or with `None` the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
     /// Return the device for a check of a growth, if there is no obstacle.

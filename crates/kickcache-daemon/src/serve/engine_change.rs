@@ -38,12 +38,6 @@ pub(crate) enum EngineOrder {
     Stay(Sender<()>),
 }
 
-/// The interface for orders to the loop.
-pub(crate) trait AskEngine {
-    /// Sends an order, and waits for its result.
-    fn ask_engine<T>(&self, order: impl FnOnce(Sender<T>) -> EngineOrder) -> Result<T, ServeError>;
-}
-
 /// The engine and devices behind the front ends.
 pub(crate) struct CurrentEngine {
     pub(crate) superblock: Superblock,

@@ -10,6 +10,7 @@ use kickcache_daemon::conditions::damage;
 use kickcache_daemon::conditions::unlinked::unlinked_origin;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
+use kickcache_daemon::control::wire::Request;
 use kickcache_daemon::devices::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
 use kickcache_daemon::devices::offline::foreign_device::with_notes;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
@@ -144,7 +145,8 @@ impl DrainArgs {
         let client = if self.wait { client.patient() } else { client };
         // If the volume is not served, the reply to the drain request has the reason.
         let mut drains = find(&client.status()?, volume).map_or(0, |found| found.volume.counters.drains);
-        client.drain(volume)?;
+        let request = Request::Drain { volume: volume.to_owned() };
+        let () = client.request(&request)?;
         let client = if self.wait { client.waiting() } else { client };
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;
@@ -164,7 +166,7 @@ impl DrainArgs {
             if !has_ended && (left == 0) == is_draining(volume, &report) {
                 // Discards of the dirty blocks do not end a drain, and a restart of the daemon or of its engine cancels it.
                 drains = self::drains(volume, &report)?;
-                client.drain(volume)?;
+                let () = client.request(&request)?;
             }
         }
         match unlinked_origin(&report, volume) {

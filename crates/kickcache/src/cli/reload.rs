@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use kickcache_daemon::control::ReloadExtent;
-use kickcache_daemon::control::wire::Reloaded;
+use kickcache_daemon::control::wire::{Reloaded, Request};
 
 use crate::cli::exit::Failure;
 use crate::cli::options::ControlOption;
@@ -41,8 +40,8 @@ pub(crate) struct ReloadArgs {
 
 impl ReloadArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let extent = if self.dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
-        let reloaded = self.control.client().reload(extent)?;
+        let request = Request::Reload { dry_run: self.dry_run };
+        let reloaded: Reloaded = self.control.client().request(&request)?;
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&reloaded)?)?);
         }

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use kickcache_daemon::control::wire::Resized;
+use kickcache_daemon::control::wire::{Request, Resized};
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
@@ -30,7 +30,7 @@ pub(crate) struct ResizeArgs {
 impl ResizeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
-        let resized = client.resize(&self.volume)?;
+        let resized: Resized = client.request(&Request::Resize { volume: self.volume.clone() })?;
         let report = client.status()?;
         let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
         let ublk = volumes

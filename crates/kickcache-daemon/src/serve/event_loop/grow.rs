@@ -164,8 +164,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Whether another operation than a takeover writes a superblock, its lease is in use, or a volume is
     /// being removed.
     pub(super) fn is_storing_for_others(&self) -> bool {
-        let is_written =
-            self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();
+        let is_written = self.growth.is_storing() || self.journal_note.is_storing();
         is_written || self.is_leased || self.leaving.is_some()
     }
 

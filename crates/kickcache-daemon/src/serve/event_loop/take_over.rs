@@ -24,10 +24,10 @@ use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::fault::{Cause, Fault};
 use crate::operations::cache_takeover::{Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep};
 use crate::operations::patience::PATIENCE_SECONDS;
-use crate::operations::takeover_order::{OrderTime, TakeoverOrder};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
 
 /// Longest pause after a copied part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
