@@ -43,7 +43,7 @@ pub(crate) enum DurableWaiter {
     Forgotten(VolumeId),
     /// The end of the engine.
     Stop,
-    /// Writeback: blocks in the log became durable.
+    /// Writeback: dirty blocks in the log are to become durable.
     Writeback,
 }
 
@@ -193,7 +193,7 @@ impl Order {
         self.has_failed
     }
 
-    /// Whether the cache device has no data to make durable, and no flush of it is in flight.
+    /// Whether all writes of the cache device that ended were flushed, and no flush of it is in flight.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.unflushed && self.flushing.is_none()
     }

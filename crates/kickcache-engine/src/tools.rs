@@ -1,7 +1,7 @@
 //! The interface of offline tools to an engine that serves no client: every block with its place, and functions that
 //! drop some blocks.
 //!
-//! These functions walk whole tables, so a server must not use them.
+//! Some of these functions walk whole tables, so a daemon must not use them while it serves clients.
 
 use alloc::vec::Vec;
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! Requests that wait for a resource of other requests: space in the log, pages, an extent.
+//! Requests that wait for a resource of other requests: space in the log or the journal, pages, an extent.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -66,7 +66,7 @@ impl Waiters {
         self.stalled.drain(..)
     }
 
-    /// Makes other writes to an extent wait; a write has one lock.
+    /// Makes other changes of an extent wait; a holder that has a lock already keeps that one.
     pub(crate) fn lock(&mut self, lock: WriteLock) {
         if !self.locks.iter().any(|other| other.holder == lock.holder) {
             self.locks.push(lock);
@@ -80,7 +80,7 @@ impl Waiters {
         self.locks.len() != before
     }
 
-    /// Whether a write or a discard makes other writes to bytes of an extent wait.
+    /// Whether a write or a discard makes other changes of bytes of an extent wait.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).next().is_some()
     }

@@ -73,7 +73,7 @@ const EMPTY_BUCKET: Bucket = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], pa
 #[derive(Debug)]
 pub(crate) struct Index {
     table: Table,
-    /// The table that replaces the present one while the index grows; empty otherwise.
+    /// The table that is to replace the present one while the index grows; empty otherwise.
     larger: Table,
     /// Buckets that the larger table is to have.
     wanted: usize,

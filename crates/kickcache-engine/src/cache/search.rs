@@ -1,5 +1,5 @@
 //! Searches for the cached blocks of an extent, in steps: over the blocks of the extent, or over the segments with
-//! blocks of the volume, with the smaller number of steps.
+//! blocks of the volume, if that is likely to take fewer steps.
 //!
 //! Searches over the segments of one volume share their rounds: each search begins at the segment that is next at the
 //! time, and ends after as many segments as there are.

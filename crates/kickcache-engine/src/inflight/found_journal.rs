@@ -238,7 +238,7 @@ fn chunks_of(start: Sequence) -> Range<ChunkKey> {
     ChunkKey { start, part: 0 }..ChunkKey { start: start.next(), part: 0 }
 }
 
-/// A segment was opened: all its blocks may be live.
+/// A segment was opened, unless its image has this generation or a later one: all its blocks may be live.
 pub(crate) fn note_opened(
     images: &mut [Option<SegmentImage>],
     segment: SegmentIndex,

@@ -93,7 +93,8 @@ impl OriginFlush {
         self.on_write(now);
     }
 
-    /// The origin ended a client write of this many bytes.
+    /// The origin ended a volatile client write of this many bytes with a copy in the log, or a discard (0 bytes); or
+    /// an earlier process may have left such a write.
     pub(crate) fn on_client_write(&mut self, now: Instant, bytes: u64) {
         self.acknowledged = true;
         self.given.volatile += work_of(1, bytes);
@@ -146,7 +147,7 @@ impl OriginFlush {
         self.given.bytes >= FLUSH_PART
     }
 
-    /// A writeback of this many bytes is submitted.
+    /// A writeback of this many bytes begins.
     pub(crate) fn begin_writeback(&mut self, bytes: u64, durability: Durability) {
         if durability == Durability::Volatile {
             self.volatile_in_flight += work_of(1, bytes);
@@ -205,7 +206,8 @@ impl OriginFlush {
         self.waiting.push(request);
     }
 
-    /// A task waits until a block is clean, or dirty again: it runs at the end of the next flush.
+    /// A task waits until a block is clean, or dirty again: it runs at the end of the flush in flight or the next one,
+    /// or at a restart of the origin.
     pub(crate) fn wait_for_blocks(&mut self, task: Task) {
         self.afterwards.push(task);
         self.want();

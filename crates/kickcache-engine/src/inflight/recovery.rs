@@ -118,7 +118,7 @@ impl Recovery {
         }
     }
 
-    /// Records that a segment has no batches.
+    /// Records a loss if a segment has no batches, although the checkpoint shows that it had durable ones.
     pub(crate) fn note_empty(&mut self, segment: SegmentIndex) {
         let image = self.images[segment.get() as usize].as_ref();
         if image.is_some_and(SegmentImage::has_batches) && !mutant!(OverwrittenIgnored) {

@@ -47,7 +47,7 @@ pub(crate) struct Pending {
     pub(crate) stage: Stage,
 }
 
-/// The part of an unacknowledged write that only the origin has, without a copy in the log.
+/// The part of an unacknowledged write or discard that only the origin has, without a copy in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OriginPart {
     /// None, or a durable part.

@@ -131,7 +131,8 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service.
+    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service; if no
+    /// record can be made for now, it fails.
     pub(crate) fn wait_marked(&mut self, slot: RequestSlot) {
         self.marking.waiting.push(slot);
         self.agenda.push_back(Task::Mark);

@@ -111,7 +111,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     state.wait_marked(slot);
 }
 
-/// The records that the origin's part waited for are durable, or never will be.
+/// The records that the write waited for are durable, or cannot be made durable for now.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let writing = state.requests.get_mut(slot).writing();
     match (writing.phase, result) {
