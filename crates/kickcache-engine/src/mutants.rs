@@ -120,7 +120,7 @@ mod planted {
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
-        /// A search misses blocks that reclaim moves to later segments.
+        /// A search over segments misses blocks that are moved to segments that it has examined.
         MovedBlockNotFound,
         /// A dropped block still counts.
         MetadataDrift,

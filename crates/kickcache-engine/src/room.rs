@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! * a volume can use its reserve of the log, independent of the other volumes' origins: their dirty and unflushed
-//!   blocks, headers included, never use it.
+//!   blocks, headers included, do not use it, except for a small excess for writes through the log.
 //! * reclaim finds space to move blocks, independent of client writes.
 
 use crate::config::{RESERVED_SEGMENTS, room_total};

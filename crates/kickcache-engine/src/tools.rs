@@ -26,7 +26,7 @@ pub struct CachedBlock {
     pub block: BlockIndex,
     /// CRC32C of the block's data.
     pub checksum: Checksum,
-    /// Whether the block is dirty or unflushed: the origin may have older data.
+    /// Whether the block is dirty or unflushed: the origin may not have its data durably.
     pub is_dirty: bool,
 }
 

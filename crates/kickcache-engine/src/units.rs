@@ -235,7 +235,7 @@ impl ByteExtent {
     /// The first byte after the extent.
     ///
     /// # Panics
-    /// On overflow: extents are checked against the device's size at the border.
+    /// On overflow in debug builds: extents are checked against the device's size at the border.
     pub const fn end(self) -> u64 {
         self.start + self.length
     }

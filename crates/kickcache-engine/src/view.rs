@@ -139,7 +139,8 @@ impl Engine {
         blocks
     }
 
-    /// The damaged dirty blocks, ascending: reads of these fail until they are written again. Of very many, some.
+    /// The damaged dirty blocks, ascending: reads of these fail until they are overwritten as a whole, or discarded. Of
+    /// very many, some.
     pub fn damaged_blocks(&self) -> Vec<BlockKey> {
         self.state.damaged_blocks()
     }

@@ -28,7 +28,7 @@ pub enum ServiceMark {
     InService,
     /// The cache device is out of service for ever.
     OutOfService {
-        /// Volumes that may have dirty blocks on this device only. The origins of all other volumes are complete.
+        /// Volumes that may have data on this device only. The origins of all other volumes are complete.
         incomplete: VolumeSet,
     },
 }

@@ -13,7 +13,7 @@ use crate::units::{ByteExtent, Location, VolumeId};
 /// The stage of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// A read, a flush, or a request that has not begun: only pending operations are counted.
+    /// A read, a flush, or a request that was just added: only pending operations are counted.
     Simple,
     /// A write or write-zeroes.
     Write(Box<Writing>),

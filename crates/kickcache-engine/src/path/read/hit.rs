@@ -13,7 +13,8 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location};
 
-/// Serves the adjacent blocks from `location` on; returns the start of the rest of the request.
+/// Serves the block at `location`, with whole blocks that are adjacent there; returns the start of the rest of the
+/// request. For a promote, only skips the block.
 pub(super) fn serve_hit(
     state: &mut State,
     slot: RequestSlot,

@@ -295,7 +295,7 @@ fn batches_of(state: &State, segment: SegmentIndex) -> ByteExtent {
     ByteExtent { start, length: u64::from(geometry.batch_blocks()) * BLOCK_SIZE }
 }
 
-/// A segment without a summary: its batches list the blocks, each with its own checksum.
+/// A segment without a usable summary: its batches list the blocks, each with its own checksum.
 fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
     let uuid = state.device.uuid;
