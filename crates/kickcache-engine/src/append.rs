@@ -87,7 +87,7 @@ impl State {
         self.device.note_gone();
     }
 
-    /// A block is dropped or superseded: counts it if it was read ahead and never used.
+    /// A block is dropped or superseded: counts it if it was read ahead and never used, and its volume is served.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_read_ahead(location)

@@ -33,7 +33,8 @@ pub(crate) struct CacheDevice {
     /// Summaries of segments that receive no more batches, not submitted yet: each waits until all batches of its
     /// segment are durable.
     summaries: Vec<Summary>,
-    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one.
+    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one. 0 if
+    /// none was dropped.
     newest_gone: Sequence,
     /// Batches that failed since the engine was opened.
     failed_batches: u32,
@@ -133,7 +134,8 @@ impl CacheDevice {
         }
     }
 
-    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one.
+    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one. 0 if
+    /// none was dropped.
     pub(crate) fn newest_gone(&self) -> Sequence {
         self.newest_gone
     }

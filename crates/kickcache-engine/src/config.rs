@@ -81,8 +81,8 @@ pub enum Mode {
 /// streams.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Admission {
-    /// All misses; but under pressure, or if new blocks earn next to no hits, only misses with a block that was requested
-    /// before, and while the main queue is frozen, only a few.
+    /// All misses; but under pressure, or if new blocks earn next to no hits, only misses with a block that was
+    /// requested before, and while the main queue is frozen, only a few.
     #[default]
     Pressure,
     /// All misses, also under pressure, and while the main queue is frozen.

@@ -139,7 +139,7 @@ pub enum DeviceOperation {
         /// Extent on the cache device, in multiples of 4096.
         extent: ByteExtent,
     },
-    /// Makes all writes durable that completed before this submission.
+    /// Makes all writes of the device durable that completed before this submission.
     Flush {
         /// On which device.
         device: Device,

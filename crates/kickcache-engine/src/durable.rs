@@ -8,7 +8,7 @@ use crate::task::Task;
 use crate::units::{Sequence, VolumeId};
 
 impl State {
-    /// Writes all records that have gathered.
+    /// Writes all records that have gathered, if the cache device is in service.
     pub(crate) fn flush_journal(&mut self) {
         self.write_records(1);
     }

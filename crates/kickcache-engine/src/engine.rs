@@ -374,7 +374,7 @@ impl Engine {
         self.state.submissions.poll()
     }
 
-    /// The time since which a device with submissions in flight has completed none.
+    /// The time since which a device with submissions in flight has completed none; `None` if none is in flight.
     pub fn silent_since(&self, device: Device) -> Option<Instant> {
         self.state.submissions.silent_since(device)
     }

@@ -21,10 +21,10 @@ use crate::watermark::Watermark;
 pub(crate) enum DurableWaiter {
     /// A flush request.
     Flush(RequestSlot),
-    /// A write past the log, a discard, or a refused write: its *gone* records, or dirty blocks of its extent, were not
-    /// durable.
+    /// A write past the log, a discard, or a refused write: its *gone* records, or dirty blocks of its extent, may not
+    /// be durable yet.
     Around(RequestSlot),
-    /// Empty segments: the copies or records that replace their blocks were in flight.
+    /// Empty segments: the copies or records that replace their blocks may not be durable yet.
     Emptied {
         /// The segments.
         segments: Vec<SegmentIndex>,
@@ -37,7 +37,7 @@ pub(crate) enum DurableWaiter {
     Checkpoint,
     /// No waiter: only the flush itself is needed.
     Nobody,
-    /// A drain: the origin has all blocks, and their *clean* records were in flight.
+    /// A drain: the origin has all blocks, and their *clean* records may not be durable yet.
     Drained(VolumeId),
     /// A volume that is removed: the record that it has no blocks was in flight.
     Forgotten(VolumeId),

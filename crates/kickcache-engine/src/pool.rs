@@ -67,7 +67,7 @@ impl Pool {
         Some(pages)
     }
 
-    /// Takes one page for an operation that does not involve an origin.
+    /// Takes one page for an operation that does not involve an origin; `None` if no page is free.
     pub(crate) fn take_one(&mut self) -> Option<PageIndex> {
         self.free.pop()
     }

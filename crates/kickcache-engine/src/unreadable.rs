@@ -39,7 +39,8 @@ impl State {
         }
     }
 
-    /// Reads the superblock of a cache device that is not readable, if a probe is due.
+    /// Reads the superblock of a cache device that is not readable, if a probe is due, unless the engine ends and no
+    /// write waits for room.
     pub(crate) fn probe_if_due(&mut self) {
         let now = self.now;
         let is_wanted = !self.is_ending || self.waiters.want_room();
@@ -160,8 +161,8 @@ impl State {
         self.agenda.push_back(Task::Reclaim);
     }
 
-    /// A dirty block has other bytes than the written ones, is unreadable, or was restored after its drop: its reads fail,
-    /// and it stays. The next flush of its volume fails as well, because the block may never be durable.
+    /// A dirty block has other bytes than the written ones, is unreadable, or was restored after its drop: its reads
+    /// fail, and it stays. The next flush of its volume fails as well, because the block may never be durable.
     pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
         if self.cache.slots().is_damaged(location) {
             return;

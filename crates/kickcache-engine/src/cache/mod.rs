@@ -295,7 +295,7 @@ impl Cache {
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
-    /// Drops a block; returns its location.
+    /// Drops a block; returns its location, `None` if it is not cached.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
         if mutant!(MetadataDrift) {

@@ -14,7 +14,8 @@ use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, SegmentIndex, VolumeId};
 
-/// Steps of a look-up in the index, which waits for memory. One step is to look at the next slot of a segment.
+/// Steps of a look-up in the index, which waits for memory. One step is to look at the next slot of a segment, or to
+/// skip a segment without blocks of the volume.
 const LOOKUP_STEPS: u32 = 8;
 
 /// The next result of a search.

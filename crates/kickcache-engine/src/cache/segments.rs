@@ -342,7 +342,7 @@ impl Segments {
         core::iter::successors(oldest, |segment| self.newer(*segment))
     }
 
-    /// The next newer one in the queue of a sealed segment.
+    /// The next newer one in the queue of a sealed segment; `None` for the newest.
     pub(crate) fn newer(&self, segment: SegmentIndex) -> Option<SegmentIndex> {
         let newer = self.get(segment).newer;
         (newer != NONE).then_some(SegmentIndex::new(newer))

@@ -88,7 +88,8 @@ impl Geometry {
     /// Checks a layout that was read from a superblock.
     ///
     /// # Errors
-    /// [`Error::Superblock`] if the parts do not fit together.
+    /// [`Error::DeviceSize`] if the formatted size is impossible, else [`Error::Superblock`] if the parts do not fit
+    /// together.
     pub fn check(&self) -> Result<(), Error> {
         let mut formatted = Geometry::for_device(self.formatted_size)?;
         if segment_sizes_before(self.formatted_size).contains(&self.segment_size) {

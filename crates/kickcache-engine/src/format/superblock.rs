@@ -45,7 +45,7 @@ pub struct VolumeRecord {
     pub id: VolumeId,
     /// The volume's name, unique on this cache device.
     pub name: String,
-    /// Bytes of the origin when the volume was served last.
+    /// Bytes of the origin, as recorded last.
     pub origin_size: u64,
     /// The identity for the recognition of the origin by the driver.
     pub origin_identity: String,
@@ -200,7 +200,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// The superblock of the successor of the device with this superblock.
+    /// The superblock of the complete successor of the device with this superblock.
     #[must_use]
     pub fn succeeded(&self) -> Superblock {
         let starts = self.starts.saturating_add(1);

@@ -170,7 +170,7 @@ impl FoundJournal {
         starts.into_iter().rev().find(is_whole)
     }
 
-    /// The number after the last block found that is older than block `tail`.
+    /// The number after the last block found that is older than block `tail`; 0 if there is none.
     fn behind_last_before(&self, tail: u64) -> u64 {
         let older = self.blocks.partition_point(|number| *number < tail);
         older.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |last| last + 1)

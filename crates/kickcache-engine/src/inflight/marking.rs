@@ -50,7 +50,7 @@ pub(crate) struct Marking {
     pub(crate) patience_until: Option<Instant>,
     /// When failed keepers are tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// Requests that bypass the cache device once the record is made.
+    /// Requests that wait for the record: then they bypass the cache device, or fail if it cannot be made for now.
     pub(crate) waiting: Vec<RequestSlot>,
 }
 

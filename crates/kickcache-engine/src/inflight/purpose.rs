@@ -144,7 +144,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether blocks are read from the cache device.
+    /// Whether cached blocks are read from the cache device.
     pub(crate) const fn reads_cached_blocks(&self) -> bool {
         matches!(
             self,

@@ -66,7 +66,7 @@ pub(crate) enum IfRefused {
     /// The block stays: the log had an unflushed copy before the write, a client has read the new copy, or the origin
     /// has an earlier write of the block.
     StaysUnflushed,
-    /// The block is dropped, durably, before the client receives the error.
+    /// The block is dropped. In service, the client receives the error when that is durable, or cannot become durable.
     Forgotten,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum WritePhase {
     Logging(Logging),
     /// The origin executes the write, or the write waits for its turn there.
     AtOrigin(OriginTurn),
-    /// The origin refused the write: its blocks in the log are dropped.
+    /// The origin refused the write: the blocks that the log has only because of this write are dropped.
     Undoing {
         /// The write keeps this place in the origin's queue until its blocks are dropped.
         ticket: Ticket,

@@ -314,7 +314,8 @@ impl Log {
         })
     }
 
-    /// The next block that a batch of an open segment may take.
+    /// The next block that a batch of an open segment may take: the end of the batches if the segment is full. `None`
+    /// if the segment is not open.
     pub(crate) fn position_of(&self, segment: SegmentIndex) -> Option<u32> {
         let open = self.open.iter().find(|open| open.segment == segment)?;
         Some(if open.full { self.geometry.batch_blocks() } else { open.position })
@@ -377,7 +378,8 @@ impl Log {
         batch
     }
 
-    /// Takes the summary of a full segment after all of its batches landed; `Err` names a segment with a failed batch.
+    /// Takes the summary of a full segment after the writes of all its batches have ended; `Err` names a segment with a
+    /// failed batch.
     pub(crate) fn take_finished(&mut self) -> Option<Result<Summary, SegmentIndex>> {
         let done = |open: &OpenSegment| open.full && open.pending == 0;
         let at = self.open.iter().position(done)?;

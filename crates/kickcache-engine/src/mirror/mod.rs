@@ -27,7 +27,7 @@ use crate::mirror::flight::{Flight, Flights, Released};
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// Bytes of one copy step: writes to them wait until it is done.
+/// The most bytes of one copy step: writes to them wait until it is done.
 pub const COPY_BYTES: u64 = 1 << 20;
 /// The bit that marks the id of a submission to the new device: the lower halves of the engine's own ids are below it.
 const TWIN: u64 = 1 << 31;

@@ -24,7 +24,7 @@ use crate::units::SegmentIndex;
 /// Chunks per group at most.
 const GROUP_MAX: u32 = 32;
 
-/// Begins a checkpoint if it is due.
+/// Begins a checkpoint if it is due, none is in progress, and the cache device is in service.
 pub(crate) fn begin(state: &mut State) {
     if state.device.checkpoint.is_some()
         || state.device.is_out_of_service()

@@ -1,5 +1,5 @@
-//! A flush: of the cache device, and of the origin if it has acknowledged writes that the log does not have, or if the
-//! cache device is out of service and the origin may have unflushed data.
+//! A flush: of the cache device, and of the origin if it has ended writes or discards of clients that no flush has made
+//! durable, or if the cache device is out of service and the origin may have unflushed data.
 //!
 //! Invariants:
 //! * I-2: the data that a flush covers is durable in the log, or at the origin. Blocks that were written back are

@@ -67,7 +67,7 @@ fn write_marks(state: &mut State, incomplete: VolumeSet) {
     }
 }
 
-/// The host gets the record if the marks fail or take too long; once it has the record, it is updated too.
+/// The host gets the record if a mark fails or the marks take too long; once it has the record, it is updated too.
 fn ask_host(state: &mut State, incomplete: VolumeSet) {
     let marking = &state.marking;
     let marks_fail = marking.copies.iter().any(|copy| copy.has_failed);

@@ -1,7 +1,7 @@
 //! The pause of client writes at the end of a drain: under steady writes some blocks are dirty or unflushed at any time.
 //!
-//! A pause begins if few blocks are left. After a pause that was too short, or without progress, the threshold and the pause double,
-//! up to their limits.
+//! A pause begins if few blocks are left. After a pause that was too short, or without progress, the threshold and the
+//! pause double, up to their limits.
 //!
 //! Invariants:
 //! * T-2: a pause takes at most [`HOLD_MAX`], and the time between two pauses is longer.

@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// One round of checks ends after the segment that completes this many returned blocks.
+/// One round of checks ends after the segment that completes this many returned blocks, or the excess if that is less.
 const BLOCKS_MAX: u64 = 512;
 /// The most segments in one round of checks.
 const SEGMENTS_MAX: usize = 16;

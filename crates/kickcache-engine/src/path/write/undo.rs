@@ -17,9 +17,11 @@ pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket
     undo(state, slot);
 }
 
-/// Drops the blocks that the log has only because of a refused write; the client receives the error when that is durable, or cannot become durable. The write
-/// keeps its place in the origin's queue until then: if its records are lost, a restart may restore the refused data, and reads queued after it must not have
-/// cached other data. While the journal has no space for the records, the copies still belong to the write: reads do not use them, and writeback skips them.
+/// Drops the blocks that the log has only because of a refused write; the client receives the error when that is
+/// durable, or cannot become durable. The write keeps its place in the origin's queue until then: if its records are
+/// lost, a restart may restore the refused data, and reads queued after it must not have cached other data. While the
+/// journal has no space for the records, the copies still belong to the write: reads do not use them, and writeback
+/// skips them.
 pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     if state.device.is_journal_full() {
         state.stall(slot);

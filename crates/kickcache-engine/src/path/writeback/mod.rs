@@ -29,7 +29,7 @@ use crate::units::VolumeId;
 /// read of the origin waits for them. Together they have about as many blocks as the writebacks from a fast cache
 /// device.
 const SLOW_DEPTH_MAX: usize = 96;
-/// FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
+/// The most FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
 const DURABLE_DEPTH_IDLE: usize = 4;
 /// Pause before the next check if no dirty block may be written back yet, or if hits have precedence.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
