@@ -20,7 +20,8 @@ const UNFLUSHED_PART: u64 = 4;
 
 impl State {
     /// Chooses the route of the current part of a write, and shortens it if the log has no space for more blocks of its
-    /// volume: then only blocks that are in the log already may enter it.
+    /// volume: then only blocks that the log has dirty or unflushed, and parts that are not aligned to sectors, may
+    /// enter it.
     pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
         if self.device.is_out_of_service() {
             return Route::Through;
