@@ -17,7 +17,7 @@ type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> Str
 /// Whether rates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ratios {
-    /// Ratios to the rate of the first cache.
+    /// Ratios to the first cache: of rates, or of mean latencies if all loads run at fixed times.
     ToFirst,
     /// No ratios: the first cache may be in another shard.
     None,

@@ -1,6 +1,6 @@
 //! Numbers as the demo's table and sentences show them.
 
-/// A time with three digits: `97.2 µs`, `1.05 ms`, `195 ms`.
+/// A time with three digits (more from 1,000 s on): `97.2 µs`, `1.05 ms`, `195 ms`.
 pub(crate) fn time(nanos: u64) -> String {
     let micros = nanos as f64 / 1e3;
     let (value, unit) = match micros {
@@ -26,7 +26,7 @@ pub(crate) fn range(least: u64, most: u64, base: u64) -> String {
     format!("{}-{}", show(least), show(most))
 }
 
-/// One number divided by another.
+/// One number divided by another, or by 1 if that is 0.
 pub(crate) fn factor(number: u64, base: u64) -> f64 {
     number as f64 / base.max(1) as f64
 }
