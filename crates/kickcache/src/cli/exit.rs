@@ -36,7 +36,7 @@ pub(crate) enum Exit {
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed.
     OutOfService,
-    /// A daemon was stopped before its work was complete.
+    /// A stop of a daemon was cut short, or left blocks on a cache device out of service alone, or lost blocks.
     StoppedShort,
     /// A daemon reports a problem.
     Unwell,
@@ -44,7 +44,7 @@ pub(crate) enum Exit {
     StillRunning,
     /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A command was interrupted; a measurement prints its results so far.
+    /// A command was interrupted, after `bench` has printed its results so far.
     Interrupted,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Arguments that contradict each other.
+    /// Arguments, or files that they name, that cannot be used.
     pub(crate) fn usage(sentence: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }

@@ -91,7 +91,7 @@ impl State {
         Ok("done".into())
     }
 
-    /// The effect of the faults on an operation.
+    /// The effect on an operation of the first fault that affects it.
     pub(crate) fn effect(&mut self, disk: usize, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let name = &self.disks[disk].name;
         let effect = self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent));

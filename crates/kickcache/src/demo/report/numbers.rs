@@ -17,7 +17,8 @@ pub(crate) fn times(number: u64, base: u64) -> String {
     if factor < 99.95 { format!("{factor:.1}x") } else { format!("{factor:.0}x") }
 }
 
-/// From how many times to how many times one number is another, as short as it can be: `0.9-1.1`, `18-157`.
+/// From how many times to how many times one number is another, with one place below 10 and none above:
+/// `0.9-1.1`, `18-157`.
 pub(crate) fn range(least: u64, most: u64, base: u64) -> String {
     let show = |number| {
         let factor = factor(number, base);
