@@ -1,4 +1,4 @@
-//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; the process group of a child
+//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; the process group of a watched
 //! command gets SIGTERM.
 //!
 //! A second signal does not cut the cleanup short: some senders (`timeout`) send each twice, and files would be left behind.

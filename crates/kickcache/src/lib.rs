@@ -9,9 +9,9 @@
 //!   parts of measurements; `whole_file`: writing of results and pages; `notice`: messages on standard error
 //!   meanwhile.
 //!
-//! Invariants: no code here serves a volume or opens its devices by other means than `kickcache_daemon`.
-//! Commands make a plan for it, send requests to a daemon over its control socket, call its offline tools or,
-//! as `bench` and `demo`, run its server in this process; `kickcache_model` runs simulations.
+//! Invariants: no code here serves a volume by other means than `kickcache_daemon`. Commands make a plan for
+//! it, send requests to a daemon over its control socket, call its offline tools or, as `bench` and `demo`,
+//! run its server in this process; `kickcache_model` runs simulations.
 //!
 //! Start with `cli/mod.rs`.
 

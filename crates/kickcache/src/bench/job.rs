@@ -30,7 +30,8 @@ pub(super) struct JobSource {
     pub(super) bytes: Option<u64>,
     /// The reason why `bytes` is unknown; otherwise empty.
     pub(super) why_unknown: String,
-    /// The longest time of the run, with its ramp time; `None` if unknown.
+    /// The time in which the jobs begin their accesses, with start delays and ramp time; `None` if unknown or
+    /// without limit.
     pub(super) length: Option<Duration>,
     /// The ramp time, 0 also if it is unknown: fio does not count it, but the counters of caches and devices
     /// include it.

@@ -31,7 +31,7 @@ pub(crate) struct BenchResult {
     pub(crate) busy_limit: f64,
     /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetFacts>,
-    /// The rounds, in their order, with the discarded ones and the unfinished one.
+    /// The rounds, in their order, with discarded rounds and an unfinished one.
     pub(crate) rounds: Vec<Round>,
     /// The simulated runs of targets in phases.
     #[serde(default)]

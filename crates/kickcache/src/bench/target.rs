@@ -29,9 +29,10 @@ pub(super) struct Target {
     /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
-    /// Whether the target or its origin is a file with holes.
+    /// Whether the target or its origin was found to be a file with holes.
     pub(super) has_holes: bool,
-    /// Whether its cache device and its origin are on the same disk.
+    /// Whether its cache device and its origin are on the same disk; false unless the bench serves the
+    /// target.
     pub(super) shares_disk: bool,
 }
 

@@ -32,7 +32,7 @@ pub enum RunFailure {
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
     Skip(String),
-    /// A user must correct the setup before any verdict.
+    /// A fault of the setup, the end of a command by a signal, or an interruption stopped the comparison.
     Stop {
         /// The exit code, 128 or more.
         code: u8,

@@ -55,9 +55,9 @@ pub(crate) struct Candidate {
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) hits: Option<Hits>,
-    /// Reads and writes of the origin a second.
+    /// Reads and writes of the origin a second, or of a fast device with all data.
     pub(crate) origin_iops: f64,
-    /// Bytes that the origin reads and writes a second.
+    /// Bytes that the origin, or a fast device with all data, reads and writes a second.
     pub(crate) origin_bytes: f64,
     /// Bytes written to the cache device a day; `None` without one.
     pub(crate) written_per_day: Option<f64>,

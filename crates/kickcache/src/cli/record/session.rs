@@ -94,7 +94,8 @@ impl Session {
         self.finish(end)
     }
 
-    /// Writes the remaining records, if the file has room.
+    /// Writes the remaining records, unless a full file, a full disk or a failed write has ended the
+    /// recording.
     fn finish(&mut self, end: End) -> End {
         let end = match end {
             // Behind a missing block, later blocks must not be written.

@@ -45,7 +45,7 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
         write_bytes: counters.origin_write_bytes,
         ..DeviceResult::default()
     });
-    // If several volumes share a cache device, its writes cannot be assigned to one of these volumes.
+    // If several volumes share a cache device, its operations cannot be assigned to one volume.
     run.cache_device = (cache.volumes.len() == 1).then(|| DeviceResult {
         reads: cache.counters.reads,
         writes: cache.counters.writes,

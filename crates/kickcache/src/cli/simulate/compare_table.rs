@@ -11,7 +11,8 @@ use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
 use crate::user_text::Printer;
 
-/// A column: its heading, its alignment, its rank when columns are dropped, and its value for a run.
+/// A column: its heading, its alignment, its rank when columns are dropped, and its value for the runs of a
+/// cache.
 type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
 /// Whether rates are compared.
