@@ -1,4 +1,5 @@
-//! The disks, their faults and the log: one lock for all, so that the log is the order in which things happened.
+//! The disks, their faults and the log: one lock for all, so that the log has the writes and flushes of all
+//! disks in their order.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};

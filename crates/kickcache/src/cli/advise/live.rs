@@ -31,7 +31,7 @@ pub(super) struct LiveVolume {
     name: String,
     shape: MixShape,
     curve: LruCurve,
-    /// Reads and writes of its clients a second, since the start.
+    /// Reads and writes of its clients a second, since the volume was added.
     rate: f64,
     /// Mean milliseconds of its reads that missed, if there were any.
     origin_ms: Option<f64>,

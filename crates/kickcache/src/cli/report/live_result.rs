@@ -1,4 +1,5 @@
-//! The volumes in `status --json`, converted to results: since the start of the daemon.
+//! The volumes in `status --json`, converted to results: since the volume was added, at the start of the
+//! daemon or later.
 
 use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};

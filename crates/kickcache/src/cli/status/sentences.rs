@@ -76,9 +76,9 @@ fn wear(wear: &WearReport) -> Option<String> {
 /// The time that a page covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Span {
-    /// Since the daemon started.
+    /// Since the volume was added, at the start of the daemon or later.
     SinceStart,
-    /// The last 30 to 60 seconds.
+    /// The present interval of 30 seconds and the interval before.
     Recent,
 }
 
@@ -132,8 +132,8 @@ fn saved(volume: &VolumeReport) -> String {
     }
 }
 
-/// The benefit of the cache: the reads, their hit ratio since the start, and their latency with and without
-/// the cache.
+/// The benefit of the cache: the reads, their hit ratio if the page is not of the last seconds, and their
+/// latency with and without the cache.
 fn gained(volume: &VolumeReport, span: Span) -> String {
     let activity = activity(volume, span);
     let reads = activity.reads();
@@ -155,8 +155,8 @@ fn gained(volume: &VolumeReport, span: Span) -> String {
     format!("{first}; {mean} on average{}", without_cache(volume, activity))
 }
 
-/// If more blocks were read ahead for each missed block than this, since the start, reads of the origin do
-/// not show how long a read alone takes.
+/// If more blocks were read ahead for each missed block than this, since the volume was added, reads of the
+/// origin do not show how long a read alone takes.
 const READ_AHEAD_MAX: f64 = 0.25;
 
 /// An estimate of the latency without the cache, from reads of the origin. If these read much ahead, their
