@@ -64,9 +64,9 @@ pub(crate) enum End {
     Complete,
     /// The upper limit of rounds was reached, and too few of these count.
     Busy,
-    /// A signal interrupted the bench.
+    /// A signal, or the end of the output, interrupted the bench.
     Interrupted,
-    /// A run failed, with this error.
+    /// A run, its preparation or a prediction failed, with this error.
     Failed(String),
 }
 

@@ -135,7 +135,7 @@ pub struct CacheFigures {
     pub hit_blocks: u64,
     /// Blocks that were not found in the cache.
     pub miss_blocks: u64,
-    /// The share of the hits in all of these blocks, to four places.
+    /// The share of hits in hit and missed blocks, to four places.
     pub hit_ratio: f64,
     /// Blocks that were promoted.
     pub promoted_blocks: u64,

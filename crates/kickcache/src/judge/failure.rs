@@ -23,7 +23,7 @@ pub enum RunFailure {
     },
     /// The command ended with an error, or gave no number that can be compared.
     Failed(String),
-    /// This program was interrupted by this signal.
+    /// This program was interrupted by this signal; the end of its output counts as SIGHUP.
     Interrupted(u8),
 }
 

@@ -102,7 +102,7 @@ pub(crate) struct TraceArgs {
     output: Option<PathBuf>,
 }
 
-/// A trace that was named, or found in a directory.
+/// A trace that was named or found in a directory, or standard input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct TraceFile {
     name: String,
