@@ -1,17 +1,17 @@
 //! The `kickcache` program: its commands and their output.
 //!
 //! Rooms:
-//! * [`cli`]: the commands, a file each; `user_text`: their output, with control characters escaped.
+//! * [`cli`]: the commands; `user_text`: their output, with control characters escaped.
 //! * `bench`: fio on named targets, in turns, with a verdict.
-//! * [`demo`]: a volume and its devices, measured on this machine.
+//! * [`demo`]: the effect of a cache, shown on a simulated slow disk.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
 //! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: shared
 //!   parts of measurements; `whole_file`: writing of results and pages; `notice`: messages on standard error
 //!   meanwhile.
 //!
-//! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`,
-//! send requests to a daemon over its control socket, or call its offline tools; `kickcache_model` runs
-//! simulations.
+//! Invariants: no code here serves a volume by other means than `kickcache_daemon`. Commands make a plan for
+//! it, send requests to a daemon over its control socket, call its offline tools or, as `bench` and `demo`,
+//! run its server in this process; `kickcache_model` runs simulations.
 //!
 //! Start with `cli/mod.rs`.
 

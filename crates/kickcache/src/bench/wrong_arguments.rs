@@ -1,4 +1,4 @@
-//! Arguments that contradict each other, or the targets.
+//! Arguments that contradict each other or the targets, or name a job file that cannot be read.
 
 use std::fmt;
 

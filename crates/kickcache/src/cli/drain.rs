@@ -246,7 +246,8 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
     Some(error.show())
 }
 
-/// Bytes that are dirty, or written back and not flushed.
+/// Bytes that are dirty, or written back and not flushed. Fails if the volume is not served, or if all of these bytes are
+/// damaged.
 pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     let VolumeDevice { cache, volume } = served(name, report)?;
     let left = volume.not_clean_bytes();

@@ -12,7 +12,7 @@ use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::drain::{Obstacles, is_draining, left};
 use crate::cli::exit::Failure;
 
-/// The modes of the volumes before a drain.
+/// The modes before a drain of the volumes in write-back or write-through.
 pub(super) struct Modes(Vec<(String, ModeWord)>);
 
 impl Modes {

@@ -34,9 +34,9 @@ pub(crate) enum Exit {
     Lost,
     /// A part of the log of a cache device is damaged or missing, or was before a repair.
     Suspect,
-    /// A cache device is out of service, an older copy, or was bypassed.
+    /// A cache device is out of service, an older copy, or was bypassed with dirty blocks.
     OutOfService,
-    /// A daemon was stopped before its work was complete.
+    /// A stop of a daemon was cut short, or left blocks on a cache device out of service alone, or lost blocks.
     StoppedShort,
     /// A daemon reports a problem.
     Unwell,
@@ -44,7 +44,7 @@ pub(crate) enum Exit {
     StillRunning,
     /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A command was interrupted; a measurement prints its results so far.
+    /// A command was interrupted; `bench` has then printed its results so far.
     Interrupted,
 }
 
@@ -88,12 +88,12 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    /// Arguments that contradict each other.
+    /// Arguments, or files that they name, that cannot be used.
     pub(crate) fn usage(sentence: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
-    /// The error and its causes as one sentence, as [`sentence`] makes it.
+    /// The error and its causes as one sentence, as [`error_sentence`] makes it.
     pub(crate) fn sentence(&self) -> String {
         error_sentence(self.error.as_ref())
     }

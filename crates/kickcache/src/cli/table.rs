@@ -119,7 +119,8 @@ impl Table {
         self.print_within(out, colour, None)
     }
 
-    /// Prints as many of its columns as there is room for.
+    /// Prints the columns that fit into a width, and the columns of the rank [`KEEP`] in any case; without a width,
+    /// prints every column.
     pub(crate) fn print_within(
         &self,
         out: &mut dyn Printer,

@@ -1,4 +1,4 @@
-//! `kickcache ublk`: the block devices of this host that volumes are.
+//! `kickcache ublk`: the ublk block devices of this host.
 
 use kickcache_daemon::devices::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
 use kickcache_daemon::plan::frontends::ublk::id::ublk_number;

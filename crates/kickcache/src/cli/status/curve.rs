@@ -9,7 +9,7 @@ use kickcache_units::show_bytes;
 use crate::cli::table::{Align, Cell, Colour, Table};
 use crate::user_text::Printer;
 
-/// Prints the curve of each volume.
+/// Prints the curve of each volume, or a sentence if it has no reads.
 pub(super) fn print(report: &Report, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
     let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
     for (index, volume) in volumes.enumerate() {
