@@ -11,7 +11,7 @@ type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 /// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanSourceError {
-    /// There is no file.
+    /// The daemon was started without a configuration file.
     #[error(
         "the daemon was started with flags, and has no configuration file to read again; \
          `kickcache add`, `remove` and `mode` change the served volumes"
