@@ -20,14 +20,15 @@ use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 use crate::words::ModeWord;
 
-/// The longest wait of an impatient client for an answer, and of each client for a connection or for sending
-/// a request.
+/// The longest wait for the sending of a request, for a connection (not of a client from [`Client::waiting`]), and
+/// for an answer (only to a request with a time limit, and not of a client from [`Client::waiting`] or
+/// [`Client::patient`]).
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens at the control socket.
+    /// The control socket does not exist, or no process listens at it.
     #[error(
         "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
@@ -39,10 +40,10 @@ pub enum ClientError {
         own_user(), .0.display()
     )]
     NotAllowed(PathBuf),
-    /// The path is too long.
+    /// The path is empty or too long.
     #[error(transparent)]
     Path(#[from] AddressError),
-    /// The daemon ended, or closed the connection, before it answered.
+    /// The daemon ended, or closed the connection, before it answered; or another error of the connection.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
     Io {
         /// Path of the socket.
@@ -50,7 +51,8 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// The daemon has not answered, and may still carry the request out.
+    /// The daemon did not accept the connection in time; or it has not answered, and may still carry the request
+    /// out.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
          repeat the command",
@@ -72,7 +74,7 @@ pub enum ClientError {
     /// The request, or the configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
-    /// The answer has an unknown format.
+    /// The answer has an unknown format, or is of another type than the request needs.
     #[error("the daemon at {} gave an answer that does not fit; is it another version of kickcache?", .0.display())]
     Answer(PathBuf),
 }
@@ -83,13 +85,15 @@ fn whole_seconds(span: Duration) -> u64 {
 }
 
 /// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
-/// the first one: a service manager may start another daemon meanwhile.
+/// the first one, since a service manager may start another daemon meanwhile; daemons of an old version have no name, and count as
+/// one daemon.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection; `None` if there is no limit.
+    /// Time limit for the daemon to accept a connection, and to name itself on it; `None` if there is no limit.
     accept_max: Option<Duration>,
-    /// Time limit for answers; without one, the client waits as long as the daemon process exists.
+    /// Time limit for answers, except to requests that may take long; without one, the client waits until the
+    /// daemon answers or closes the connection.
     answer_max: Option<Duration>,
     /// The daemon that answered first, for all clones.
     instance: Arc<OnceLock<String>>,
@@ -153,7 +157,7 @@ impl Client {
         self.tell(&Request::Drain { volume: volume.into() })
     }
 
-    /// Stops caching reads of a volume for a time in whole seconds; less than a second ends the pause.
+    /// Stops caching reads of a volume for a time, rounded up to whole seconds; zero ends the pause.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -161,7 +165,8 @@ impl Client {
         self.tell(&Request::PauseCaching { volume: volume.into(), seconds: whole_seconds(span) })
     }
 
-    /// Has the daemon take over the size of a volume's origin; gives the size in bytes.
+    /// Has the daemon take over the size of a volume's origin; returns the size in bytes, and whether it is
+    /// unchanged.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -187,7 +192,7 @@ impl Client {
         Ok(growing)
     }
 
-    /// Has the daemon replace a cache device by a new one.
+    /// Has the daemon replace a cache device by a new one, or check whether this is possible.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -198,7 +203,8 @@ impl Client {
         Ok(replacing)
     }
 
-    /// Has the daemon serve the volumes of a cache device without it, however long their dirty blocks take to be written back.
+    /// Has the daemon serve the volumes of a cache device without it, or check for obstacles, however long their dirty blocks
+    /// take to be written back.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -208,7 +214,7 @@ impl Client {
         Ok(left_out)
     }
 
-    /// Records the requests of a volume, until the returned value is dropped.
+    /// Records the requests of a volume, until the returned value is dropped or the daemon ends the recording.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -223,8 +229,8 @@ impl Client {
         Ok(RecordingClient::new(stream, title, came))
     }
 
-    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start
-    /// will not serve the volume.
+    /// Has the daemon serve one more volume, or check for obstacles, however long its origin takes to answer. Returns
+    /// a hint if the next start will not serve the volume.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -244,7 +250,8 @@ impl Client {
         Ok(removed)
     }
 
-    /// Makes the daemon apply its present configuration file, however long that takes.
+    /// Makes the daemon apply its present configuration file, however long that takes, or only report the
+    /// difference.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -315,7 +322,7 @@ impl Client {
         reply.map_err(|error| self.exchange_error(error))
     }
 
-    /// A connection to the daemon that accepted the earlier ones.
+    /// A connection to the daemon that accepted the earlier ones, or to any daemon if it is the first.
     fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
         let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
@@ -372,14 +379,15 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 pub enum KnownEnd {
     /// The daemon ended cleanly, with these dirty blocks on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// The daemon did not end cleanly, for this reason.
+    /// The daemon did not end cleanly, for this reason, or closed the connection without a report.
     Unclean(String),
-    /// An older daemon, which does not report its end.
+    /// The daemon is an older one, which does not report its end.
     Untold,
 }
 
 impl AwaitedEnd {
-    /// The reported end; `None` if no report arrives within `span`, which must be above zero.
+    /// The reported end; `None` if no report arrives within `span`, which must be above zero, or if a signal
+    /// interrupts the wait.
     pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));

@@ -1,6 +1,7 @@
 //! The control socket: queries and commands to a running daemon.
 //!
-//! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
+//! Each request and each reply is a line with a JSON object, except the parcels of a recording. Only the owner and
+//! root can open the control socket; the status socket is also for its group, and only reports the status.
 
 pub mod activity;
 pub mod client;
@@ -47,7 +48,8 @@ pub struct TitledRecording {
 
 /// The target of the control socket: a running daemon.
 ///
-/// Every call must return soon, unless its comment says otherwise: a drain is started, not waited for.
+/// Every call must return soon, unless its comment permits a wait: a drain is started, not waited for. Every call
+/// may also fail because the daemon is still starting, or does not answer in time.
 pub trait ControlTarget: Send + Sync + 'static {
     /// State and counters of all volumes and cache devices.
     ///
@@ -58,19 +60,19 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// Changes the mode of a volume.
     ///
     /// # Errors
-    /// No such volume, or the daemon is stopping.
+    /// No such volume; the daemon is starting or stopping; or the server of the volume refuses or does not answer.
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError>;
 
     /// Begins to write all dirty blocks of a volume back.
     ///
     /// # Errors
-    /// No such volume, or the daemon is stopping.
+    /// No such volume; the daemon is starting or stopping; or the server of the volume refuses or does not answer.
     fn drain(&self, volume: &str) -> Result<(), ControlError>;
 
     /// Stops caching reads of a volume for a time; a zero time ends the pause.
     ///
     /// # Errors
-    /// No such volume, or the daemon is stopping.
+    /// No such volume; the daemon is starting or stopping; or the server of the volume refuses or does not answer.
     fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ControlError>;
 
     /// Takes over the size of a volume's origin, which was extended.
@@ -92,20 +94,23 @@ pub trait ControlTarget: Send + Sync + 'static {
         extent: ChangeExtent,
     ) -> Result<Growing, ControlError>;
 
-    /// Begins to replace a cache device by another one. The call waits until the new device is ready.
+    /// Begins to replace a cache device by another one, or only checks whether this is possible. The call waits
+    /// until the new device is ready.
     ///
     /// # Errors
     /// There is no such device, the new device cannot take over, or the daemon is stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
-    /// Serves the volumes of a cache device without it. May take as long as dirty blocks take to be written back.
+    /// Serves the volumes of a cache device without it, or only checks for obstacles. May take as long as dirty
+    /// blocks take to be written back.
     ///
     /// # Errors
     /// The cache device stays in use: its path is unknown, its blocks cannot be written back, or the daemon
     /// is stopping.
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
-    /// Begins to record the requests of a volume, until the returned recording is dropped.
+    /// Begins to record the requests of a volume, until the returned recording is dropped or the volume's server
+    /// ends it.
     ///
     /// # Errors
     /// No such volume, too many recordings, or the daemon is stopping.

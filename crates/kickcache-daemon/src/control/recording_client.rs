@@ -27,7 +27,7 @@ impl RecordingClient {
         &self.title
     }
 
-    /// The next parcel; `None` if none arrives within the time.
+    /// The next parcel; `None` if none has arrived completely by the end of the wait.
     ///
     /// # Errors
     /// The daemon has ended, or sends bytes that are no recording. A paused daemon is not an error.

@@ -53,8 +53,8 @@ pub struct Report {
     /// Memory for the payload of requests.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// Why the present files of certificates cannot be used; `None` if they can. Until then, the previous certificates
-    /// are in use.
+    /// Why the present files of certificates cannot be used, so that the previous certificates are in use; `None` if
+    /// they can, or without certificates.
     #[serde(default)]
     pub tls_failure: Option<String>,
     /// The health of the daemon: a colour, and a sentence.
@@ -93,7 +93,7 @@ pub struct CacheReport {
     pub device: String,
     /// Whether the cache device is in service.
     pub health: HealthWord,
-    /// How the cache device and the origins are read and written: `io_uring` or `threads`.
+    /// How the cache device and the local origins are read and written: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
     /// If the cache device is out of service: where this is recorded.
@@ -108,7 +108,7 @@ pub struct CacheReport {
     /// Seconds since it last completed an outstanding operation, if they are at least 10.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
-    /// The path below /proc of the cache file, if the file was removed.
+    /// The path below /proc of the cache file, if the file has no name any more.
     #[serde(default)]
     pub unlinked_at: Option<String>,
     /// The devices, records or requests, in words, that this cache device's server waits for while the daemon
@@ -118,10 +118,10 @@ pub struct CacheReport {
     /// The size of the cache device in bytes, as its superblock records it.
     #[serde(default)]
     pub device_bytes: u64,
-    /// The size in bytes after the growth in progress; `None` until the new size has been checked.
+    /// The size in bytes after the growth in progress; `None` without one, and until the new size has been checked.
     #[serde(default)]
     pub growing_to_bytes: Option<u64>,
-    /// The device that takes over once the copy is complete.
+    /// The replacement in progress, with the device that takes over once the copy is complete.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
     /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
@@ -166,7 +166,8 @@ pub struct CacheReport {
 pub enum HealthWord {
     /// The cache device is in service.
     Good,
-    /// The cache device failed, or was left out: every request uses the origin.
+    /// The cache device failed, or was left out: requests use the origins, except for blocks that are dirty or
+    /// unflushed on the device.
     OutOfService,
 }
 
@@ -174,7 +175,8 @@ pub enum HealthWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordWord {
-    /// No record is needed: the user took the cache device out of use.
+    /// No record is needed: the user took the cache device out of use, or an offline tool writes its dirty blocks
+    /// back.
     ByOrder,
     /// The record that the start found: the device was out of service before.
     Earlier,
@@ -204,16 +206,19 @@ pub struct VolumeReport {
     /// Seconds since the origin last completed an outstanding operation, if they are at least 10.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
-    /// Seconds since the server of a remote origin was lost, if it is unreachable.
+    /// Seconds since the connection to the server of a remote origin was lost, if it has not been replaced by
+    /// another one.
     #[serde(default)]
     pub origin_away_seconds: Option<f64>,
-    /// How the connection was lost, or why the returned server is refused.
+    /// How the connection was lost, or why the last attempt to connect again failed; `None` if there is a
+    /// connection.
     #[serde(default)]
     pub origin_away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already, `None` if there is a
+    /// connection.
     #[serde(default)]
     pub origin_fails_in_seconds: Option<f64>,
-    /// The path below /proc of the origin's file, if the file was removed.
+    /// The path below /proc of the origin's file, if the file has no name any more.
     #[serde(default)]
     pub origin_unlinked_at: Option<String>,
     /// The addresses where clients find the volume.
@@ -236,7 +241,8 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes of dirty blocks: the origin lacks them, and their writeback has not ended.
     pub dirty_bytes: u64,
-    /// Seconds since the volume last had no dirty bytes, if it has some now.
+    /// Seconds since the volume last had no dirty bytes, or since the start if it has had some since then; `None`
+    /// if it has none now.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
     /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
@@ -267,25 +273,28 @@ pub struct VolumeReport {
     /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
     #[serde(default)]
     pub incomplete: bool,
-    /// The share of the blocks read that the cache had, from 0 to 1; `None` before the first read.
+    /// The share of the blocks read, or requested to be promoted, that the cache had, from 0 to 1; `None` before
+    /// the first.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
     /// The part of the blocks read ahead that were hit later, from 0 to 1; `None` if no block was read ahead.
     #[serde(default)]
     pub read_ahead_hit_ratio: Option<f64>,
-    /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
+    /// Reads, writes and write-zeroes of the origin for each 1,000 reads and writes of clients, if there were any.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
-    /// Bytes that clients read or wrote past the cache.
+    /// Bytes of the blocks that clients read or wrote past a cache device in service.
     #[serde(default)]
     pub bypass_bytes: u64,
-    /// The requests since the volume was added.
+    /// The requests since the volume was added; none in a report for metrics.
     #[serde(default)]
     pub since_start: Activity,
-    /// The requests of the present interval of 30 seconds and of the interval before.
+    /// The requests of the present interval, of at least 30 seconds, and of the interval before; none in a report
+    /// for metrics.
     #[serde(default)]
     pub recent: Activity,
-    /// The hit ratios of LRU caches of other sizes, once there were reads.
+    /// The hit ratios of LRU caches of other sizes, once there were reads; a report for metrics has the ratios of
+    /// one volume at a time.
     #[serde(default)]
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets; for metrics only.
@@ -295,7 +304,7 @@ pub struct VolumeReport {
     pub counters: VolumeCounters,
 }
 
-/// The data of a report about a cache device that the engine does not have.
+/// The data of a report about a cache device that the engine's status does not have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CacheFacts {
     /// The time of the engine's numbers.
@@ -304,9 +313,9 @@ pub struct CacheFacts {
     pub device: PathBuf,
     /// The size of the cache device in bytes, as its superblock records it.
     pub size: u64,
-    /// The size in bytes after the growth in progress; `None` until the new size has been checked.
+    /// The size in bytes after the growth in progress; `None` without one, and until the new size has been checked.
     pub growing_to: Option<u64>,
-    /// The device that takes over once the copy is complete.
+    /// The replacement in progress, with the device that takes over once the copy is complete.
     pub replacing: Option<ReplacingReport>,
     /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
     /// replacement has begun.
@@ -326,7 +335,7 @@ pub struct CacheFacts {
     pub volumes: Vec<VolumeFacts>,
 }
 
-/// The problem of a device.
+/// The problems of a device, as far as it has any.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trouble {
     /// Its errors, if it had any.
@@ -335,17 +344,18 @@ pub struct Trouble {
     pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds since it last completed an outstanding operation, if they are at least 10.
     pub silent_seconds: Option<f64>,
-    /// Seconds since its server was lost, if it is unreachable.
+    /// Seconds since the connection to its server was lost, if there is none now.
     pub away_seconds: Option<f64>,
-    /// Why the server is unreachable.
+    /// How the connection was lost, or why the last attempt to connect again failed.
     pub away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already, `None` if there is a
+    /// connection.
     pub fails_in_seconds: Option<f64>,
     /// The path below /proc of a device's file that was removed.
     pub unlinked_at: Option<String>,
 }
 
-/// The data of a report about a volume that the engine does not have.
+/// The data of a report about a volume that the engine's status does not have, and its id.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VolumeFacts {
     /// Its id in the engine.
@@ -356,11 +366,12 @@ pub struct VolumeFacts {
     pub origin: String,
     /// The problem of the origin.
     pub trouble: Trouble,
-    /// The requests since the volume was added.
+    /// The requests since the volume was added; none in a report for metrics.
     pub since_start: Activity,
-    /// The requests of the present interval of 30 seconds and of the interval before.
+    /// The requests of the present interval, of at least 30 seconds, and of the interval before; none in a report
+    /// for metrics.
     pub recent: Activity,
-    /// The hit ratios of LRU caches of other sizes.
+    /// The hit ratios of LRU caches of other sizes; for metrics, of one volume at a time.
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets, for metrics.
     pub latencies: Option<Latencies>,
@@ -407,7 +418,7 @@ impl CacheReport {
         self.volumes.iter().map(VolumeReport::not_clean_bytes).sum()
     }
 
-    /// The report on one engine; volumes without facts are left out.
+    /// The report on one engine; volumes without facts or without a status in the engine are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
         let (now, capacity) = (facts.now, status.capacity_blocks);
         let volume = |facts: VolumeFacts| {

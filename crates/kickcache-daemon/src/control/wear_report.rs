@@ -26,7 +26,8 @@ pub struct WearReport {
     /// Bytes that may be written in the life of the device, if that is known.
     #[serde(default)]
     pub endurance_bytes: Option<u64>,
-    /// Years that it takes to write `endurance_bytes`, if each day is like the last one.
+    /// Years that it takes to write `endurance_bytes`, if each day is like the last one; `None` without an
+    /// endurance or writes, or if the count is shorter than an hour.
     #[serde(default)]
     pub life_years: Option<f64>,
 }
@@ -44,7 +45,7 @@ pub enum GivenUpWord {
     UnknownBlocks,
     /// Of blocks that were requested before, too, only a share is filled, or none.
     KnownBlocks,
-    /// Only client writes in write-back enter the cache.
+    /// Only blocks that have to be cached enter the cache, such as client writes in write-back mode.
     Everything,
 }
 
