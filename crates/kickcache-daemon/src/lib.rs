@@ -1,5 +1,5 @@
-//! Servers: they serve volumes to NBD clients and virtual machines. Also the tools for a cache device
-//! that no daemon serves.
+//! Servers: they serve volumes to NBD clients, to virtual machines and to this host. Also the tools for a cache
+//! device that no daemon serves.
 //!
 //! Folders:
 //! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.

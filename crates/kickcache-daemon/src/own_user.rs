@@ -7,7 +7,7 @@ fn account_name() -> Option<String> {
     User::from_uid(geteuid()).ok().flatten().map(|user| user.name)
 }
 
-/// By name, or by number without one.
+/// The user of this process by name, or by number if the account has no name.
 pub fn own_user_name() -> String {
     account_name().unwrap_or_else(|| geteuid().to_string())
 }

@@ -23,7 +23,7 @@ pub(crate) struct Greeting<'a> {
     pub(crate) tls: TlsWord,
 }
 
-/// The URI for NBD clients of an address.
+/// An address as it is printed: the URI of an NBD server has the scheme for TLS if TLS is required.
 fn shown(place: &str, tls: TlsWord) -> String {
     match (place.strip_prefix("nbd"), tls) {
         (Some(rest), TlsWord::Require) => format!("nbds{rest}"),

@@ -62,7 +62,7 @@ use crate::start::unserved_volumes::{orphans, server_of};
 use crate::whole_path::{shown_path, whole_path};
 use crate::words::ModeWord;
 
-/// How long a request waits for a daemon that is starting.
+/// How long a request at the control socket waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
 
 /// Serves a plan until it is stopped.
@@ -73,7 +73,7 @@ pub fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::
     if let Err(error) = &served
         && !log.is_text()
     {
-        // The program's last words are text.
+        // The caller prints the error as text, which a reader of a log in another format does not get.
         tracing::error!(event = "failed", "{error:#}");
     }
     log.end();
@@ -88,7 +88,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
-    // Signals are ignored after the servers have ended: the remaining work takes no time.
+    // Signals have no effect after the servers have ended: the remaining work takes little time.
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
     // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
@@ -153,7 +153,7 @@ fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Optio
     plan.metrics.as_ref().map(start).transpose().context("cannot serve metrics")
 }
 
-/// The state directory of a plan, from the root.
+/// The state directory of a plan, from the root; `None` if there is none.
 fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     match StatePlace::named(plan.state.as_deref()) {
         StatePlace::Directory(directory) => Some(whole_path(&directory)),
@@ -161,7 +161,8 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     }
 }
 
-/// The daemon as the control socket sees it.
+/// The running daemon: the target of its sockets, of signals, of metrics and of the service manager's
+/// notifications.
 struct Daemon {
     began: Instant,
     state: Option<PathBuf>,
@@ -261,7 +262,7 @@ impl Daemon {
         reloaded.map_err(|failed| failed.for_client())
     }
 
-    /// Changes the served volumes, when no other change is in progress.
+    /// Changes the served volumes once no other change is in progress; an error if that takes too long.
     fn change<T, E: From<ControlError>>(
         &self,
         what: &str,
@@ -275,7 +276,7 @@ impl Daemon {
         changed
     }
 
-    /// Takes a cache device in, where volumes are served without one.
+    /// Takes a cache device in, where volumes are served without one; a dry run only checks this.
     fn take_in(
         &self,
         served: &PlannedServer,
@@ -325,7 +326,7 @@ impl Daemon {
         }
     }
 
-    /// The status of all servers, with the conditions found in it.
+    /// The status of all servers that answer, with the conditions found in it.
     fn report(&self, started: &StartResult, depth: Depth) -> Scrape {
         let plan = self.changes.plan();
         let gathered = self.gather(started, depth);
@@ -347,13 +348,14 @@ impl Daemon {
             conditions: Vec::new(),
             host: HostReport::default(),
         };
-        // During a stop, servers without an answer have stopped as requested.
+        // During a stop, servers without an answer count as stopped.
         let silent = if self.is_stopping.load(Ordering::Acquire) { Vec::new() } else { silent };
         self.conditions.complete(&mut report, &silent);
         Scrape { report, silent }
     }
 
-    /// Refuses a stop that would lose the data of a removed file. A start in progress has changed no data.
+    /// Refuses a stop that would lose the data of a removed file. A start in progress is not checked: its volumes
+    /// are not served yet.
     fn check_linked(&self) -> Result<(), ControlError> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Ok(()) };
         let Scrape { report, .. } = self.report(&started.looked_at(), Depth::Vitals);
