@@ -77,7 +77,7 @@ fn standing(record: &OriginRecord) -> DevicePresence {
     }
 }
 
-/// The uuid of the cache device at a path, if it is readable.
+/// The uuid of the cache device at a path, if it is readable and the device may be served.
 pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }

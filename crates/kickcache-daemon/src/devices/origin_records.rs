@@ -55,7 +55,8 @@ struct VolumeEntry {
     /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0.
+    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0; `None`
+    /// before that.
     stopped: Option<FileStamp>,
     /// The previous record.
     before: Option<OriginRecord>,
@@ -109,7 +110,8 @@ pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
     place.store().is_some_and(|store| store.origin(identity).is_ok_and(|record| record.is_some()))
 }
 
-/// Refuses a cache device in place of another device that may hold blocks which an origin lacks.
+/// Refuses a cache device in place of another device that may hold blocks which an origin lacks, unless the user
+/// accepts that; and a start that cannot be recorded.
 pub(crate) fn check(
     place: &StatePlace,
     chosen: CacheChoice<'_>,
@@ -299,7 +301,7 @@ impl OriginRecords {
     /// are stale.
     ///
     /// # Errors
-    /// A sentence; the record says that the device may be dirty.
+    /// A sentence; the device may still be recorded as possibly dirty.
     pub(crate) fn part(&self, id: VolumeId) -> Result<(), StateError> {
         let noted = self.take(id);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != id);
@@ -460,8 +462,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records that an origin differs from the clean blocks of its volume, so that the next start treats the
-    /// origin as changed.
+    /// Notes that an origin differs from the clean blocks of its volume: with the next record of the volume, the
+    /// next start treats the origin as changed.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
             volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
@@ -482,7 +484,7 @@ impl OriginRecords {
         store.forget_origin(&older)
     }
 
-    /// The writer of the record that the cache device is out of service.
+    /// The writer of the record that the cache device is out of service; `None` without a state directory.
     pub(crate) fn keeper(&self) -> Option<RecordSink> {
         let Some(Ok(store)) = &self.store else { return None };
         let (store, cache) = (store.clone(), Arc::clone(&self.cache));

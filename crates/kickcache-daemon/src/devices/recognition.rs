@@ -12,7 +12,8 @@ use crate::driver::device::identity::{Identified, Strength, stable_path};
 use crate::serve::origin::ComparedBlocks;
 use crate::shell_command::Flag;
 
-/// Samples that an origin must have for its weak identity to be accepted.
+/// Samples that an origin with cached blocks must have for its weak identity to be accepted without the user's
+/// confirmation.
 const SAMPLES_MIN: usize = 16;
 
 /// An origin that may be another disk than the recorded one.
@@ -24,7 +25,7 @@ pub(crate) struct Doubt {
     pub(crate) peers: Vec<PathBuf>,
     /// Whether the user has confirmed that the origin is the recorded disk.
     pub(crate) sameness: Sameness,
-    /// The identity to record when the origin was compared.
+    /// The identity to record when the origin was compared; `None` if it is recorded already.
     pub(crate) newer: Option<String>,
 }
 

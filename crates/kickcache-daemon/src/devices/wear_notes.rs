@@ -53,7 +53,7 @@ impl WearNotes {
 }
 
 impl WearNote {
-    /// Writes the record. A failure is logged once.
+    /// Writes the record. A failure is logged if the last record could be written.
     pub(crate) fn keep(&self, notes: &OriginRecords) {
         let Some(store) = notes.store() else { return };
         let kept = store.keep_wear(&WearRecord::new(&notes.cache().uuid, &self.history));

@@ -36,7 +36,7 @@ pub enum OfflineError {
     /// The path is neither a file nor a block device.
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
-    /// The device holds other data.
+    /// The device holds other data, or is too small.
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
     Foreign {
         /// The device.
@@ -242,7 +242,7 @@ pub enum OfflineError {
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
-    /// The cache device has several volumes, and the user named none.
+    /// The cache device has several volumes or none, and the user named none.
     #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {
         /// The device.

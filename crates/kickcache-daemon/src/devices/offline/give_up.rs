@@ -18,7 +18,7 @@ use crate::serve::config::StatePlace;
 /// The result of giving a cache device up.
 #[derive(Debug)]
 pub struct AbandonedDevice {
-    /// Dirty extents that are lost, by the name of their volume.
+    /// Dirty extents that are lost, by the name of their volume; empty if the device could not be read.
     pub lost: Vec<(String, Vec<ByteExtent>)>,
     /// The volumes with dropped dirty blocks which, by the records, the origins have too.
     pub dropped: Vec<String>,

@@ -216,7 +216,8 @@ impl StateStore {
         self.remove(&self.origin_path(identity))
     }
 
-    /// Removes the records of an origin by the identities of older versions.
+    /// Removes the records of an origin under identities of older versions, if they have the same volume and cache
+    /// device.
     ///
     /// # Errors
     /// If a record cannot be removed.
@@ -232,9 +233,10 @@ impl StateStore {
         Ok(())
     }
 
-    /// Records that no origin lacks blocks of a cache device, and that the device is in service with the next
-    /// start number, so that copies count as older. A record without a start number is removed. Origins keep
-    /// this device as their last one: their blocks on other devices are stale.
+    /// Records that no origin lacks blocks of a cache device, and that the device is in service with the next start
+    /// number, so that copies count as older. A record that is unreadable or has no start number is removed, and so
+    /// is the record of the device's recent writes. Origins keep this device as their last one: their blocks on
+    /// other devices are stale.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.
