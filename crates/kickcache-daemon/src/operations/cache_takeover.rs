@@ -31,7 +31,8 @@ use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// The longest time between two checks whether the next step can begin, while no thread works.
+/// The time between two checks whether the next step can begin, while no thread works, unless the step has a later
+/// time, or the takeover was abandoned.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
 /// As [`LOOK_PAUSE`], while I/O in flight on an abandoned device may take long.
@@ -62,11 +63,11 @@ pub(crate) struct CacheTakeover {
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the begin of the takeover on.
+    /// The name of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
     /// Whether the order is from this daemon or an earlier one.
     pub(crate) given: OrderTime,
-    /// The two devices, once the new one was made ready.
+    /// The two devices, from the time when the new one was made ready to the end of the takeover.
     pub(crate) pair: Option<Pair>,
     /// Why the last takeover was abandoned; `None` also if its caller received the refusal, or a new one has
     /// begun.
@@ -166,8 +167,8 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblock is being written, or must not be written by other code any more: the old device
-    /// may be marked as replaced.
+    /// Whether the superblock is being written, or must not be written by other code until the takeover ends: the
+    /// old device may be marked as replaced. See also [`CacheTakeover::is_unnoted`].
     pub(crate) fn is_storing(&self) -> bool {
         match self.step {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,

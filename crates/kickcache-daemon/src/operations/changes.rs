@@ -85,7 +85,8 @@ impl Changes {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    /// The volumes that are being removed; some requests for them are refused.
+    /// The change in progress, and the volumes and cache devices that are about to go; some requests for these are
+    /// refused.
     pub(crate) fn under_way(&self) -> &Operations {
         &self.under_way
     }
@@ -206,7 +207,8 @@ impl Turn<'_> {
             .map_err(control_error)
     }
 
-    /// Serves one more volume.
+    /// Serves one more volume, or in a dry run checks that; a volume that is served in the same way already stays
+    /// as it is.
     ///
     /// # Errors
     /// If the volume cannot be served; the daemon is then unchanged.

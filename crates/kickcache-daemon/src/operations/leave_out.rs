@@ -53,7 +53,7 @@ impl LeaveOutOperation {
     /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
-    /// If the server is stopping.
+    /// If the server is stopping or does not answer, or the device is left out already.
     pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))

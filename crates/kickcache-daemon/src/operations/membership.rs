@@ -123,7 +123,7 @@ pub(crate) struct PlaceOrder {
     pub(crate) name: String,
     pub(crate) added: OpenPlaces,
     pub(crate) removed: Vec<NbdAddress>,
-    /// The socket for virtual machines.
+    /// Whether the volume keeps or loses its socket for virtual machines.
     pub(crate) guests: PlaceFate,
     /// Whether the volume keeps or loses its block device of this host.
     pub(crate) device: PlaceFate,

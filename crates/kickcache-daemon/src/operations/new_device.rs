@@ -34,7 +34,7 @@ struct Use {
 }
 
 impl NewDevice {
-    /// Of an order to a daemon that was started with a plan.
+    /// The device of an order, to a daemon that was started with `plan`.
     pub(crate) fn new(
         order: &ReplacementOrder,
         state: StatePlace,
@@ -89,7 +89,7 @@ impl NewDevice {
         checked.map_err(|error| self.refuse(self.without_path(&error_sentence(&*error))))
     }
 
-    /// The data that `--force` destroys, as a text.
+    /// The data that `--force` destroys, as a text; `None` without `--force` or such data.
     pub(crate) fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {

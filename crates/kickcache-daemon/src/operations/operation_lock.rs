@@ -28,7 +28,8 @@ struct Change {
 /// A change has its turn while this lives.
 pub(crate) struct OperationGuard<'a>(&'a Operations);
 
-/// A volume is about to go while this lives.
+/// A volume counts as leaving while this lives, because it is being removed, or its cache device is being left out
+/// or taken in.
 pub(crate) struct RemovalGuard<'a> {
     under_way: &'a Operations,
     volume: String,
@@ -47,7 +48,8 @@ impl Operations {
         LeaveOutGuard { under_way: self, device: device.into() }
     }
 
-    /// How many bytes were to be written back of a cache device that is about to be left out.
+    /// How many bytes were to be written back of a cache device that is about to be left out; `None` for other
+    /// devices.
     pub(crate) fn leaving_out(&self, device: &str) -> Option<u64> {
         lock(&self.leaving_out).get(device).copied()
     }
@@ -100,7 +102,8 @@ impl Operations {
         }
     }
 
-    /// Records that several volumes are about to be removed.
+    /// Records that several volumes are about to be removed, or that their cache device is about to be left out or
+    /// taken in.
     ///
     /// # Errors
     /// If one of the volumes is being removed already.

@@ -22,7 +22,7 @@ pub struct ReadyPlaces {
 }
 
 impl ReadyPlaces {
-    /// Opens the addresses in `wanted` that are not in `before`.
+    /// Opens the addresses in `wanted` that are not in `before`, and refuses to remove a block device in use.
     pub(crate) fn prepare(
         asked: &impl AskLoop,
         before: &VolumeSpec,

@@ -12,8 +12,8 @@ use crate::serve::error::ServeError;
 /// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
 /// stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// How long before the removal gives up an unresponsive origin is abandoned, if the user accepts the loss of
-/// its blocks.
+/// If the user accepts the loss of blocks, an unresponsive origin is abandoned this long before the end of
+/// [`QUIET_MAX`].
 const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
 /// The interval of checks if no event occurs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);

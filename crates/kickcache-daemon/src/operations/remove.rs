@@ -33,7 +33,8 @@ impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
-    /// If the volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed and its data are not to be
+    /// lost, or its server is stopping.
     pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,

@@ -87,7 +87,7 @@ impl Resizes {
         self.under_way.iter().any(|resize| matches!(resize.step, ResizeStep::Storing(_)))
     }
 
-    /// Asks an origin for its size.
+    /// Begins to read the size of an origin.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -122,7 +122,7 @@ impl Resizes {
         }
     }
 
-    /// The size to be written next; `None` while another size is written.
+    /// The size to be written next; `None` while another size is written, and if none waits.
     pub(crate) fn next_to_store(&self) -> Option<Grown> {
         if self.is_storing() {
             return None;

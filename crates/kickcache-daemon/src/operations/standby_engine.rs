@@ -28,7 +28,7 @@ pub(crate) struct StandbyParts<'a> {
 /// A recovered engine that is ready to serve, and its cache device.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
-    /// The cache device; `None` if it is not a file or block device.
+    /// The cache device; `None` if it is not a file or block device, or has another owner.
     pub(crate) cache: Option<BlockFile>,
 }
 

@@ -28,7 +28,7 @@ use crate::serve::origin::compare as compare_blocks;
 use crate::serve::stop_wish::StopWish;
 use crate::shell_command::ShellCommand;
 
-/// The parameters that a new volume shares with the served volumes.
+/// The parameters of a server, for changes of its volumes and cache device outside of the loop.
 #[derive(Clone)]
 pub(crate) struct ServerContext {
     /// The cache device.
@@ -39,7 +39,7 @@ pub(crate) struct ServerContext {
     pub(crate) stop_wish: StopWish,
 }
 
-/// A checked volume that can be served; so far only its sockets are open and its block device is created.
+/// A checked volume that can be served; so far its origin and sockets are open, and its block device is created.
 pub struct ReadyVolume {
     volume: OpenVolume,
     places: OpenPlaces,
