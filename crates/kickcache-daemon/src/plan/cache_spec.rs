@@ -101,7 +101,7 @@ pub enum CacheService {
 /// Whether a cache device may replace one that may hold blocks which the origins lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replacement {
-    /// A start is refused: the other cache device is missing, and the user should look for it.
+    /// A start is refused, so that the user can serve the volumes with the other cache device.
     #[default]
     Refuse,
     /// The user accepts that the blocks on the other device are lost.
