@@ -24,7 +24,7 @@ impl ServiceUnit {
         ServiceUnit::of_groups(&fs::read_to_string("/proc/self/cgroup").ok()?)
     }
 
-    /// From a file `/proc/PID/cgroup`.
+    /// The service in the text of a file `/proc/PID/cgroup`, if there is one.
     pub(crate) fn of_groups(text: &str) -> Option<ServiceUnit> {
         let is_of_systemd = |line: &&str| line.starts_with("0::") || line.contains(":name=systemd:");
         let path = text.lines().filter(is_of_systemd).find_map(|line| line.split_once(":/"))?.1;

@@ -108,7 +108,7 @@ pub struct DaemonCommands {
 }
 
 impl DaemonCommands {
-    /// For the daemon that this process is.
+    /// The commands for the daemon that this process is.
     pub fn new(state: StatePlace, control: Option<PathBuf>) -> DaemonCommands {
         DaemonCommands { state, control, service: ServiceUnit::own() }
     }

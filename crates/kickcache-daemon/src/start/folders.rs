@@ -12,7 +12,8 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
-/// Folders that were created for sockets: a start that fails removes them again.
+/// Folders of sockets that did not exist before a start, an added volume or a check: if it makes no change, they
+/// are removed again.
 pub(crate) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {
