@@ -12,7 +12,7 @@ pub fn own_user_name() -> String {
     account_name().unwrap_or_else(|| geteuid().to_string())
 }
 
-/// The user of this process by name and number, such as `user www-data (33)`.
+/// The user of this process by name and number, such as `user www-data (33)`; `user 33` without a name.
 pub fn own_user() -> String {
     let uid = geteuid();
     account_name().map_or_else(|| format!("user {uid}"), |name| format!("user {name} ({uid})"))

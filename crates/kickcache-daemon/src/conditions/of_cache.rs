@@ -73,7 +73,7 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
     Some(condition.because(format!("{error}{place}{only}")).with_effect(format!("{served}{effect}")))
 }
 
-/// The volumes that may have blocks that only the device has.
+/// The volumes that may have blocks that only the device has, if it is out of service.
 fn incomplete(cache: &CacheReport) -> impl Iterator<Item = &VolumeReport> {
     cache.volumes.iter().filter(|volume| volume.incomplete)
 }
@@ -208,7 +208,7 @@ fn worn(cache: &CacheReport) -> Option<Condition> {
     Some(condition.figure("written", wear.day_bytes as f64, "bytes").figure("budget", budget as f64, "bytes"))
 }
 
-/// The running operations of the device.
+/// The running operations of the device and its server; a drain is an operation of a volume.
 fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     let running = |what: String| Condition::new(ConditionKind::OperationRunning, what, "wait for its end");
     let replacing = cache.replacing.as_ref().map(|replacing| {

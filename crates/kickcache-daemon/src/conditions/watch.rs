@@ -1,5 +1,5 @@
 //! The conditions of a daemon from report to report: the begin of each condition, and the log entries of begins and
-//! ends, except for kinds that other code logs.
+//! ends, except ends of notices, and kinds that other code logs.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -85,7 +85,8 @@ impl ConditionWatch {
         found
     }
 
-    /// Adds to each condition when it began and how long it has lasted, and logs begins and ends.
+    /// Adds to each condition when it began and how long it has lasted, and logs begins and ends, except ends of
+    /// notices, and kinds with an event of their own.
     fn follow(&mut self, now: Instant, unix: u64, conditions: &mut [Condition]) {
         let mut before = std::mem::take(&mut self.present);
         for condition in conditions {

@@ -44,12 +44,12 @@ impl PlanSource {
         PlanSource(Some(SourceFile { path, read: Arc::new(read) }))
     }
 
-    /// The file, from the root.
+    /// The absolute path of the file; `None` without a file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
-    /// Whether there is a file.
+    /// Whether the daemon was started with a configuration file.
     pub(crate) fn is_file(&self) -> bool {
         self.0.is_some()
     }

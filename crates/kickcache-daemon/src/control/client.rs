@@ -230,7 +230,7 @@ impl Client {
     }
 
     /// Has the daemon serve one more volume, or check for obstacles, however long its origin takes to answer. Returns
-    /// a hint if the next start will not serve the volume.
+    /// a hint if the next start may not serve the volume.
     ///
     /// # Errors
     /// See [`ClientError`].

@@ -73,7 +73,8 @@ pub enum HealthColour {
 pub struct Health {
     /// How urgent the most urgent problem is; green if there is none.
     pub colour: HealthColour,
-    /// A sentence that there is no problem, or the most urgent problem.
+    /// A sentence that there is no problem; otherwise the sentences of the most urgent problem, and the number of
+    /// the others.
     pub sentence: String,
 }
 

@@ -93,7 +93,8 @@ kinds! {
     /// Blocks of a volume are dirty or unflushed, and on a cache device that is out of service.
     DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service"),
         "reads of these blocks return errors (EIO) if the device cannot be read; all other requests are served by the origin";
-    /// The file of an origin or of a cache device was removed while it is served.
+    /// The file of an origin or of a cache device has no name any more while it is served: it was removed, or
+    /// replaced by another file.
     FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None,
         "clients are served until the daemon ends; then these data are lost";
     /// A cache device failed, and is used for its dirty and unflushed blocks only.
@@ -102,16 +103,17 @@ kinds! {
     /// The server of a remote origin is lost, or unusable.
     OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost"),
         "requests that need the origin wait; cached blocks are served";
-    /// An origin completes none of its outstanding operations.
+    /// An origin has completed none of its outstanding operations for at least 10 s.
     OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent"),
         "requests that need the origin wait; cached blocks are served";
-    /// A cache device completes none of its outstanding operations.
+    /// A cache device has completed none of its outstanding operations for at least 10 s.
     CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent"),
         "requests of its volumes wait";
     /// The event loop of a cache device does not answer, or has ended.
     LoopSilent: "loop-silent", Error, "SILENT", Volumes, None,
         "requests of its volumes are not answered";
-    /// A configured volume is not served.
+    /// A configured volume is not served, or a volume without a configuration has blocks on a cache device which
+    /// its origin lacks.
     VolumeNotServed: "volume-not-served", Error, "NOT SERVED", Subject, Some("volume_not_served"),
         "clients cannot use this volume; other volumes are served";
     /// The ublk device of a volume was removed by another program.
@@ -142,7 +144,8 @@ kinds! {
     /// Dirty and unflushed blocks fill at least 60 % of the capacity of the cache device.
     LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None,
         "clients are served; at the dirty limit writes are as slow as the origin";
-    /// More is written to a cache device than its budget permits.
+    /// More was written to a cache device in a day than its budget permits, or blocks are kept out of the cache
+    /// because of the budget.
     WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None,
         "clients are served";
     /// New certificates cannot be used.

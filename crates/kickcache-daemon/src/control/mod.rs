@@ -54,39 +54,43 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// State and counters of all volumes and cache devices.
     ///
     /// # Errors
-    /// [`ControlError::Stopped`].
+    /// The daemon is starting, or none of its servers answers.
     fn status(&self) -> Result<Report, ControlError>;
 
     /// Changes the mode of a volume.
     ///
     /// # Errors
-    /// No such volume; the daemon is starting or stopping; or the server of the volume refuses or does not answer.
+    /// No such volume, or it is about to go; the daemon is starting or stopping; or the server of the volume
+    /// refuses or does not answer.
     fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ControlError>;
 
     /// Begins to write all dirty blocks of a volume back.
     ///
     /// # Errors
-    /// No such volume; the daemon is starting or stopping; or the server of the volume refuses or does not answer.
+    /// No such volume, or it is about to go; the daemon is starting or stopping; or the server of the volume
+    /// refuses or does not answer.
     fn drain(&self, volume: &str) -> Result<(), ControlError>;
 
     /// Stops caching reads of a volume for a time; a zero time ends the pause.
     ///
     /// # Errors
-    /// No such volume; the daemon is starting or stopping; or the server of the volume refuses or does not answer.
+    /// No such volume, or it is about to go; the daemon is starting or stopping; or the server of the volume
+    /// refuses or does not answer.
     fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ControlError>;
 
     /// Takes over the size of a volume's origin, which was extended.
     ///
     /// # Errors
-    /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is stopping.
+    /// No such volume, an origin that shrank, a device that does not answer in time, or the daemon is starting or
+    /// stopping.
     fn resize(&self, volume: &str) -> Result<Resized, ControlError>;
 
     /// Begins to extend the use of a cache device (`None`: the only one): to this many bytes of a cache file,
     /// or to the whole device. A check only looks for obstacles.
     ///
     /// # Errors
-    /// There is no such device, the device cannot grow in this way or does not respond in time, or the daemon
-    /// is stopping.
+    /// There is no such device, the device cannot grow in this way or does not respond in time, or the daemon is
+    /// starting or stopping.
     fn grow(
         &self,
         device: Option<&str>,
@@ -98,26 +102,26 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// until the new device is ready.
     ///
     /// # Errors
-    /// There is no such device, the new device cannot take over, or the daemon is stopping.
+    /// There is no such device, the new device cannot take over, or the daemon is starting or stopping.
     fn replace(&self, order: &ReplacementOrder) -> Result<Replacing, ControlError>;
 
     /// Serves the volumes of a cache device without it, or only checks for obstacles. May take as long as dirty
     /// blocks take to be written back.
     ///
     /// # Errors
-    /// The cache device stays in use: its path is unknown, its blocks cannot be written back, or the daemon
-    /// is stopping.
+    /// The cache device stays in use: its path is unknown, its blocks cannot be written back, another change does
+    /// not end in time, or the daemon is starting or stopping; or the device was left out already.
     fn leave_out(&self, order: &LeaveOutOrder) -> Result<LeftOut, ControlError>;
 
     /// Begins to record the requests of a volume, until the returned recording is dropped or the volume's server
     /// ends it.
     ///
     /// # Errors
-    /// No such volume, too many recordings, or the daemon is stopping.
+    /// No such volume, too many recordings, or the daemon is starting or stopping.
     fn record(&self, volume: &str) -> Result<TitledRecording, ControlError>;
 
     /// Serves one more volume, or only checks whether this is possible. May take as long as the origin takes to answer.
-    /// Returns a hint if the next start will not serve the volume.
+    /// Returns a hint if the next start may not serve the volume.
     ///
     /// # Errors
     /// The volume cannot be served, and the daemon is unchanged.
@@ -126,7 +130,7 @@ pub trait ControlTarget: Send + Sync + 'static {
     /// Serves a volume no longer, or only checks for obstacles. May take as long as dirty blocks take to be written back.
     ///
     /// # Errors
-    /// The volume stays.
+    /// The volume stays, except if its removal cannot be recorded on the cache device.
     fn remove(&self, order: &RemoveOrder) -> Result<Removed, ControlError>;
 
     /// Applies the present configuration file, or returns the difference. May take as long as the writeback
@@ -134,13 +138,13 @@ pub trait ControlTarget: Send + Sync + 'static {
     ///
     /// # Errors
     /// A difference cannot be applied, or the file is wrong, and the daemon is unchanged; a step failed, and the error
-    /// lists the changes made before it; or the daemon is stopping.
+    /// lists the changes made before it; another change does not end in time; or the daemon is starting or stopping.
     fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ControlError>;
 
     /// Begins a clean stop.
     ///
     /// # Errors
-    /// [`ControlError::Stopped`], or data in removed files would be lost, and may not.
+    /// Data in removed files would be lost, and may not.
     fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ControlError>;
 }
 

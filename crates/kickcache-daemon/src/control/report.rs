@@ -43,7 +43,8 @@ pub struct Report {
     pub state_directory: Option<PathBuf>,
     /// The cache devices.
     pub caches: Vec<CacheReport>,
-    /// Volumes that were configured and are not served.
+    /// Configured volumes that are not served, and volumes without a configuration that have blocks on a cache
+    /// device which their origins lack.
     #[serde(default)]
     pub unserved: Vec<UnservedReport>,
     /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before the
@@ -105,7 +106,8 @@ pub struct CacheReport {
     /// The errors of the cache device, counted by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are at least 10.
+    /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
+    /// device only waits for the new one.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
     /// The path below /proc of the cache file, if the file has no name any more.
@@ -137,7 +139,7 @@ pub struct CacheReport {
     pub segments: u64,
     /// Segments that are free for new blocks.
     pub free_segments: u64,
-    /// Segments that are not used any more, because the device failed in them.
+    /// Segments that get no more blocks, because the device failed in them.
     #[serde(default)]
     pub retired_segments: u64,
     /// Bytes on probation.
@@ -342,7 +344,8 @@ pub struct Trouble {
     pub last_error: Option<LastError>,
     /// The errors of the device, counted by kind.
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are at least 10.
+    /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
+    /// device only waits for the new one.
     pub silent_seconds: Option<f64>,
     /// Seconds since the connection to its server was lost, if there is none now.
     pub away_seconds: Option<f64>,
@@ -351,7 +354,7 @@ pub struct Trouble {
     /// Seconds until requests fail because the server is unreachable; 0 if they fail already, `None` if there is a
     /// connection.
     pub fails_in_seconds: Option<f64>,
-    /// The path below /proc of a device's file that was removed.
+    /// The path below /proc of the device's file, if the file has no name any more.
     pub unlinked_at: Option<String>,
 }
 
@@ -570,7 +573,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counters of a volume since the daemon opened it.
+    /// Counters of a volume since the daemon opened it, or since a cache device was last left out or put into use
+    /// for it.
     VolumeCounters {
         reads, writes, flushes, discards, read_bytes, write_bytes, hit_blocks, miss_blocks, shared_blocks,
         offloaded_blocks, bypass_blocks, stream_blocks, promoted_blocks, read_ahead_blocks, read_ahead_hit_blocks, logged_blocks, writeback_blocks,
@@ -580,7 +584,7 @@ counters! {
 }
 
 counters! {
-    /// Counters of a cache device since the daemon opened it.
+    /// Counters of a cache device since the daemon opened it or the device that it replaced.
     CacheCounters {
         reads, read_bytes, writes, write_bytes, batches, flushes, reinserted_blocks, discarded_bytes, demoted_blocks,
         refused_blocks, reclaimed_segments, kept_segments, checkpoints, journal_records, errors,

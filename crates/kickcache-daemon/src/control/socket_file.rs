@@ -38,7 +38,7 @@ pub struct ServerError {
 /// The reason why a socket cannot be opened; [`ServerError`] has the sentence.
 #[derive(Debug)]
 pub enum SocketFault {
-    /// Another daemon has the socket: this process, if it could be found.
+    /// Another daemon has the socket; the value is its process, if that could be found.
     Live(Option<Opener>),
     /// A file of another type exists there.
     NotASocket,

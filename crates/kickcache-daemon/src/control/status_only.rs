@@ -12,7 +12,7 @@ use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, Ti
 use crate::plan::removal::UnlinkedFate;
 use crate::words::ModeWord;
 
-/// Requests of the status go to this daemon; all others that change the daemon or record are refused.
+/// Requests of the status go to this daemon; all other requests are refused.
 pub(super) struct StatusOnly(pub(super) Arc<dyn ControlTarget>);
 
 fn refused<T>() -> Result<T, ControlError> {

@@ -32,7 +32,7 @@ pub struct WearReport {
     pub life_years: Option<f64>,
 }
 
-/// The fills that are skipped, because more was written to the cache device than its budget permits.
+/// The fills that are skipped, because the write budget of the cache device is running out or is exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GivenUpWord {

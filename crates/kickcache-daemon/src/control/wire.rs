@@ -144,7 +144,7 @@ pub enum Reply {
     },
     /// A volume is served, or in a dry run could be.
     Added {
-        /// A sentence, if the next start will not serve the volume.
+        /// A sentence, if the next start may not serve the volume.
         hint: Option<String>,
     },
     /// A volume was removed, or in a dry run could be.
@@ -366,7 +366,7 @@ pub struct Removed {
 pub struct Reloaded {
     /// The differences.
     pub changes: Vec<PlanChange>,
-    /// Differences to the file that remain.
+    /// Differences to the file that remain, and other notes, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
 }

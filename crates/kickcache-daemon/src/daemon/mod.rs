@@ -305,7 +305,8 @@ impl Daemon {
         Ok(taken_in)
     }
 
-    /// The first signal requests a stop, unless a command has requested it; a later signal forces it.
+    /// Requests a stop; if a signal or a command has requested it already, forces it, provided that the servers
+    /// run.
     fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();

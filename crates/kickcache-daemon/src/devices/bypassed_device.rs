@@ -9,7 +9,7 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 
-/// What happened to an origin since a cache device last served it.
+/// The reason why the blocks of an origin on a cache device may be stale.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
     /// The origin was served with the cache device at this path.
@@ -76,7 +76,8 @@ impl Sameness {
 }
 
 /// How an origin was served or changed since; `None` if the records show no writes that bypassed the cache device,
-/// also if there are no records, or the user claims that a replaced or changed file is the recorded one.
+/// also if there are no records, their directory cannot be read, or the user claims that a replaced or changed file
+/// is the recorded one.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,
@@ -95,7 +96,7 @@ pub(crate) fn served_since(
     }
 }
 
-/// A volume with dirty blocks on a cache device that no daemon serves.
+/// A volume on a cache device that no daemon serves, which may have dirty blocks there.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldVolume<'a> {
     /// The path of the cache device.

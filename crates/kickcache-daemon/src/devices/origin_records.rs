@@ -33,7 +33,7 @@ pub(crate) struct OriginRecords {
     /// The record of the cache device, which changes at a takeover. The lock is held while the record is
     /// written, so that changes of other threads are kept. If both locks are held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
-    /// The previous record of the cache device.
+    /// The previous record of the cache device; `None` without a readable one.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<VolumeEntry>>,
     /// Whether the state directory has the record of the previous start.
@@ -216,7 +216,8 @@ fn untrusted(name: &str, error: &StateError) -> ServeError {
 }
 
 impl OriginRecords {
-    /// Notes which cache device each origin has, durably, before anything is served.
+    /// Notes which cache device each origin has, durably, before anything is served; without a usable state
+    /// directory, only in memory.
     pub(crate) fn begin(
         place: &StatePlace,
         (superblock, path): (&Superblock, &Path),
@@ -283,7 +284,7 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// Restores the previous record of a volume that was not added after all.
+    /// Restores the previous record of a volume that was not added after all; a failure is only logged.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -381,7 +382,7 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// Restores the previous records after a failed start, in which no volume was served.
+    /// Restores the previous records after a failed start, in which no volume was served; a failure is only logged.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
@@ -408,7 +409,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records durably that a volume may be dirty, before it is served in write-back.
+    /// Records durably that a volume may be dirty, before it is served in write-back. No effect for an unknown
+    /// volume, or without records.
     pub(crate) fn expect_dirty(&self, name: &str) -> Result<(), ServeError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
@@ -426,8 +428,8 @@ impl OriginRecords {
         kept
     }
 
-    /// Records whether the origin of a volume is complete: it may be dirty, or it has no dirty block and
-    /// cannot get any.
+    /// Records whether the origin of a volume is complete: it may be dirty, or it has no dirty block and cannot get
+    /// any. A failure is only logged.
     pub(crate) fn note_completeness(&self, id: VolumeId, completeness: Completeness) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -446,8 +448,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change
-    /// is detected.
+    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change is
+    /// detected. A failure is only logged.
     pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -484,7 +486,7 @@ impl OriginRecords {
         store.forget_origin(&older)
     }
 
-    /// The writer of the record that the cache device is out of service; `None` without a state directory.
+    /// The writer of the record that the cache device is out of service; `None` without a usable state directory.
     pub(crate) fn keeper(&self) -> Option<RecordSink> {
         let Some(Ok(store)) = &self.store else { return None };
         let (store, cache) = (store.clone(), Arc::clone(&self.cache));

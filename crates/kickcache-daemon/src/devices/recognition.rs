@@ -32,7 +32,8 @@ pub(crate) struct Doubt {
 /// How an origin is recognised by a recorded identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recognised {
-    /// The identity for records: the recorded identity until a weak one is confirmed.
+    /// The identity for records: the present identity, or, until the origin was compared, a weak identity that an
+    /// older version recorded.
     pub(crate) identity: String,
     pub(crate) doubt: Option<Doubt>,
 }
@@ -103,7 +104,7 @@ impl Doubt {
     }
 }
 
-/// Warns of an origin that gets a weak identity.
+/// Warns of an origin with a weak identity.
 pub(crate) fn warn_of_weak(volume: &str, identified: &Identified, path: &std::path::Path) {
     if identified.strength == Strength::Strong {
         return;

@@ -68,7 +68,7 @@ impl WearNote {
     }
 }
 
-/// The record from before this start.
+/// The record from before this start; `None` without a readable one.
 pub(crate) fn noted_wear(notes: &OriginRecords) -> Option<WearRecord> {
     notes.store()?.wear(&notes.cache().uuid).unwrap_or_else(|error| {
         tracing::warn!(

@@ -22,7 +22,7 @@ use crate::serve::engine_change::{
 };
 use crate::serve::error::ServeError;
 
-/// The volumes of a new cache device.
+/// The volumes of a new cache device, and the treatment of its free segments.
 pub struct CacheInsertion<'a> {
     /// The volumes with their present settings.
     pub volumes: &'a [VolumeSpec],

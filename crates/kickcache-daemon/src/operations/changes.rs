@@ -56,7 +56,8 @@ impl Changes {
         &self.plan
     }
 
-    /// Says that the next start does not serve a volume that a command added, unless the file names it.
+    /// A hint that the next start may not serve a volume that a command added; `None` if the configuration file
+    /// names it.
     pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
@@ -91,8 +92,8 @@ impl Changes {
         &self.under_way
     }
 
-    /// The present plan of the configuration file and its difference to the served volumes; volumes that are
-    /// being removed are skipped.
+    /// The present plan of the configuration file and its difference to the served volumes; volumes that are about
+    /// to go are skipped, and the state that the file does not have is no difference.
     ///
     /// # Errors
     /// If the file cannot be used, or the daemon cannot apply a difference while it runs.
@@ -160,7 +161,8 @@ impl Turn<'_> {
     /// may still have clients.
     ///
     /// # Errors
-    /// As a reload that makes no change.
+    /// If the file cannot be used, the daemon cannot apply a difference, or a new device, socket or reservation is
+    /// refused.
     pub(crate) fn check_reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, mut reloaded, .. } = self.changes.compare(started)?;
         let folders = MissingFolders::of(&wanted);
@@ -280,7 +282,7 @@ impl Turn<'_> {
     /// Stops serving a volume.
     ///
     /// # Errors
-    /// If the volume cannot be removed; it stays.
+    /// If the volume cannot be removed; it stays, except if its removal cannot be recorded on the cache device.
     pub(crate) fn remove(
         &self,
         started: &mut StartResult,
@@ -323,8 +325,9 @@ struct Ready {
     places: Vec<(VolumeSpec, ReadyPlaces)>,
 }
 
-/// Opens volumes and places that are new.
-/// Checks reservations, and opens all new devices and sockets, before the first change.
+/// Opens volumes and places that are new. Checks reservations, and opens all new devices and sockets, before the
+/// first change; a volume that the start skipped and that still cannot be opened is removed from the changes, with
+/// a note.
 fn open_new(
     started: &StartResult,
     wanted: &ServePlan,

@@ -22,7 +22,8 @@ pub struct ReadyPlaces {
 }
 
 impl ReadyPlaces {
-    /// Opens the addresses in `wanted` that are not in `before`, and refuses to remove a block device in use.
+    /// Opens the addresses and creates the block device in `wanted` that are not in `before`, and refuses to remove
+    /// a block device in use.
     pub(crate) fn prepare(
         asked: &impl AskLoop,
         before: &VolumeSpec,

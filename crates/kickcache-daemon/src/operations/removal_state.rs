@@ -39,7 +39,8 @@ pub(crate) struct RemovalState {
 /// The step of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RemovalStep {
-    /// The removal waits until clients have their replies, and the origin has all data.
+    /// The removal waits until clients have their replies, and the origin has all data or its missing blocks are
+    /// abandoned.
     Quieting,
     /// The volume's blocks are dropped, from this location on.
     Forgetting(Location),

@@ -40,7 +40,7 @@ impl StandbyParts<'_> {
     /// submissions.
     ///
     /// # Errors
-    /// If its log cannot be read back.
+    /// If its log cannot be read back, or input and output cannot be set up.
     pub(crate) fn recover(&self, cache: Medium) -> Result<Recovered, ServeError> {
         let StandbyParts { clock, io_engine, settings, superblock, volumes, path } = self;
         let media = vec![NamedMedium { device: Device::Cache, medium: cache }];

@@ -74,7 +74,8 @@ impl CacheSpec {
     }
 }
 
-/// A volume that was configured and is not served.
+/// A configured volume that is not served, or a volume without a configuration that has blocks on a cache device
+/// which its origin lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SkippedVolume {
     /// Its name.

@@ -163,12 +163,13 @@ impl PlannedServer {
         }
     }
 
-    /// The size that the cache device has, which its plan may not have; `None` if the server has ended.
+    /// The size that the cache device has, which its plan may not have; `None` if the server has ended or does not
+    /// answer.
     pub(crate) fn size(&self) -> Option<Size> {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
 
-    /// Waits for its end; returns dirty blocks that are left on the cache device.
+    /// Waits for the server's end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
     /// The error that ended the server, also if its stop was cut short or left blocks behind.

@@ -123,7 +123,7 @@ fn lose(
         }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
-    // Also without lost volumes: the detected mark may not yet be durable on the device.
+    // This is recorded even without lost volumes: the detected mark may not yet be durable on the device.
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 

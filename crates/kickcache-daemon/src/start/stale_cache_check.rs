@@ -22,7 +22,7 @@ use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
 
 /// Drops stale blocks, durably. Volumes with stale dirty blocks that their origin may lack are removed from the
-/// plan, unless the user accepts their loss.
+/// plan, unless the user accepts their loss. So are volumes with unreadable records.
 pub(crate) fn drop_outdated(
     cache: &mut CacheSpec,
     state: &StatePlace,

@@ -371,8 +371,8 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
     check_free(file, path, size, has)
 }
 
-/// Refuses a file of `size` bytes, of which `has` are allocated, if its file system has too little room; `on`
-/// is any file there.
+/// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack the
+/// room. `on` is any file there.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
     // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);

@@ -33,7 +33,7 @@ const REQUEST_BYTES: usize = 1 << 20;
 pub enum DirtyBlocks {
     /// The change is refused if it would lose dirty blocks.
     Keep,
-    /// The change is made, and the dirty blocks are lost.
+    /// The change is made, even if dirty blocks that the origin lacks are lost.
     Lose,
 }
 

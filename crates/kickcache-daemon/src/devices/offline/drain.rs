@@ -88,11 +88,12 @@ pub enum DrainOutcome {
     },
 }
 
-/// Writes the dirty blocks of a volume back, except where the origin has newer data, and flushes the origin;
-/// `progress` gets the bytes done and the total.
+/// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data, and
+/// flushes the origin; `progress` gets the bytes done and the total.
 ///
 /// # Errors
-/// If cache device or origin cannot be used, or something cannot be written back.
+/// If cache device or origin cannot be used, the origin may have newer data and the user does not accept that, or a
+/// block cannot be written back.
 pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
@@ -217,8 +218,8 @@ fn overtaken_blocks(
     Ok(overtaken.map(|at| BlockKey::new(record.id, BlockIndex::new(at / BLOCK_SIZE))).collect())
 }
 
-/// Clears the dirty flag of an origin's record, because its cache device has no blocks that it needs, unless the device is
-/// an older copy: other commands refuse the origin for the flag, and advise a drain.
+/// Clears the dirty flag of an origin's record with this cache device, because the device has no blocks that the origin
+/// needs, unless the device is an older copy: other commands refuse the origin for the flag, and advise a drain.
 fn forget_needless(
     plan: DrainPlan<'_>,
     superblock: &Superblock,

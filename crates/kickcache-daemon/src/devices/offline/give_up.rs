@@ -95,7 +95,7 @@ pub fn needed(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Nee
         .collect())
 }
 
-/// The uuid of a cache device, if it can be read.
+/// The uuid of a cache device, if it can be read and is not in use.
 pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }

@@ -31,8 +31,9 @@ pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";
 /// The usual state directory of root.
 const SYSTEM_STATE: &str = "/var/lib/kickcache";
 
-/// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or
-/// `$XDG_STATE_HOME/kickcache`, or `~/.local/state/kickcache`. `None` if there is no home.
+/// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or `$XDG_STATE_HOME/kickcache`, or
+/// `~/.local/state/kickcache`. Variables that are not set to an absolute path are ignored; `None` if no place is
+/// left.
 pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }
