@@ -132,9 +132,9 @@ pub(crate) enum TakeoverOutcome {
     Prepared(Result<Successor, ServeError>),
     /// The old device's superblock, written or not.
     Announced(Box<Superblock>, Result<(), ServeError>),
-    /// A part was copied, and how long that took.
+    /// A part was copied or not, and the time for it.
     Copied(Result<(), ServeError>, Duration),
-    /// The new device was flushed.
+    /// The new device was flushed and is at its recorded path, or not.
     Flushed(Result<(), ServeError>),
     /// The content of the new device's superblock.
     Noted(Result<Box<Superblock>, ServeError>),

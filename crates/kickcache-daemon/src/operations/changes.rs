@@ -182,7 +182,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes the changes, after all checks.
+    /// Checks the removals and opens all new devices and sockets, and then makes the changes.
     fn apply(
         &self,
         started: &mut StartResult,

@@ -1,4 +1,4 @@
-//! An engine that reads its log back on a thread of its own, while another engine serves.
+//! An engine that reads its log back outside of the loop's thread, while another engine serves.
 
 use std::sync::Arc;
 
