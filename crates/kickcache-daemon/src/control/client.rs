@@ -17,14 +17,15 @@ use crate::plan::address::{AddressError, check_socket_path};
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 
-/// The longest wait of an impatient client for an answer, and of each client for a connection or for sending
-/// a request.
+/// The longest wait for the sending of a request, for a connection (not of a client from [`Client::waiting`]), and
+/// for an answer (only to a request with a time limit, and not of a client from [`Client::waiting`] or
+/// [`Client::patient`]).
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens at the control socket.
+    /// The control socket does not exist, or no process listens at it.
     #[error(
         "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
@@ -36,10 +37,10 @@ pub enum ClientError {
         own_user(), .0.display()
     )]
     NotAllowed(PathBuf),
-    /// The path is too long.
+    /// The path is empty or too long.
     #[error(transparent)]
     Path(#[from] AddressError),
-    /// The daemon ended, or closed the connection, before it answered.
+    /// The daemon ended, or closed the connection, before it answered; or another error of the connection.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
     Io {
         /// Path of the socket.
@@ -47,7 +48,8 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// The daemon has not answered, and may still carry the request out.
+    /// The daemon did not accept the connection in time; or it has not answered, and may still carry the request
+    /// out.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
          repeat the command",
@@ -69,19 +71,21 @@ pub enum ClientError {
     /// The request, or the configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
-    /// The answer has an unknown format.
+    /// The answer has an unknown format, or is of another type than the request needs.
     #[error("the daemon at {} gave an answer that does not fit; is it another version of kickcache?", .0.display())]
     Answer(PathBuf),
 }
 
 /// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
-/// the first one: a service manager may start another daemon meanwhile.
+/// the first one, since a service manager may start another daemon meanwhile; daemons of an old version have no name, and count as
+/// one daemon.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection; `None` if there is no limit.
+    /// Time limit for the daemon to accept a connection, and to name itself on it; `None` if there is no limit.
     accept_max: Option<Duration>,
-    /// Time limit for answers; without one, the client waits as long as the daemon process exists.
+    /// Time limit for answers, except to requests that may take long; without one, the client waits until the
+    /// daemon answers or closes the connection.
     answer_max: Option<Duration>,
     /// The daemon that answered first, for all clones.
     instance: Arc<OnceLock<String>>,
@@ -139,7 +143,7 @@ impl Client {
         T::of(reply).map_err(|other| self.refusal(other))
     }
 
-    /// Records the requests of a volume, until the returned value is dropped.
+    /// Records the requests of a volume, until the returned value is dropped or the daemon ends the recording.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -190,7 +194,7 @@ impl Client {
         }
     }
 
-    /// A connection to the daemon that accepted the earlier ones.
+    /// A connection to the daemon that accepted the earlier ones, or to any daemon if it is the first.
     fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
         let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
@@ -281,14 +285,15 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 pub enum KnownEnd {
     /// The daemon ended cleanly, with these dirty blocks on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// The daemon did not end cleanly, for this reason.
+    /// The daemon did not end cleanly, for this reason, or closed the connection without a report.
     Unclean(String),
-    /// An older daemon, which does not report its end.
+    /// The daemon is an older one, which does not report its end.
     Untold,
 }
 
 impl AwaitedEnd {
-    /// The reported end; `None` if no report arrives within `span`, which must be above zero.
+    /// The reported end; `None` if no report arrives within `span`, which must be above zero, or if a signal
+    /// interrupts the wait.
     pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));

@@ -1,6 +1,7 @@
 //! The control socket: queries and commands to a running daemon.
 //!
-//! One request and one reply a line, each a JSON object, over a unix socket that only its owner can open.
+//! Each request and each reply is a line with a JSON object, except the parcels of a recording. Only the owner and
+//! root can open the control socket; the status socket is also for its group, and only reports the status.
 
 pub mod activity;
 pub mod client;

@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The longest wait of the end for running requests, unsent answers and recordings.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// A control socket that is open; closing removes its path.
+/// A control socket or status socket that is open; closing removes its path, unless another file is there.
 #[must_use = "the socket is closed when this is dropped"]
 pub struct ControlServer {
     path: PathBuf,
@@ -54,7 +54,7 @@ impl ControlServer {
     /// replaced; missing folders are created, accessible to their owner only.
     ///
     /// # Errors
-    /// A live daemon, or a file that is no socket, has the path; or the system refuses.
+    /// The path is unusable or in use, see [`ServerError`]; or the system refuses.
     pub fn start(path: &Path, handler: Arc<dyn RequestHandler>) -> Result<ControlServer, ServerError> {
         ControlServer::start_for(path, handler, SocketUsers::Owner)
     }
@@ -162,7 +162,7 @@ impl Acceptor {
             }
             None => {}
         }
-        // The client that stopped the daemon still gets its answer.
+        // The client that stopped the daemon still gets its answer, if it takes it within [`GOODBYE_MAX`].
         let until = Instant::now() + GOODBYE_MAX;
         while self.owes() && Instant::now() < until {
             self.turn(Some(until));
@@ -174,7 +174,8 @@ impl Acceptor {
         self.connections.owes() || self.feeds.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for the next event, and handles it. Close to the end, no connection is accepted.
+    /// Waits for the next events, and handles them. If there is an `end`, the wait ends by then, and no connection
+    /// is accepted.
     fn turn(&mut self, end: Option<Instant>) {
         let now = Instant::now();
         self.pause = self.pause.filter(|pause| *pause > now);
@@ -252,8 +253,7 @@ impl Acceptor {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Without free descriptors or memory, the connection that was silent for longest is
-                    // closed.
+                    // The reason may be a lack of descriptors or memory, so an idle connection is closed.
                     self.connections.close_longest_idle();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

@@ -1,4 +1,4 @@
-//! Threads that carry out requests, which may wait for a daemon that starts: started when they are needed, up to a limit.
+//! Threads that carry out requests, as these may take long: started when they are needed, up to a limit.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -37,9 +37,10 @@ struct Shared {
     handler: Arc<dyn RequestHandler>,
     jobs: Jobs<ControlRequest>,
     answers: Mutex<Vec<NumberedAnswer>>,
-    /// The users of the socket; only requests of its owner are logged, because all others are refused.
+    /// The users of the socket; at a socket that others may use, no requests are logged, because all changes are
+    /// refused.
     users: SocketUsers,
-    /// Rung when there is a reply, or at the end.
+    /// Rung when there is an answer, when the thread of a recording ends, or at the end of the server.
     wakeup: Arc<Wakeup>,
 }
 
@@ -56,12 +57,12 @@ impl Workers {
         Ok(Workers { shared: Arc::new(shared), threads: 0, running: Vec::new() })
     }
 
-    /// The descriptor that is readable when there is a reply; other code may ring it.
+    /// The descriptor that is readable when there is an answer; other code may ring it.
     pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         Arc::clone(&self.shared.wakeup)
     }
 
-    /// Starts a request. If an equal request is running, both get its answer.
+    /// Starts a request. If an equal request of a kind that is shared is running, both get its answer.
     pub(super) fn begin(&mut self, job: ControlRequest) {
         if job.request.is_shared() {
             if let Some(running) = self.running.iter_mut().find(|running| running.request == job.request) {
@@ -75,7 +76,8 @@ impl Workers {
             let shared = Arc::clone(&self.shared);
             let started =
                 std::thread::Builder::new().name("control-worker".into()).spawn(move || shared.work());
-            // If no further thread can be started, the existing threads do the work.
+            // If no further thread can be started, the existing threads do the work, or a thread that is started
+            // for a later request.
             self.threads += usize::from(started.is_ok());
         }
     }
@@ -124,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Logs the client and its request, unless it only queries.
+    /// Logs the client and its request, unless it only queries, or was received at the status socket.
     fn log(&self, job: &ControlRequest) {
         let is_query = matches!(job.request, Request::Status {} | Request::AwaitEnd {});
         if is_query || self.users != SocketUsers::Owner {

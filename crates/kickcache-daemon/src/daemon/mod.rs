@@ -47,7 +47,7 @@ pub fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::
     if let Err(error) = &served
         && !log.is_text()
     {
-        // The program's last words are text.
+        // The caller prints the error as text, which a reader of a log in another format does not get.
         tracing::error!(event = "failed", "{error:#}");
     }
     log.end();
@@ -62,7 +62,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
-    // Signals are ignored after the servers have ended: the remaining work takes no time.
+    // Signals have no effect after the servers have ended: the remaining work takes little time.
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
     // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;

@@ -20,7 +20,7 @@ use crate::serve::engine_change::{CacheUse, CurrentEngine, EngineOrder, NewEngin
 use crate::serve::error::ServeError;
 use crate::serve::server::{ServerContext, ServerHandle};
 
-/// The volumes of a new cache device.
+/// The volumes of a new cache device, and the treatment of its free segments.
 pub(crate) struct CacheInsertion<'a> {
     /// The volumes with their present settings.
     pub(crate) volumes: &'a [VolumeSpec],

@@ -58,7 +58,8 @@ impl Changes {
         &self.plan
     }
 
-    /// Says that the next start does not serve a volume that a command added, unless the file names it.
+    /// A hint that the next start may not serve a volume that a command added; `None` if the configuration file
+    /// names it.
     pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
@@ -87,13 +88,14 @@ impl Changes {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    /// The volumes that are being removed; some requests for them are refused.
+    /// The change in progress, and the volumes and cache devices that are about to go; some requests for these are
+    /// refused.
     pub(crate) fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
-    /// The present plan of the configuration file and its difference to the served volumes; volumes that are
-    /// being removed are skipped.
+    /// The present plan of the configuration file and its difference to the served volumes; volumes that are about
+    /// to go are skipped, and the state that the file does not have is no difference.
     ///
     /// # Errors
     /// If the file cannot be used, or the daemon cannot apply a difference while it runs.
@@ -161,7 +163,8 @@ impl Turn<'_> {
     /// may still have clients.
     ///
     /// # Errors
-    /// As a reload that makes no change.
+    /// If the file cannot be used, the daemon cannot apply a difference, or a new device, socket or reservation is
+    /// refused.
     pub(crate) fn check_reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, mut reloaded, .. } = self.changes.compare(started)?;
         let folders = MissingFolders::of(&wanted);
@@ -181,7 +184,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes the changes, after all checks.
+    /// Checks the removals and opens all new devices and sockets, and then makes the changes.
     fn apply(
         &self,
         started: &mut StartResult,
@@ -208,7 +211,8 @@ impl Turn<'_> {
             .map_err(control_error)
     }
 
-    /// Serves one more volume.
+    /// Serves one more volume, or in a dry run checks that; a volume that is served in the same way already stays
+    /// as it is.
     ///
     /// # Errors
     /// If the volume cannot be served; the daemon is then unchanged.
@@ -280,7 +284,7 @@ impl Turn<'_> {
     /// Stops serving a volume.
     ///
     /// # Errors
-    /// If the volume cannot be removed; it stays.
+    /// If the volume cannot be removed; it stays, except if its removal cannot be recorded on the cache device.
     pub(crate) fn remove(
         &self,
         started: &mut StartResult,
@@ -323,8 +327,9 @@ struct Ready {
     places: Vec<(VolumeSpec, ReadyPlaces)>,
 }
 
-/// Opens volumes and places that are new.
-/// Checks reservations, and opens all new devices and sockets, before the first change.
+/// Opens volumes and places that are new. Checks reservations, and opens all new devices and sockets, before the
+/// first change; a volume that the start skipped and that still cannot be opened is removed from the changes, with
+/// a note.
 fn open_new(
     started: &StartResult,
     wanted: &ServePlan,

@@ -3,7 +3,8 @@
 //! * `changes`: the served volumes, changed by one operation at a time; `operation_lock`: the order of operations.
 //! * `remove`, `leave_out`, `take_in`: the operations of several steps; `new_device`: the device that a
 //!   replacement names.
-//! * `reload_result`: a reload for the log and the client, which may have failed after some changes.
+//! * `reload_result`: a reload for the log and the client, which may have failed after some changes;
+//!   `control_error`: errors of servers for the client; `reply_wait`: a caller that waits.
 //! * `kept_state`, `devices_in_file`: volumes and devices of a configuration file that is read again.
 //! * `volume_addition`, `volume_removal`, `removal_state`, `places_change`: volumes come and go, with their
 //!   addresses.

@@ -21,10 +21,8 @@ pub(crate) struct ReadyPlaces {
 }
 
 impl ReadyPlaces {
-    /// Opens the addresses in `wanted` that are not in `before`.
-    ///
-    /// # Errors
-    /// If a place cannot be opened.
+    /// Opens the addresses and creates the block device in `wanted` that are not in `before`, and refuses to remove
+    /// a block device in use.
     pub(crate) fn prepare(
         server: &ServerHandle,
         before: &VolumeSpec,

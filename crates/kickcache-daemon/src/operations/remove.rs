@@ -35,7 +35,8 @@ impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
-    /// If the volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed and its data are not to be
+    /// lost, or its server is stopping.
     pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -160,7 +161,7 @@ impl RemoveOperation {
     /// Removes the volume.
     ///
     /// # Errors
-    /// If the volume cannot be removed; it stays.
+    /// If the volume cannot be removed; it stays, except if its removal cannot be recorded on the cache device.
     pub(crate) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
@@ -175,7 +176,8 @@ fn refuse(error: &ServeError) -> ControlError {
     ControlError::Refused(error.to_string())
 }
 
-/// The refusal after a time without progress. It recommends to abandon blocks only after an error: a slow device may still take them.
+/// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read or the
+/// server of the origin is away: a slow device may still take them.
 fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlError {
     let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
     let what = if left.errors > errors_before || left.is_unreachable {

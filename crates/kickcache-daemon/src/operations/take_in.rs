@@ -16,7 +16,8 @@ use crate::operations::cache_insertion::{self, CacheInsertion};
 use crate::operations::control_error::control_error;
 use crate::start::servers::PlannedServer;
 
-/// Whether volumes of a cache device are served without it.
+/// Whether volumes of a cache device are served without it by order, or since the start; a device that failed later
+/// does not count.
 pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
     match served.cache.service {
         CacheService::LeftOut | CacheService::OutOfService => true,
@@ -37,7 +38,7 @@ pub(crate) fn check(
     cache_insertion::check(&served.handle, &order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Puts a device into use, in place of the device that was left out.
+/// Puts a device into use, in place of the device that was left out, or was out of service at the start.
 ///
 /// # Errors
 /// If the device cannot be put into use; the volumes are then served as before.
