@@ -1,4 +1,4 @@
-//! The driver's interface to the kernel: plain I/O and readiness of sockets, both without blocking.
+//! The driver's interface to the kernel: I/O, commands of devices, and readiness of descriptors.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -91,8 +91,8 @@ pub(crate) trait Backend {
     /// Starts an I/O; [`Backend::wait`] returns its event.
     fn start(&mut self, token: u32, io: Io);
 
-    /// Reports when the descriptor is ready: once, or for [`Interest::Signalled`] at each signal. A key has at most one
-    /// watch for each interest.
+    /// Reports when the descriptor is ready: once, or for [`Interest::Signalled`] at each signal until a signal is reported as
+    /// [`Interest::Readable`]. A key has at most one watch for each interest.
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest);
 
     /// Ends the watches of a key; to be called before the descriptor is closed. A last event may still

@@ -79,8 +79,8 @@ impl Buffers {
     }
 
     /// Adds a request whose payload uses memory that the caller lends. The payload begins at the first byte
-    /// of this memory, which must be the first byte of a page of the volume. Lent memory does not count
-    /// against any limit.
+    /// of this memory, which must be the first byte of a page of the volume. Lent memory is not charged to
+    /// the budget.
     pub(crate) fn lend(&mut self, chunk: Chunk, length: usize) -> RequestId {
         assert!(length <= chunk.length(), "a request larger than the lent memory");
         self.place(Slot::Lent { chunk, length })
@@ -105,7 +105,7 @@ impl Buffers {
     /// Takes a request's memory back.
     ///
     /// # Panics
-    /// If the request is not in use.
+    /// If the request is not in use, or has lent memory.
     pub fn release(&mut self, id: RequestId) {
         let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
         match slot {

@@ -7,8 +7,8 @@ use kickcache_engine::device::Device;
 pub struct Fault {
     /// Which device.
     pub device: Device,
-    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, for a cache device
-    /// only.
+    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, which only a cache device
+    /// has.
     pub operation: &'static str,
     /// The offset of the operation in bytes; 0 for a flush and for `replace`.
     pub offset: u64,
@@ -28,7 +28,7 @@ pub enum Cause {
     Short,
 }
 
-/// Faults since the last [`Faults::take`].
+/// The first [`FAULTS_MAX`] faults since the last [`Faults::take`].
 #[derive(Default)]
 pub(crate) struct Faults {
     list: Vec<Fault>,

@@ -1,5 +1,5 @@
-//! Devices that the system does not execute: another process, another machine or a simulation executes their
-//! requests.
+//! Devices with requests that the system does not execute: another process, another machine, a simulation or the
+//! device's own code executes them.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -48,7 +48,7 @@ pub struct QueuedEnd {
     pub result: Result<(), i32>,
 }
 
-/// A part of a device, as the device reports it.
+/// A part of a device, as the device reports it for a query of its extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
     /// Bytes.

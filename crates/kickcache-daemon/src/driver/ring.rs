@@ -17,7 +17,7 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
-/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as
+/// Kernel threads, for each device of the start, for operations that the device cannot do without waiting: as many as
 /// operations are given to it at once. By default there are four a processor for all devices together, and
 /// one device that does not respond would soon occupy them.
 const KERNEL_WORKER_COUNT: u32 = 128;
@@ -70,7 +70,7 @@ impl Ring {
             if pushed.is_ok() {
                 return;
             }
-            // The kernel empties a full queue. If it refuses, the next wait returns the error.
+            // The kernel empties a full queue; if it refuses, this is tried again.
             let _ = self.ring.submit();
         }
     }

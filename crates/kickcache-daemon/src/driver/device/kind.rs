@@ -3,9 +3,9 @@
 /// The access to a device, and the access of clients to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessMode {
-    /// The device is only read; other readers may have it open too.
+    /// The device is only read, with a lock that other readers may have too.
     ReadOnly,
-    /// The device is read and written; no other process may have it open.
+    /// The device is read and written, with a lock that excludes other users.
     #[default]
     ReadWrite,
 }
