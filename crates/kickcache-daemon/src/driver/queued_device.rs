@@ -74,9 +74,9 @@ pub struct ExtentsTold {
 pub struct ServerOutage {
     /// How long it has been unreachable.
     pub span: Duration,
-    /// The reason: how the connection was lost, or why the returned server is refused.
+    /// The reason: how the connection was lost, or why the last attempt to use a server failed.
     pub why: String,
-    /// The time until requests fail because of the outage; zero if they fail already.
+    /// The time until the time limit of the outage, after which requests fail; zero if the limit is over.
     pub fails_in: Duration,
 }
 

@@ -259,7 +259,7 @@ impl ServerHandle {
     /// Has a volume served that is ready.
     ///
     /// # Errors
-    /// The volume is not served and leaves no trace.
+    /// The volume is not served; its name may stay on the cache device, which is harmless.
     pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
         volume_addition::join(self, ready, &self.surroundings(), self.notes().as_ref())
     }
@@ -385,7 +385,8 @@ impl ServerHandle {
     /// until no request is in flight.
     ///
     /// # Errors
-    /// As [`ServerHandle::check_leaving_out`]; or requests in flight do not end. The device stays in use.
+    /// As [`ServerHandle::check_leaving_out`]; or requests in flight do not end. The device stays in use; if only its record is
+    /// missing, it stays out of service.
     pub fn leave_out(
         &self,
         dirty: DirtyFate,
@@ -413,7 +414,7 @@ impl ServerHandle {
         check_rooms(device, &superblock.map_err(refuse)?.geometry, volumes)
     }
 
-    /// Puts a new cache device, which `format` makes, into use for volumes that were served without one.
+    /// Puts a cache device, which `format` makes or opens, into use for volumes that were served without one.
     ///
     /// # Errors
     /// The error of `format`, or an error as of [`ServerHandle::leave_out`]. The volumes are served as
@@ -441,7 +442,7 @@ impl ServerHandle {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records the requests of a volume, until the recording is dropped or the server stops.
+    /// Records the requests of a volume, until the recording is dropped, the volume is removed or the server stops.
     ///
     /// # Errors
     /// If no volume has the name, the limit of recordings is reached, or [`ServeError::Stopped`].
@@ -471,7 +472,8 @@ impl ServerHandle {
         let _ = self.send(Control::Insist);
     }
 
-    /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
+    /// Waits for the end of the server and returns the dirty and unflushed blocks on the cache device. Only the first caller gets
+    /// these blocks, or the error; others get an empty list.
     ///
     /// # Errors
     /// The error that ended the server; also that of a stop that was cut short, or left blocks behind.

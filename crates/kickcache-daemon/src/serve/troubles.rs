@@ -110,7 +110,7 @@ impl Troubles {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
     }
 
-    /// The errors of the present devices, by device and kind, since each device was put into use.
+    /// The errors by device and kind, except of removed origins and former cache devices.
     pub(crate) fn counts(&self) -> Vec<FaultCount> {
         let count = |(kind, count): (&FaultKind, &u64)| {
             let FaultKind { device, operation, cause } = *kind;

@@ -21,8 +21,8 @@ pub(super) fn punches_holes(file: &File) -> bool {
     is_one_of(file, &PUNCH_HOLES)
 }
 
-/// Whether the type of the file system is one of [`REMOTE`]: a program or another machine answers in the kernel's stead,
-/// and any system call may wait for this answer.
+/// Whether the type of the file system is in [`REMOTE`]: a program or another machine answers in the kernel's stead, and any
+/// system call may wait for this answer.
 pub(super) fn is_remote(file: &File) -> bool {
     is_one_of(file, &REMOTE)
 }

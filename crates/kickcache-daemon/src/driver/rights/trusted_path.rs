@@ -1,4 +1,4 @@
-//! Paths and the owners of their directories: if root alone controls all of them, or root and the caller, other users
+//! Paths and the owners of their directories: if root alone, or root and the caller, control all directories, other users
 //! cannot exchange the file.
 
 use std::collections::VecDeque;

@@ -24,8 +24,8 @@ struct OriginFile {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to use the new size of a volume's origin: it is recorded durably first, then reported to guests
-    /// at once and to NBD clients when they connect.
+    /// Begins to use the new size of a volume's origin: it is recorded durably on the cache device first, if there is one,
+    /// then reported to guests and the kernel at once, and to NBD clients when they connect.
     pub(super) fn begin_resize(&mut self, now: Instant, name: &str, answer: Answer) {
         let joined = match self.volume_id(name) {
             Ok(id) => self.resizes.join(now, id, answer),
@@ -133,7 +133,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Ends a resize after the new size was written to the superblock.
+    /// Ends a resize after the new size was written to the superblock of the cache device, if there is one.
     fn end_resize(&mut self, id: VolumeId, superblock: Superblock) {
         self.superblock = superblock;
         let name = self.volume_name(id).to_owned();

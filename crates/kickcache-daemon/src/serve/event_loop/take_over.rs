@@ -169,7 +169,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// All is copied and durable; later writes were made to both devices.
+    /// Seals the mirror, unless the takeover must be given up: all is copied and durable, and later writes were made to
+    /// both devices.
     fn seal(&mut self, now: Instant) {
         if self.takeover.step == Some(TakeoverStep::Flushing)
             && !self.must_give_up()

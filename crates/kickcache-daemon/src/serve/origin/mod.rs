@@ -91,7 +91,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin stores zeroes faster than other data.
+    /// Whether the origin is known to store zeroes faster than other data; only local origins are.
     pub(crate) fn zeroes(&self) -> ZeroSpeed {
         match self {
             Origin::Local(file) => file.zeroes(),
@@ -107,7 +107,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin has the content of a cache device.
+    /// Whether the origin has the content of a cache device; `false` for an outside origin, which is not read.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -119,8 +119,8 @@ impl Origin {
         }
     }
 
-    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for the
-    /// origin.
+    /// Compares an origin that is not local with samples of its expected contents, before it is used. May wait for
+    /// the origin.
     ///
     /// # Errors
     /// A sentence, if the origin has other data, or does not answer.

@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     pub(crate) deadline: Instant,
     /// The index of the listener that accepted the connection.
     pub(crate) listener: usize,
-    /// The volumes that the listener exports, in the order of the exports.
+    /// The volumes that the listener exported when it accepted the connection, in the order of the exports.
     pub(crate) volumes: Arc<[usize]>,
     pub(crate) watching_input: bool,
     pub(crate) watching_output: bool,
@@ -267,7 +267,7 @@ impl Connection {
         }
     }
 
-    /// Whether the client holds memory: its reply is not sent, or its write is not received.
+    /// Whether the client holds memory: a reply with payload is not sent, or its write is not received.
     fn keeps_memory(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Payload { .. }) || self.outbox.has_payload()
     }
@@ -434,7 +434,7 @@ impl Connection {
         !self.outbox.is_empty() || self.tls.as_deref().is_some_and(TlsStream::owes)
     }
 
-    /// Gives the memory back that no request in the engine uses.
+    /// Closes the connection: gives the memory back that no request in the engine uses, and ends TLS.
     pub(crate) fn abandon(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, .. } = self.stage {
             buffers.release(id);
