@@ -79,7 +79,7 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 
 /// Executes I/O and waits. One thread owns it.
 pub(crate) trait Backend {
-    /// Registers open devices, so that the kernel need not look them up for each I/O.
+    /// Registers open devices; a backend may then avoid a lookup for each I/O.
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
     /// Registers a device that is added later.

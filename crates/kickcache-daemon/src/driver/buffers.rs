@@ -73,7 +73,7 @@ impl Buffers {
         }
     }
 
-    /// Free memory that is kept for reuse must fit into the unused part of the budget.
+    /// Returns free memory to the system until the memory kept for reuse fits into the unused part of the budget.
     fn limit_kept(&mut self) {
         self.allocator.keep_at_most(self.budget.unused_part());
     }

@@ -2,7 +2,7 @@
 
 use kickcache_engine::device::Device;
 
-/// An operation that a device ended with an error.
+/// A failed operation on a device, or a failed replacement of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Which device.
@@ -10,9 +10,9 @@ pub struct Fault {
     /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, which only a cache device
     /// has.
     pub operation: &'static str,
-    /// The offset of the operation in bytes; 0 for a flush and for `replace`.
+    /// The offset in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
     pub offset: u64,
-    /// The length of the operation in bytes; 0 for a flush and for `replace`.
+    /// The length in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
     pub length: u64,
     /// The cause of the failure.
     pub cause: Cause,

@@ -11,8 +11,7 @@ use crate::driver::memory::Chunk;
 
 /// The most stretches of one system call.
 const STRETCHES_MAX: usize = 1024;
-/// The most bytes that one call discards or zeroes: between two calls the device can serve other requests,
-/// and a stop can take effect.
+/// The most bytes that one call discards or zeroes: between two calls the device can serve other requests.
 const CHUNK: u64 = 1 << 30;
 /// The most stretches of one call that writes zeroes; every stretch is the same memory.
 const ZERO_STRETCHES_MAX: u64 = 16;

@@ -79,7 +79,7 @@ pub struct InheritedSockets {
 /// service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
-    /// No records are kept; for servers in tests and benches.
+    /// No records are kept.
     #[default]
     NotKept,
     /// The records are in this directory.

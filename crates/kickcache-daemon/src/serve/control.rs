@@ -53,7 +53,7 @@ pub(crate) enum Control {
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
-    /// Add or remove a volume.
+    /// An order about the volumes: report them, add or remove a volume, or change its places.
     Membership(MembershipOrder),
     /// An order about the engine: return its state, keep it, or replace it.
     Engine(EngineOrder),
@@ -94,7 +94,7 @@ pub struct Recorded {
 /// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resized {
-    /// The new size of the volume in bytes.
+    /// The size of the volume in bytes after the check.
     pub size: u64,
     /// Whether this size differs from the size before.
     pub growth: Growth,

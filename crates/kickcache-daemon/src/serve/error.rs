@@ -80,7 +80,7 @@ pub enum ServeError {
         /// The problem, the expectation and the remedy.
         what: String,
     },
-    /// Several volumes do not match the records about their origins.
+    /// Several volumes cannot be served; each sentence has the reason of one volume.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.

@@ -250,7 +250,7 @@ impl ServerHandle {
     /// Checks that the cache device has the room that these volumes are promised together.
     ///
     /// # Errors
-    /// If it has too little room, or is not in service.
+    /// If it has too little room, or is not in service, or [`ServeError::Stopped`].
     pub fn check_rooms(&self, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
         let members: Members = AskLoop::ask(self, MembershipOrder::Members)??;
         check_rooms(&self.device(), &members.superblock.geometry, volumes)
@@ -267,8 +267,9 @@ impl ServerHandle {
     /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
     ///
     /// # Errors
-    /// The volume stays as it is: it has clients or dirty blocks, or is the last one. If the cache device
-    /// fails, it is removed, but its name stays there.
+    /// The volume stays: it or its block device has users, its blocks cannot be written back in time, it is the last
+    /// one, or another change is in progress. If the cache device fails, the volume is not served any more, but its name
+    /// stays on the device.
     pub fn part_volume(
         &self,
         volume: &str,
@@ -310,7 +311,7 @@ impl ServerHandle {
     /// Takes over the size of a volume's origin, which was extended. Waits for devices for 8 s at most.
     ///
     /// # Errors
-    /// If no volume has the name, its origin is smaller than before, a device does not answer in time, or
+    /// If no volume has the name, its origin is not local or smaller than before, a device does not answer in time, or
     /// [`ServeError::Stopped`].
     pub fn resize(&self, volume: &str) -> Result<Resized, ServeError> {
         self.ask(|answer| Control::Resize(volume.into(), answer))?

@@ -200,7 +200,7 @@ impl Budget {
         None
     }
 
-    /// The next request that waited and has memory.
+    /// Grants memory to the next waiting request, if enough is free.
     pub(crate) fn poll_grant(&mut self) -> Option<LateGrant> {
         if self.lines.is_empty() {
             return None;

@@ -49,7 +49,7 @@ pub enum ZeroSpeed {
 /// Whether an empty device is acceptable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emptiness {
-    /// A new cache file has no bytes yet.
+    /// The device may be empty, as a new cache file has no bytes yet.
     Allowed,
     /// The device must have at least one sector.
     Refused,

@@ -175,7 +175,7 @@ impl BlockFile {
         self.flush = Flush::Assumed;
     }
 
-    /// The open file. Reads and writes through it must be aligned to 4096 bytes.
+    /// The open file. Reads and writes through it must be aligned as direct I/O requires; 4096 bytes suffice.
     pub fn file(&self) -> &File {
         &self.file
     }

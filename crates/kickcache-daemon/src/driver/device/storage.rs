@@ -155,8 +155,9 @@ pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, O
     lock_below(file, path, AccessMode::ReadOnly)
 }
 
-/// Refuses two names of one device, before any is opened: links, and loop devices with their files. A path that
-/// cannot be examined is refused later, when it is opened.
+/// Refuses two names of devices with bytes in common, before any is opened: links, and loop devices with their files. A
+/// partition of another disk counts as a device of its own. A path that cannot be examined is refused later, when it is
+/// opened.
 ///
 /// # Errors
 /// [`OpenError::Same`].

@@ -203,7 +203,7 @@ impl Driver {
     /// checksum is requested.
     ///
     /// # Panics
-    /// If the submission names a device or memory that does not exist: a defect of the engine.
+    /// If the submission names memory that does not exist: a defect of the engine.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
         self.submit_for(now, Device::Cache, submission);
     }
@@ -519,7 +519,7 @@ impl Driver {
         }
     }
 
-    /// Ends an operation with an error, and keeps the details for users.
+    /// Ends an operation with an error, and keeps the details for users, except of an unsupported discard.
     fn fail(&mut self, token: u32, cause: Cause) {
         if let Some(fault) = self.operation(token).fault(cause) {
             self.faults.push(fault);

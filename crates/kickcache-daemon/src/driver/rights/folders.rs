@@ -23,7 +23,7 @@ pub enum Purpose {
         /// Whether a record has this name. A file with another name may belong to another program.
         is_record: fn(&OsStr) -> bool,
     },
-    /// Sockets. Sockets without a server are removed.
+    /// Sockets. Sockets that a daemon of root left without a server are removed.
     Sockets,
 }
 

@@ -52,9 +52,11 @@ pub enum Reach {
 /// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    /// Only directories of root are trusted; a path through another directory is refused.
+    /// A directory is trusted if it belongs to root, and others cannot write to it or it is sticky; a path through another
+    /// directory is refused.
     RootAlone,
-    /// Directories of root and of the caller are trusted; links in other directories are refused.
+    /// As [`Rule::RootAlone`], with directories of the caller trusted too; a path through another directory is walked, but links
+    /// in such directories and in sticky ones are refused.
     CallerToo,
 }
 

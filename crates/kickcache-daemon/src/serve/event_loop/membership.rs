@@ -226,7 +226,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("partly dropped", index, begun);
     }
 
-    /// Ends the removal: the volume is served as before.
+    /// Ends the removal: the volume stays, and accepts clients again.
     fn stay(&mut self, why: &str) {
         let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);

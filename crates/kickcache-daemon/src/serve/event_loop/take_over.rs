@@ -1,5 +1,5 @@
-//! Replacing the cache device while it is served: the driver mirrors it to another one, which takes over when
-//! it has a complete copy.
+//! Replacing the cache device while it is served: its log is copied to another device, which gets all new writes as
+//! well, and takes over when it has a complete copy.
 //!
 //! The order is decisive. First the new device has a complete copy, flushed. Then the old one is marked as
 //! replaced. Then the new one is marked as the cache. Then the state directory has the new one's number and
@@ -238,7 +238,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::Parting);
     }
 
-    /// The step after a failed write of the superblocks: another attempt later, but none during a stop.
+    /// The step after a failed attempt to record the takeover: another attempt later, but none during a stop.
     fn note_later(&self, now: Instant) -> TakeoverStep {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));

@@ -117,7 +117,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The time since which a device has completed none of its operations; `None` if it is not silent, or if
+    /// The time since which a device has completed none of its operations; `None` if it has none in flight, or if
     /// the cache device only waits for the new one.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new() {

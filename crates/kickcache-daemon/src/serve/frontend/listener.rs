@@ -162,7 +162,7 @@ pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), Serv
     }
 }
 
-/// Refuses a path that is too long for a unix socket, or has a fault or no folder.
+/// Refuses a path that is too long for a unix socket, that has no folder, or at which no file may be made.
 pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
     check_length(path).and_then(|()| check_folder(path))
 }

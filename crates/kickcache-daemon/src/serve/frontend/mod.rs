@@ -7,8 +7,8 @@
 //!   ([`Frontends::on_command`]);
 //! * [`Frontends::take_requests`]: requests to the engine, by [`Core::begin`], with the data for their
 //!   answers ([`Pending`]);
-//! * [`Frontends::on_reply`]: replies of the engine; [`Frontends::send`]: sends them to the clients, when the
-//!   engine has no more;
+//! * [`Frontends::on_reply`]: replies of the engine; [`Frontends::send`]: sends queued replies to the clients, when
+//!   the engine has no more;
 //! * deadlines ([`Frontends::poll_timeout`], [`Frontends::handle_timeout`]), the stop
 //!   ([`Frontends::stop_listening`], [`Frontends::is_idle`], [`Frontends::is_quiet`], [`Frontends::close`]),
 //!   and changes of a volume ([`Frontends::join`], [`Frontends::part`], [`Frontends::resize`]).
@@ -100,8 +100,8 @@ pub(crate) fn wait_until_gone(device: &Path) {
     removal::wait_until_gone(&ControlThreads::default(), device);
 }
 
-/// Refuses a volume with a block device of an earlier daemon that this start would not take over; `earlier`
-/// is the last served identity of its origin, if it differs.
+/// Refuses a volume with a block device of an earlier daemon that this start would not take over, as
+/// [`unsafe_devices::check`] does; `earlier` is the last served identity of its origin, if it differs.
 pub(crate) fn check_left_behind(
     spec: &VolumeSpec,
     volume: &VolumeIdentity,
@@ -139,7 +139,7 @@ impl Addresses {
 }
 
 impl Frontends {
-    /// Listens on the addresses of all front ends.
+    /// Listens on the addresses of all front ends, and makes or takes over their block devices.
     pub(crate) fn open<E>(
         addresses: Addresses,
         core: &mut Core<E>,
@@ -182,7 +182,7 @@ impl Frontends {
         self.nbd.connection_count()
     }
 
-    /// Watches descriptors that are not watched yet.
+    /// Watches listeners that are not watched yet; the first call starts the block devices, too.
     pub(crate) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.watch(core);
         self.vhost_user.watch(core);

@@ -23,7 +23,7 @@ pub(crate) struct OpenPlaces {
 }
 
 impl OpenPlaces {
-    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that the daemon already listens
+    /// Opens the sockets of `spec` that `before` does not have; `shared` are addresses that the daemon already listens
     /// on, and that volumes may share.
     ///
     /// # Errors

@@ -91,7 +91,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin is known to store zeroes faster than other data; only local origins are.
+    /// Whether the origin is known to store zeroes faster than other data; an origin that is not local counts as slow.
     pub(crate) fn zeroes(&self) -> ZeroSpeed {
         match self {
             Origin::Local(file) => file.zeroes(),

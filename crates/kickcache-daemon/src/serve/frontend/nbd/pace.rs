@@ -34,7 +34,7 @@ pub(super) struct Pace {
 pub(super) enum Watch {
     /// The time for the client's progress starts.
     Begin,
-    /// The client counts as slow after this time, if it makes no progress.
+    /// The client counts as slow after this time, if it makes too little progress.
     GoOn(Duration),
 }
 

@@ -40,7 +40,7 @@ pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// How many bytes of `incoming` are the beginning of a record that is not complete.
+    /// How many bytes of `incoming` are the beginning of a record or handshake message that is not complete.
     held: usize,
     outgoing: TlsOutput,
     /// Short stretches of output, gathered into one record.
