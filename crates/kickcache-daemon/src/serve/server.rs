@@ -198,8 +198,8 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume. A change from write-back first drains the volume, which continues after
-    /// this call.
+    /// Changes the mode of a volume for new writes. A change from write-back also begins a drain of the volume, which
+    /// continues after this call.
     ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -300,7 +300,8 @@ impl ServerHandle {
         AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
     }
 
-    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks.
+    /// Begins to write back all dirty data of a volume. All is at the origin when the volume's status has 0 dirty and 0
+    /// unflushed blocks, and no drain.
     ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].

@@ -32,7 +32,7 @@ pub(crate) const SAMPLES_MAX: u32 = 64;
 /// Refuses an export of this process as an origin. The process must be serving already.
 ///
 /// # Errors
-/// [`ServeError::Volume`].
+/// [`ServeError::Volume`], or [`ServeError::System`] without random bytes.
 pub(crate) fn check_not_own(spec: &VolumeSpec) -> Result<(), ServeError> {
     match &spec.origin {
         OriginSource::Nbd(uri) => nbd::check_not_own(spec, uri),

@@ -140,7 +140,7 @@ const OWN_PATIENCE: Duration = Duration::from_secs(5);
 /// Refuses an export of this process, since the volume would wait for itself.
 ///
 /// # Errors
-/// [`ServeError::Volume`].
+/// [`ServeError::Volume`], or [`ServeError::System`] without random bytes.
 pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), ServeError> {
     if !is_own(uri, OWN_PATIENCE.min(spec.origin_timeout.span()))? {
         return Ok(());
