@@ -106,7 +106,7 @@ pub(crate) trait Backend {
     fn submit(&mut self) -> io::Result<()>;
 
     /// Submits started I/O to the kernel, and waits for an event, a doorbell or the timeout (`None`: without
-    /// limit). Returns all available events, and the time in which no event was available; the backend without
+    /// limit). Returns available events, and the time in which no event was available; the backend without
     /// io_uring returns zero, as its threads are between it and the devices.
     fn wait(
         &mut self,

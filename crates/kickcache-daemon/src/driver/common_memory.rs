@@ -3,7 +3,7 @@
 //! Invariants:
 //! * The bytes in use never exceed the limit.
 //! * While loops wait, only the first of them takes memory, so that small requests cannot starve a large one.
-//! * A request that fits into its loop's own part, and does not wait, uses no atomic operation and no lock.
+//! * A request that gets memory of its loop's own part at once uses no atomic operation and no lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -46,7 +46,7 @@ impl Ring {
     /// A ring of this thread.
     ///
     /// # Errors
-    /// If io_uring is switched off, not permitted, or older than Linux 6.1.
+    /// If io_uring is switched off, not permitted, or older than Linux 6.1, or memory or descriptors are short.
     pub(crate) fn new() -> io::Result<Ring> {
         let ring = IoUring::builder()
             .setup_single_issuer()

@@ -312,6 +312,6 @@ pub struct FaultCount {
     pub operation: &'static str,
     /// The cause of the failure.
     pub cause: Cause,
-    /// How often this error occurred since the device was put into use.
+    /// How often this error occurred since the device was put into use; for devices that are to take over, since the start.
     pub count: u64,
 }

@@ -151,8 +151,8 @@ impl<E: CacheEngine> Core<E> {
         std::mem::replace(&mut self.missed, Duration::from_nanos(0))
     }
 
-    /// Passes a request to the engine, now or when the cap of its volume and a replacement of the engine permit; the
-    /// front end gets `pending` back with the reply.
+    /// Passes a request to the engine, now or when the cap of its volume and a replacement of the engine permit, during a
+    /// stop regardless of the cap; the front end gets `pending` back with the reply.
     pub(crate) fn begin(&mut self, asked: &EngineRequest, pending: Pending) {
         let begun = PreparedRequest { asked: *asked, pending };
         if !self.is_serving() {

@@ -387,8 +387,8 @@ impl ServerHandle {
     /// until no request is in flight.
     ///
     /// # Errors
-    /// As [`ServerHandle::check_leaving_out`]; or requests in flight do not end. The device stays in use; if only its record is
-    /// missing, it stays out of service.
+    /// As [`ServerHandle::check_leaving_out`]; or requests in flight do not end. The device stays in use, but out of service if only its
+    /// record, or the end of operations on the devices, was missing.
     pub fn leave_out(
         &self,
         dirty: DirtyFate,
@@ -475,7 +475,7 @@ impl ServerHandle {
     }
 
     /// Waits for the end of the server and returns the dirty and unflushed blocks on the cache device. Only the first caller gets
-    /// these blocks, or the error; others get an empty list.
+    /// these blocks, or the error; others get an empty list at once.
     ///
     /// # Errors
     /// The error that ended the server; also that of a stop that was cut short, or left blocks behind.

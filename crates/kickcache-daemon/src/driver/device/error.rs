@@ -79,7 +79,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Another process has opened the device exclusively, has mounted it, or has locked it.
+    /// Another process has opened the device exclusively, has mounted it, or has locked it or a file below it.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())

@@ -1,5 +1,5 @@
-//! The storage below a device, through loop devices: it shows whether two paths name one device, and each
-//! layer is locked.
+//! The storage below a device, through loop devices: it shows whether two paths name one device, and its layers are
+//! locked as far as they can be opened.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;

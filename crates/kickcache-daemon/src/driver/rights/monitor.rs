@@ -51,7 +51,7 @@ impl CreatedFile {
 }
 
 impl Monitor {
-    /// Answers until the daemon has ended, or a message of it is invalid.
+    /// Answers until the daemon has ended, a message of it is invalid, or no socket for an answer can be made or sent.
     pub(super) fn run(self, socket: &OwnedFd) {
         let (monitor, busy) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
         loop {

@@ -162,7 +162,7 @@ impl<E: CacheEngine> EventLoop<E> {
         (!lost.is_empty()).then_some(ServeError::LeftBehind { what })
     }
 
-    /// Logs lost dirty blocks, once each.
+    /// Logs lost dirty blocks of the served volumes, once each.
     pub(super) fn tell_damage(&mut self) {
         let damaged = self.core.engine.damaged_blocks();
         if damaged == self.damaged {

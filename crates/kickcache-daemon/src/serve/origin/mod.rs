@@ -54,7 +54,8 @@ impl Origin {
     /// Opens the origin of a volume, and makes sure that a file, block device or export answers.
     ///
     /// # Errors
-    /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
+    /// [`ServeError::Origin`], [`ServeError::Volume`] or [`ServeError::System`], or [`ServeError::Stopped`] after a stop
+    /// request.
     pub(crate) fn open(spec: &VolumeSpec, wish: &StopWish) -> Result<Origin, ServeError> {
         match &spec.origin {
             OriginSource::Path(path) => {

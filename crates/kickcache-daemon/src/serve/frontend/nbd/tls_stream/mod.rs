@@ -205,7 +205,7 @@ impl TlsStream {
         taken
     }
 
-    /// Sends a close_notify, as far as the socket accepts it.
+    /// Sends a close_notify, unless TLS failed, and alerts, as far as the socket accepts them.
     pub(crate) fn say_goodbye(&mut self, socket: impl AsFd) {
         if self.failure().is_none() {
             let incoming = &mut self.incoming[..self.held];
