@@ -1,5 +1,5 @@
-//! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, if the
-//! cache device is taken out of use, or by one with an empty cache device, if one is put into use. This
+//! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, to take the cache
+//! device out of use, or by one with a cache device, to put that into use. This
 //! module has the orders to the loop; steps that may wait for a device are done between the orders by the
 //! caller's thread ([`crate::operations::cache_removal`], [`crate::operations::cache_insertion`]).
 //!
@@ -104,7 +104,7 @@ pub(crate) enum EngineLease {
     None,
     /// A caller prepares another engine.
     Prepared,
-    /// New requests wait until the engine is replaced.
+    /// New requests wait until the engine is replaced, or the change is cancelled.
     Changing(EngineChange),
 }
 

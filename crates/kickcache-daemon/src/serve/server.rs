@@ -204,8 +204,8 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume. A change from write-back first drains the volume, which continues after
-    /// this call.
+    /// Changes the mode of a volume for new writes. A change from write-back also begins a drain of the volume, which
+    /// continues after this call.
     ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -258,7 +258,12 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Calls a verb of the engine for a volume, in one turn of the loop.
+    /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
+    ///
+    /// # Errors
+    /// The volume stays: it or its block device has users, its blocks cannot be written back in time, it is the last
+    /// one, or another change is in progress. If the cache device fails, the volume is not served any more, but its name
+    /// stays on the device.
     fn on_volume(
         &self,
         volume: &str,
@@ -272,7 +277,8 @@ impl ServerHandle {
         })?
     }
 
-    /// Changes modes and policies of volumes, all or none.
+    /// Begins to write back all dirty data of a volume. All is at the origin when the volume's status has 0 dirty and 0
+    /// unflushed blocks, and no drain.
     ///
     /// # Errors
     /// If a volume is not served, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -367,7 +373,7 @@ impl ServerHandle {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records the requests of a volume, until the recording is dropped or the server stops.
+    /// Records the requests of a volume, until the recording is dropped, the volume is removed or the server stops.
     ///
     /// # Errors
     /// If no volume has the name, the limit of recordings is reached, or [`ServeError::Stopped`].
@@ -397,7 +403,8 @@ impl ServerHandle {
         let _ = self.send(Control::Insist);
     }
 
-    /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
+    /// Waits for the end of the server and returns the dirty and unflushed blocks on the cache device. Only the first caller gets
+    /// these blocks, or the error; others get an empty list at once.
     ///
     /// # Errors
     /// The error that ended the server; also that of a stop that was cut short, or left blocks behind.

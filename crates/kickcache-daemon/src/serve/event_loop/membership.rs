@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Refuses unless the cache device is in service, and its superblock is not being written.
+    /// The cache device; refuses during a stop, and unless the device is in service.
     fn cache_to_change(&self) -> Result<Arc<BlockFile>, ServeError> {
         let refuse = |what: &str| ServeError::Cache { path: self.cache.clone(), what: what.into() };
         if self.core.stage != LoopPhase::Serving {
@@ -226,7 +226,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("partly dropped", index, begun);
     }
 
-    /// Ends the removal: the volume stays unchanged.
+    /// Ends the removal: the volume stays, and accepts clients again.
     fn stay(&mut self, why: &str) {
         let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);

@@ -100,7 +100,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) leaving: Option<RemovalState>,
     /// Whether a caller prepares another engine, or the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
-    /// Whether a caller has the lease of the superblock.
+    /// Whether a caller has the lease of the superblock, or prepares another engine.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
@@ -116,6 +116,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
     /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
+    /// [`ServeError::System`] if the system refuses the wait for events.
     pub(crate) fn run(&mut self) -> Result<Vec<UncleanBlocks>, ServeError> {
         self.watch_all();
         self.core.begin_first_turn();
@@ -227,7 +228,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Reports to the engine the origins that lost unflushed data.
+    /// Reports to the engine the origins that may have lost unflushed data; returns whether there was any.
     fn take_restarts(&mut self, now: Instant) -> bool {
         let mut has_any = false;
         while let Some(device) = self.core.driver.poll_restart() {

@@ -59,7 +59,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The new size is reported to guests at once, and to NBD clients when they connect.
+    /// Ends a resize. The new size is reported to guests and the kernel at once, and to NBD clients when they connect.
     pub(super) fn finish_resize(&mut self, id: VolumeId, superblock: Option<Box<Superblock>>) {
         self.resizes.volumes.retain(|running| *running != id);
         if let Some(superblock) = superblock {
