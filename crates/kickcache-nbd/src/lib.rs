@@ -1,6 +1,6 @@
 //! The NBD protocol: the server's side of a connection without any I/O, and a small client.
 //!
-//! Rooms:
+//! Modules:
 //! * [`session`]: a connection; it turns bytes into [`Command`]s and results into replies. The owner has the
 //!   socket, buffers, deadlines and limits on requests in flight.
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.

@@ -46,7 +46,7 @@ impl Random {
         }
     }
 
-    /// An index below `count`.
+    /// An index below `count`, which must not be 0.
     pub fn index(&mut self, count: usize) -> usize {
         let limit = u64::try_from(count).expect("a count fits 64 bits");
         usize::try_from(self.below(limit)).expect("smaller than a usize")
