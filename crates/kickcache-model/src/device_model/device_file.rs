@@ -164,7 +164,7 @@ impl DeviceKind {
     }
 }
 
-/// A device that is part of the program.
+/// A device that is part of the program, by its name.
 pub fn built_in(name: &str) -> Option<DeviceFile> {
     let text = BUILT_IN.iter().find(|device| device.0 == name)?.1;
     Some(DeviceFile::parse(text).expect("a test reads every file"))

@@ -25,7 +25,7 @@ pub struct LatencyFigures {
 /// The figures of one cache on one case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// Reads and writes a second.
+    /// Reads and writes a second, over the whole run.
     pub iops: f64,
     /// The share of the blocks of reads that hit, in percent, in the second half of the run.
     pub hits: f64,
@@ -50,7 +50,7 @@ pub struct Figures {
 type Histogram = BTreeMap<u64, u64>;
 
 impl Figures {
-    /// The figures of a run, without those of its beginning.
+    /// The figures of a run; latencies of its beginning are kept apart from later latencies.
     pub fn new(run: &RunResult, beginning: &RunResult) -> Figures {
         let written = |job: &JobResult| job.writes.bytes;
         let useful = run.promoted_bytes + run.jobs.iter().map(written).sum::<u64>();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::policy_study::load::Load;
 use crate::ratio::share;
 
-/// Passes of a loop; the first two are not counted.
+/// Passes of a loop; in [`Case::loops`], the first two are not counted.
 const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
 /// Lengths of loops, in tenths of the cache.

@@ -25,7 +25,7 @@ use crate::workload::Kind;
 pub struct Kickcache {
     engine: Engine,
     volume: VolumeId,
-    /// Copies that end at once and have a completion.
+    /// Operations on memory that end at once and have a completion.
     copied: Vec<SubmissionId>,
     /// The submitted operations, by the tokens of the devices.
     in_flight: Slots<Submitted>,

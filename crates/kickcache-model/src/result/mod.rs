@@ -256,7 +256,8 @@ impl RunResult {
         (hits + misses > 0).then(|| share(hits, hits + misses))
     }
 
-    /// Bytes written to the cache device for each byte stored there; `None` if no data was stored.
+    /// Bytes written to the cache device for each byte stored there; `None` if no data was stored, or there is no cache
+    /// device.
     pub fn written_per_byte(&self) -> Option<f64> {
         let kept = self.promoted_bytes + self.logged_bytes;
         let written = self.cache_device.as_ref()?.write_bytes;

@@ -1,4 +1,4 @@
-//! The journal of a bcache: one entry is in flight, the next one fills.
+//! The journal of a bcache: at most one entry is in flight, the next one fills.
 //!
 //! A write flushes the device first and is durable when it ends (`journal_write_unlocked`: `REQ_PREFLUSH`, `REQ_FUA`).
 

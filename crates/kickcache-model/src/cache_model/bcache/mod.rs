@@ -70,7 +70,7 @@ pub struct BcacheShape {
 enum Purpose {
     /// A part of an access.
     Access(u32),
-    /// A read of the origin; its blocks enter the cache.
+    /// A read of the origin; its blocks enter the cache unless they were written meanwhile or no bucket is free.
     Miss {
         id: u32,
         miss: Miss,
@@ -313,7 +313,8 @@ impl Bcache {
         self.prepare_buckets(now, devices);
     }
 
-    /// Prepares buckets for reuse if few are left (`bch_allocator_thread`).
+    /// Prepares buckets for reuse if few are left and no collection runs; if none can be prepared, a collection begins
+    /// (`bch_allocator_thread`).
     fn prepare_buckets(&mut self, now: Instant, devices: &mut Devices) {
         if !self.buckets.is_short() || self.collects_until.is_some() {
             return;
@@ -331,7 +332,7 @@ impl Bcache {
         self.geometry.leaf_count(keys)
     }
 
-    /// Begins to collect garbage (`bch_btree_gc`).
+    /// Begins to collect garbage, unless a collection runs (`bch_btree_gc`).
     fn begin_collection(&mut self, now: Instant) {
         if self.collects_until.is_some() {
             return;

@@ -72,7 +72,7 @@ impl Rate {
         self.idle_updates = 0;
     }
 
-    /// Sets the rate every five seconds while there are dirty blocks.
+    /// Sets the rate, at most every five seconds, while there are dirty blocks.
     pub(super) fn update(&mut self, now: Instant, fill: Fill) {
         if now.since(self.updated) < UPDATE {
             return;
@@ -118,7 +118,8 @@ fn sectors(bytes: u64) -> i64 {
     i64::try_from(bytes / SECTOR).unwrap_or(i64::MAX)
 }
 
-/// The proportional term of a cache with sparse dirty buckets (`__update_writeback_rate`).
+/// The proportional term of a cache with sparse dirty buckets; `None` if they are not sparse, or half of the buckets
+/// are free (`__update_writeback_rate`).
 fn fragmentation(fill: Fill) -> Option<i64> {
     let in_use = i64::try_from(fill.in_use_percent).unwrap_or(100);
     let (above, weight) = FRAGMENT_STEPS.into_iter().find(|(above, _)| in_use > *above)?;

@@ -87,7 +87,7 @@ impl Writeback {
         pass
     }
 
-    /// Up to five keys without gaps; a key is dropped if its blocks were written since the scan
+    /// Up to five keys without gaps; a key is left out if its blocks were written or dropped since the scan
     /// (`bch_keybuf_check_overlapping`).
     fn take_pass(&mut self, buckets: &Buckets) -> Vec<DirtyKey> {
         let (mut pass, mut bytes): (Vec<DirtyKey>, u64) = (Vec::new(), 0);
@@ -105,7 +105,8 @@ impl Writeback {
         pass
     }
 
-    /// Scans for dirty keys once the keys of the last scan are written (`refill_dirty`, `bch_writeback_thread`).
+    /// Scans for dirty keys once the keys of the last scan are written and the pause is over; returns whether it found
+    /// any (`refill_dirty`, `bch_writeback_thread`).
     fn refill(&mut self, now: Instant, buckets: &Buckets) -> bool {
         if !self.in_flight.is_empty() {
             return false;

@@ -61,7 +61,8 @@ pub struct Age {
     /// No background work while the cache is busy and as many migrations are in flight as the threshold allows
     /// (`spare_migration_bandwidth`).
     pub is_throttled: bool,
-    /// The access that causes a promotion waits for it.
+    /// As before 4.12, the access that causes a promotion waits for it, reads wait for a block that is being moved, a
+    /// promotion over the limit is refused, and a victim is removed at once.
     pub waits_for_copy: bool,
 }
 

@@ -170,7 +170,7 @@ impl Levels {
     }
 
     /// Gives every level its share of the entries, in this period; surplus entries move up to the given end of the next
-    /// level.
+    /// level, and a level with too few gets the oldest entries of higher levels.
     pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End, period: u32) {
         self.set_targets();
         for level in 0..LEVELS - 1 {

@@ -184,7 +184,7 @@ impl Disk {
         );
     }
 
-    /// Writes a dirty extent and the extents that follow it without a gap.
+    /// Writes a dirty extent and the extents that follow it without a gap, until they have 1 MiB.
     fn start_destage(&mut self, now: Instant, offset: u64) {
         let mut end = offset;
         while let Some(dirty) = self.dirty.remove(&end) {

@@ -10,7 +10,7 @@ const STAKE_MAX: f64 = 0.98;
 const EFFECTS: [f64; 3] = [0.5, 1.0, 2.0];
 const NOISES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 
-/// On which side of the boundary the evidence wants the loss.
+/// The side of the boundary that the evidence supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
     /// The loss is smaller.

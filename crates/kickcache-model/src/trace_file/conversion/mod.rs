@@ -93,7 +93,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(TraceWriter { out, target, shape, count: 0, lacks: Lacks::default() })
     }
 
-    /// Writes a record, or counts it as one that the target cannot express.
+    /// Writes the part of a record that the target can express, if there is one, and counts the properties that it
+    /// cannot.
     ///
     /// # Errors
     /// If the write fails, or the target has no room for the trace.

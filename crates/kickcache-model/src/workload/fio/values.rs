@@ -1,4 +1,5 @@
-//! Values as fio 3.33 reads them: sizes in powers of 1024, times in seconds without a unit.
+//! Values as fio 3.33 reads them: sizes in powers of 1024 unless `kb_base` changes that, and times with a unit or in
+//! the unit of their option.
 
 use kickcache_engine::time::Duration;
 
