@@ -25,7 +25,7 @@ pub struct CurvePoint {
     pub blocks: u64,
     /// The part of the accesses that the cache hits.
     pub hit_ratio: f64,
-    /// In 95 of 100 cases the exact ratio differs by at most this much.
+    /// In 95 of 100 cases the exact ratio differs by at most this much; 0 if all blocks are in the sample.
     pub error: f64,
 }
 

@@ -58,7 +58,7 @@ fn alone(base: &RepeatedRuns<'_>, measure: Measure) -> String {
     format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base))
 }
 
-/// The verdict on another run; without rounds, the ratio of two runs.
+/// The verdict on another run; without rounds, the ratio of two runs; without a ratio, both figures.
 fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) -> String {
     let (one, two) = (measure.show_with_unit(base), measure.show(other));
     let (first, second, plain) = (name(base.run), name(other.run), measure.show(base));

@@ -139,7 +139,8 @@ fn percentiles(runs: &[RunResult]) -> Plot {
     }
 }
 
-/// From the fastest operation to the last percentile that at least a hundred operations support.
+/// From the fastest operation to the percentile that ten operations exceed, 99.999 % at most; with fewer than 100
+/// operations, to the 90th percentile.
 fn percentile_line(run: &RunResult, look: Look) -> Line {
     let latencies = run.latencies();
     let count = latencies.count();
@@ -196,7 +197,7 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
         .collect()
 }
 
-/// A part for each run: its jobs, its latencies, its devices.
+/// A part for each run with such data: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
     let is_open = runs.len() <= OPEN_RUNS_MAX;
@@ -360,7 +361,8 @@ fn whole(run: &RunResult) -> u64 {
     run.nanos.saturating_add(run.ramp_nanos)
 }
 
-/// The bytes written to the cache devices, as bars: the necessary ones, and the overhead.
+/// The bytes written to the cache devices, as bars: the necessary bytes, and the overhead; empty if no bytes were
+/// written.
 pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     let most = runs.iter().map(written).fold(0.0, f64::max);
     if most <= 0.0 {

@@ -1,6 +1,6 @@
 //! A report: runs side by side in one self-contained HTML page, which needs a browser only, without a network.
 //!
-//! Rooms:
+//! Modules:
 //! * `page`, `html`: the frame of every page, and text and data inside HTML.
 //! * `answer`, `summary`, `overview`, `by_size`, `facts`, `curves`: the sections of a page.
 //! * `repeated_runs`: runs that differ in their seed only; `measure`: the figure by which runs are compared.
@@ -64,7 +64,8 @@ impl Report<'_> {
     }
 }
 
-/// The answer in words: each run against the first, in a sentence; repeated runs with a verdict.
+/// The answer in words: a sentence for each run after the first, against its counterpart or the first run, with a
+/// verdict for repeated runs; a single run gets a sentence on its own results.
 pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }
@@ -100,7 +101,8 @@ pub struct Collection<'a> {
     pub overviews: &'a [Overview],
     /// The runs that share charts.
     pub groups: &'a [Group],
-    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the overviews.
+    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the answer and the
+    /// overviews.
     pub runs: &'a [RunResult],
 }
 

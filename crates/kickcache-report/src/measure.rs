@@ -61,14 +61,14 @@ impl Measure {
         compare(&pairs, MARGIN, better).filter(|known| counts && known.rounds > 1)
     }
 
-    /// Whether the figure of a run is a measure of its speed: the run counts, and its clients do not fix its
-    /// rate.
+    /// Whether the figure of repeated runs is a measure of their speed: all count, and the figure is a latency, or the
+    /// clients do not fix the rate.
     pub(crate) fn says_something(self, known: &RepeatedRuns<'_>) -> bool {
         known.counts() && (self == Measure::MeanLatency || known.run.pacing == Pacing::Closed)
     }
 
-    /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either
-    /// figure is no measure of speed.
+    /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either figure is
+    /// no measure of speed, or the ratio is not a number above 0.
     pub(crate) fn ratio(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,

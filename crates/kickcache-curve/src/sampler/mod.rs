@@ -59,7 +59,7 @@ impl LruSampler {
         }
     }
 
-    /// Counts a read, which can hit.
+    /// Counts an access that can hit: a read, and in the models also a write.
     #[inline]
     pub fn count(&mut self, block: u64) {
         self.accesses += 1;
@@ -69,7 +69,7 @@ impl LruSampler {
         }
     }
 
-    /// A use of a block that is no hit or miss: a write brings it into the cache, or to the front.
+    /// A use of a block that is no hit or miss, such as a write that brings it into the cache, or to the front.
     #[inline]
     pub fn touch(&mut self, block: u64) {
         let hash = hash::hash(block);
