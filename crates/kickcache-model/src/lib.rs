@@ -7,7 +7,8 @@
 //! * [`trace_file`]: recorded accesses, read from the usual formats.
 //! * [`cache_model`]: models of no cache, of the other caches and of an LRU cache, and the choice of a cache by name.
 //! * [`reference_policy`]: policies without a log, to compare hit ratios with.
-//! * [`untimed`]: the engine on devices that take no time, for hit ratios and bytes written.
+//! * [`untimed`]: the engine on devices that take no time, except possibly for writes, for hit ratios and bytes
+//!   written.
 //! * [`policy_study`]: the engine compared with those policies, case by case.
 //! * [`replay`]: a workload against the engine or a model, on virtual devices.
 //! * [`grid`]: many mixed loads, on which kickcache is judged against the best of the other caches.

@@ -227,7 +227,7 @@ struct Scales {
     seconds: Span,
 }
 
-/// The time of the longest run.
+/// From 0 to the seconds of the longest run, less 1 % and rounded up.
 fn seconds_span(runs: &[RunResult]) -> Span {
     let longest = runs.iter().map(|run| float(run.nanos)).fold(0.0, f64::max) / 1e9;
     // fio runs a few milliseconds longer than its runtime.

@@ -57,7 +57,7 @@ impl<E: Subject> Host<E> {
         self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }
 
-    /// A failed write stores some of its sectors, none if the device is gone. A failed flush drops writes or keeps
+    /// A failed write stores some of its sectors, none if the device is missing. A failed flush drops writes or keeps
     /// them, as the plan determines. A record that the host fails to make may exist nevertheless.
     fn apply_failed(
         &mut self,

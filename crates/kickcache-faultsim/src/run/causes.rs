@@ -84,8 +84,8 @@ impl Simulation {
         self.watched.discards.insert(id, WatchedDiscard { dirty, changes });
     }
 
-    /// Checks that a failed discard left the dirty blocks that were noted for it in the cache, unless another change of
-    /// the volume has succeeded since.
+    /// Checks that a failed discard left the dirty blocks that [`Simulation::watch_discard`] recorded for it in the
+    /// cache, unless another change of the volume has succeeded since.
     fn check_restored<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) -> Result<(), String> {
         let Some(WatchedDiscard { dirty, changes }) = self.watched.discards.remove(&id) else {
             return Ok(());

@@ -1,4 +1,5 @@
-//! Descriptions of devices: a TOML file with a name and one table, named after the kind of device.
+//! Descriptions of devices: a TOML file with a name, perhaps a processor time, and one table, named after the kind of
+//! device.
 
 use serde::{Deserialize, Serialize};
 

@@ -36,12 +36,12 @@ pub struct Figures {
     pub origin_flushes: u64,
     /// Latencies of reads after the beginning; `None` if there were too few.
     pub reads: Option<LatencyFigures>,
-    /// Latencies of writes after the beginning.
+    /// Latencies of writes after the beginning; `None` if there were too few.
     pub writes: Option<LatencyFigures>,
-    /// Latencies of reads in the beginning.
+    /// Latencies of reads in the beginning; `None` if there were too few.
     #[serde(rename = "reads, first minute")]
     pub first_reads: Option<LatencyFigures>,
-    /// Latencies of writes in the beginning.
+    /// Latencies of writes in the beginning; `None` if there were too few.
     #[serde(rename = "writes, first minute")]
     pub first_writes: Option<LatencyFigures>,
 }

@@ -22,7 +22,7 @@ pub enum Watch {
     Nothing,
     /// The share of the best set of blocks, and the bytes written.
     Loop,
-    /// The working set changes at this access: an empty cache begins there.
+    /// The working set changes at this access: for comparison, an empty cache begins there as well.
     Shift {
         /// The number of the access.
         at: usize,

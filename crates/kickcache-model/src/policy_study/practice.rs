@@ -1,6 +1,6 @@
-//! Loads that a cache meets in practice: a reader beside a writer, scans between skewed reads, a working set that grows, two loops,
-//! and a week of days and backups. Unlike plain loops and shifts they have several reuse distances, partial passes, and writes with
-//! hot blocks of their own.
+//! Loads that a cache meets in practice: a reader beside a writer, scans between skewed reads, a working set that
+//! grows, two loops, and a week of days and backups. Unlike plain loops and shifts, they have several reuse distances,
+//! some have partial passes, and some have writes.
 
 use kickcache_random::Random;
 

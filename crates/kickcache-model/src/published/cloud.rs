@@ -124,7 +124,7 @@ pub enum CloudCache {
     Fast,
     /// bcache, write-back, without a sequential cut-off.
     Bcache,
-    /// The real engine, write-back.
+    /// The real engine, write-back, without a sequential cut-off.
     Kickcache,
 }
 

@@ -129,7 +129,7 @@ impl Outcomes {
 }
 
 impl Simulation {
-    /// Identifies the run with an index.
+    /// Identifies the run with an index; `None` for a simulation without runs.
     fn run_of(&self, index: usize) -> Option<RunOf> {
         match *self {
             Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),

@@ -1,6 +1,7 @@
 //! The real engine as a cache model: its submissions go to the virtual devices, without any data.
 //!
-//! Leaves out the server around the engine: the kernel's and the server's processor time for each request.
+//! Leaves out the server around the engine: the kernel's and the server's processor time for each request. A discard of
+//! a device takes the time of a write of one block.
 
 use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};

@@ -16,7 +16,8 @@ const LENGTH_MAX: u64 = 1 << 30;
 pub struct Record {
     /// The time of the access, from a zero that each trace chooses; `None` if the trace has no times.
     pub at: Option<Duration>,
-    /// The number of its device; devices are numbered in the order of their first records.
+    /// The number of its device: in a recording of kickcache the stored number; otherwise devices are numbered in the
+    /// order of their first records.
     pub device: u32,
     /// The operation.
     pub kind: Kind,

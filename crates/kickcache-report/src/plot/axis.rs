@@ -67,7 +67,7 @@ fn show_time(seconds: f64, whole: f64) -> String {
     format!("{:.0}:{:02.0}", (seconds / part).floor(), ((seconds % part) / rest).floor())
 }
 
-/// A latency in the largest unit that it fills.
+/// A latency in ns, µs, ms or s: the largest unit with a rounded number of at least 1, or ns.
 pub(crate) fn show_nanos(nanos: f64) -> String {
     let (value, unit) = match nanos {
         small if small < 999.5 => (small, "ns"),

@@ -82,7 +82,7 @@ pub(super) struct Buckets {
     free: VecDeque<u32>,
     /// Buckets with new generations that are not durable yet (`free_inc`).
     prepared: Vec<u32>,
-    /// By block of the origin: its place, in blocks of the cache device.
+    /// By block of the origin: its place, in blocks of the cache device; `NOWHERE` if it is not cached.
     place_of: Vec<u32>,
     dirty_blocks: BTreeSet<u64>,
     /// Buckets that can be reused, as of the last collection, less those taken since (`avail_nbuckets`).
@@ -92,7 +92,7 @@ pub(super) struct Buckets {
     nodes: u64,
     traffic: u64,
     inserted: u64,
-    /// The bucket that each job fills.
+    /// The bucket that each job fills; `NOWHERE` if it has none.
     open: Vec<u32>,
 }
 
@@ -330,7 +330,7 @@ impl Buckets {
         self.inserted >= self.cache_bytes() / COLLECT_SHARE
     }
 
-    /// Counts live blocks and buckets that can be reused.
+    /// Counts the live blocks of each bucket and the buckets that can be reused, and marks exactly the dirty buckets.
     pub(super) fn collect(&mut self) {
         self.inserted = 0;
         self.available = 0;

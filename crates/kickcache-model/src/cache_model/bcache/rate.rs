@@ -1,4 +1,4 @@
-//! How fast bcache copies dirty data to the origin: a controller that aims at a tenth of the cache.
+//! How fast bcache copies dirty data to the origin: a controller that aims to keep a tenth of the cache dirty.
 //!
 //! Functions in brackets are in `drivers/md/bcache/writeback.c`, Linux 6.6.
 
@@ -27,7 +27,7 @@ const IDLE_UPDATES: u32 = 6;
 /// Buckets in use, in percent, above which sparse dirty buckets raise the rate, and the weights of each step
 /// (`BCH_WRITEBACK_FRAGMENT_THRESHOLD_LOW`, `_MID`, `_HIGH`; `writeback_rate_fp_term_low`, `_mid`, `_high`).
 const FRAGMENT_STEPS: [(i64, i64); 3] = [(64, 1_000), (57, 10), (50, 1)];
-/// Up to this many sectors for each dirty sector, dirty buckets are not sparse.
+/// Up to this many sectors of used buckets for each dirty sector, dirty buckets are not sparse.
 const FRAGMENT_MIN: i64 = 3;
 
 /// The state of the cache that decides the rate.

@@ -126,7 +126,8 @@ impl Disk {
         }
     }
 
-    /// Chooses the medium's next work.
+    /// Starts the work that can begin soonest, if the medium is free: a command, or a destage if there is no command,
+    /// more than half of the cache is dirty, or a flush waits.
     fn start(&mut self, now: Instant) {
         if self.work.is_some() {
             return;

@@ -22,7 +22,7 @@ pub enum Claim {
 /// Evidence for a claim.
 ///
 /// Invariants:
-/// * the stake of a bet is decided by the distance from the boundary alone, grows with it, and is below 1:
+/// * the stake of a bet is decided by the distance from the boundary alone, never falls as it grows, and is below 1:
 ///   otherwise a wrong claim could gain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evidence {
@@ -42,7 +42,7 @@ struct Bet {
 }
 
 impl Bet {
-    /// The part of the purse that is put on a round: the best one if the noise were Laplace's.
+    /// The part of the purse that is put on a round: the best one if the noise were Laplace's, at most [`STAKE_MAX`].
     fn stake(&self, distance: f64) -> f64 {
         (distance.min(self.effect) / self.noise).tanh().min(STAKE_MAX)
     }

@@ -12,7 +12,7 @@ use crate::workload::Kind;
 pub(crate) enum Parsed {
     /// An access.
     Record(Record),
-    /// An empty line, or a line with an event that is no access.
+    /// An empty line, or another line without an access.
     Nothing,
     /// A header or a summary: another recording may follow.
     Header,

@@ -62,7 +62,7 @@ pub struct SampledOutcome {
     pub error: f64,
     /// The hit ratio of an LRU cache of single blocks.
     pub lru_hit_ratio: f64,
-    /// As `error`, for `lru_hit_ratio`.
+    /// In 95 of 100 cases the exact `lru_hit_ratio` differs by at most this much.
     pub lru_error: f64,
     /// Bytes written to the cache device for each byte that entered the cache.
     pub written_per_byte: f64,

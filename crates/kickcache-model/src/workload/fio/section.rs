@@ -21,7 +21,7 @@ impl Line {
     }
 }
 
-/// A job with its options, preceded by the options of `[global]`.
+/// A section with its options; those of a job are preceded by the options of the `[global]` sections before it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,
