@@ -39,7 +39,7 @@ pub struct Injected {
 /// Counts of the activity of one run or of several, so that a zero is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Hash of all events.
+    /// Hash of all events; for several runs, the sum of their hashes.
     pub trace_hash: u64,
     /// Entries of the trace: the plan, requests, submissions, their effects and completions, replies, timeouts and
     /// notes.

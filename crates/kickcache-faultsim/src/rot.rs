@@ -17,7 +17,7 @@ use crate::index::index;
 use crate::plan::faults::Rotting;
 use crate::superblock::superblock;
 
-/// Blocks that rot at a time, at most.
+/// Blocks of data that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;
 /// How often, in 1/1000, a header rots if anything may rot.
 const HEADERS_PERMILLE: u64 = 200;

@@ -105,8 +105,8 @@ impl Handshake {
         }
     }
 
-    /// The stream goes through TLS from here on. All agreements of earlier options are dropped, because an attacker may
-    /// have sent them in the clear.
+    /// The stream is encrypted by TLS from here on. All agreements of earlier options are dropped, because an attacker
+    /// may have sent them in the clear.
     pub(super) fn secure(&mut self, access: &[Access]) {
         assert!(
             matches!(self.stage, HandshakePhase::StartTls),

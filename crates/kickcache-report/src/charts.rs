@@ -35,7 +35,8 @@ fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
-/// The points from the end of the ramp on, for counters of caches and devices, which include the ramp time.
+/// The points from the end of the ramp on, with times from there on, for counters of caches and devices, which include
+/// the ramp time.
 fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
     let ramp = float(run.ramp_nanos) / 1e9;
     points

@@ -149,9 +149,9 @@ impl Vring {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life with the features that the guest chose. With memory for requests in flight, the queue starts with
-    /// the requests that another daemon left in flight, and continues behind the used index; without, at the index that
-    /// the front end set.
+    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room for the
+    /// queue, it starts with the requests that another daemon left in flight, and continues behind the used index;
+    /// without, at the index that the front end set.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -233,7 +233,7 @@ impl Vring {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
 
-    /// Drops a head that was taken and cannot be answered, for example because the address of its status is unknown.
+    /// Drops a head that cannot be answered, for example because the address of its status is unknown.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }
@@ -268,7 +268,7 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether the guest added requests; a ring that cannot be read is reported as broken by the next take.
+    /// Whether the guest added requests; `true` also if the ring cannot be read, which the next take reports.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.map_or(true, |index| index.0 != self.queue.next_avail())

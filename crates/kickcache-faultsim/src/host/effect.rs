@@ -57,8 +57,8 @@ impl<E: Subject> Host<E> {
         self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }
 
-    /// A failed write stores some of its sectors, none if the device is missing. A failed flush drops writes or keeps
-    /// them, as the plan determines. A record that the host fails to make may exist nevertheless.
+    /// A failed write stores some of its sectors, none if the device is missing. A failed flush drops writes if the
+    /// plan determines that and recovery is over. A record that the host fails to make may exist nevertheless.
     fn apply_failed(
         &mut self,
         flight: &mut InFlight,

@@ -65,7 +65,7 @@ impl<E: Subject> Host<E> {
     /// operations that waited for the takeover are submitted to it.
     ///
     /// # Errors
-    /// If the engine submits an operation that is not allowed for any device.
+    /// If an operation that waited is not allowed.
     pub fn switch(&mut self, around: &mut Surroundings<'_>) -> Result<(), String> {
         let Some(mirror) = self.mirror.take() else { return Ok(()) };
         self.faults = self.plan_faults;

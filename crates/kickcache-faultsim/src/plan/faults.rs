@@ -122,7 +122,7 @@ pub struct Faults {
     pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
     pub unreadable_permille: u64,
-    /// Whether the newest data becomes unreadable, or any data.
+    /// Whether the newest data becomes unreadable, or any part of the log.
     pub unreadable_newest: bool,
     /// Writes that fail because a device is full, in 1/1000 of the failing ones.
     pub full_permille: u64,
@@ -142,7 +142,7 @@ pub struct Faults {
 }
 
 impl Faults {
-    /// Whether any fault is possible.
+    /// Whether any parameter differs from that of a run without faults.
     pub fn any(&self) -> bool {
         *self != Faults::default()
     }

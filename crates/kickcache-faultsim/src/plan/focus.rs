@@ -17,7 +17,7 @@ use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
 use crate::plan::replacement::Replacement;
 
-/// Turns some plans into one with a special aim.
+/// Turns a plan into one with a special aim.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
     match random.below(20) {
         0 => lose_writes(plan, random),
@@ -320,7 +320,7 @@ pub(super) fn random_share(random: &mut Random, most: u64) -> u16 {
     u16::try_from(random.within(1, most)).expect("small")
 }
 
-/// Hits find flipped bits.
+/// Some reads of cached data find flipped bits.
 fn rot(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.damage.flip = random.within(100, 2_000);

@@ -1,6 +1,6 @@
-//! Loads that a cache meets in practice: a reader beside a writer, scans between skewed reads, a working set that
-//! grows, two loops, and a week of days and backups. Unlike plain loops and shifts, they have several reuse distances,
-//! some have partial passes, and some have writes.
+//! Loads that are usual in practice: a reader and a writer together, scans between skewed reads, a working set that
+//! grows, two loops, and a week of days and backups. Unlike plain loops and shifts, these loads have several reuse
+//! distances; some have partial passes or writes.
 
 use kickcache_random::Random;
 

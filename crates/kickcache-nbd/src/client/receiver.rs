@@ -44,7 +44,7 @@ pub struct Receiver {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// The data of the last reply that arrived in several chunks.
+    /// The data of the last reply, if it arrived in several chunks.
     gathered: Vec<u8>,
 }
 
