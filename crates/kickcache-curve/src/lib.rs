@@ -3,7 +3,8 @@
 //! with a fixed number of samples and its correction. A leaf: the daemon and the models both use it.
 //!
 //! Modules:
-//! * [`sampler`]: takes the accesses; once the sample is full, most cost a hash and a comparison.
+//! * [`sampler`]: takes the accesses; an access of a block outside the sample's range of hashes costs a hash and a
+//!   comparison.
 //! * `samples`, `recency`: the blocks of the sample; in which order they were last used.
 //! * `histogram`: how far apart the accesses of a block are.
 //! * [`curve`]: the hit ratio by size, with its error.

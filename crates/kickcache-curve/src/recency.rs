@@ -33,7 +33,7 @@ impl Recency {
         self.next as usize == self.taken.len() * WORD as usize
     }
 
-    /// Takes the next slot.
+    /// Takes the next slot; the slots must not be full.
     pub(crate) fn push(&mut self) -> u32 {
         assert!(!self.is_full(), "slots are renumbered first");
         let slot = self.next;

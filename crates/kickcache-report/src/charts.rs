@@ -12,13 +12,13 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// Lines with mean rates that differ by more than this factor are drawn on a logarithmic axis.
+/// Runs with mean rates above 0 that differ by more than this factor are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
 /// The most runs of a page with details that are unfolded at first; with more runs, all details are folded.
 const OPEN_RUNS_MAX: usize = 5;
-/// Latencies below this one, in nanoseconds, are drawn at the bottom.
+/// Latencies below this one, in nanoseconds, are drawn at the low end of the axis.
 const SHORTEST: f64 = 100.0;
 /// The most jobs that have a line each; if there are more, three lines represent all.
 const JOB_LINES_MAX: usize = 6;
@@ -228,7 +228,7 @@ struct Scales {
     seconds: Span,
 }
 
-/// From 0 to the seconds of the longest run, less 1 % and rounded up.
+/// From 0 to the seconds of the longest run, less 1 % and rounded up, at least 1.
 fn seconds_span(runs: &[RunResult]) -> Span {
     let longest = runs.iter().map(|run| float(run.nanos)).fold(0.0, f64::max) / 1e9;
     // fio runs a few milliseconds longer than its runtime.
@@ -273,7 +273,7 @@ fn job_lines(run: &RunResult) -> Vec<Line> {
     run.jobs.iter().enumerate().map(of_job).collect()
 }
 
-/// Keeps the lines of the slowest, the middle and the fastest job only.
+/// Keeps only the lines of the jobs with the fewest, the middle number and the most of operations.
 fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by_key(|index| run.jobs[*index].count());
@@ -381,7 +381,7 @@ pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     )
 }
 
-/// Bytes written to the cache device: the median of repeated runs, as in the table.
+/// Bytes written to the cache device: the median of repeated runs, as in the table; 0 without a cache device.
 fn written(known: &RepeatedRuns<'_>) -> f64 {
     let of = |run: &RunResult| run.cache_device.as_ref().map(|device| float(device.write_bytes));
     known.median(of).unwrap_or(0.0)

@@ -19,7 +19,8 @@ pub(crate) enum Measure {
     MeanLatency,
 }
 
-/// Whether a run is a volume that is served: its clients decide the rate, and no single latency is known.
+/// Whether a run has open pacing and no latencies, as a volume that is served: its clients decide the rate, and no
+/// single latency is known.
 pub(crate) fn is_live(run: &RunResult) -> bool {
     run.pacing == Pacing::Open && run.latencies().count() == 0
 }
@@ -46,7 +47,8 @@ impl Measure {
         known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
     }
 
-    /// Compares runs with the same seed; `None` unless there are several such pairs, and all runs count.
+    /// Compares runs with the same seed; `None` unless there are several such pairs with both figures above 0, and all
+    /// runs count.
     pub(crate) fn compare(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<Comparison> {
         let pair = |run: &&RunResult| {
             let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
@@ -78,7 +80,7 @@ impl Measure {
         Some(ratio).filter(|ratio| is_known && ratio.is_finite() && *ratio > 0.0)
     }
 
-    /// The figure as a text, with its unit.
+    /// The figure as a text, with the unit of a rate or the name of a latency.
     pub(crate) fn show_with_unit(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => format!("{} IOPS", self.show(known)),

@@ -25,7 +25,7 @@ pub(crate) enum Weight {
     Plain,
     /// Thicker than others: the subject of the chart.
     Main,
-    /// Dotted: a simulation, in the colour of the measured line if there is one.
+    /// Dotted: a simulation, in the colour of the measured line if that precedes it.
     Predicted,
 }
 
@@ -87,8 +87,8 @@ impl Line {
     }
 }
 
-/// The points of a joined line as at most this many, each the average of neighbours; all points of another
-/// line.
+/// The points of a joined line as at most this many, each the average of neighbours; all points of a line of another
+/// shape.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();
