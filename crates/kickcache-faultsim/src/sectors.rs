@@ -182,7 +182,7 @@ impl LogPlaces {
     }
 }
 
-/// The batches of a segment, back to back from its first block on.
+/// The batches of one generation of a segment, back to back from its first block on.
 fn chain(
     cache: &SimulatedDevice,
     superblock: &Superblock,

@@ -42,7 +42,7 @@ const fn touch(kind: Kind, block: u64, count: u64) -> Touch {
     Touch { kind, block, count }
 }
 
-/// Half of the accesses are reads and half are writes, each skewed over blocks of its own.
+/// About half of the accesses are reads, the others writes, each kind skewed over blocks of its own.
 fn reader_and_writer() -> Vec<Touch> {
     const BLOCKS: u64 = 200_000;
     let mut random = Random::new(1);
