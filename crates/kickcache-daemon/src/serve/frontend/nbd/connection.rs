@@ -26,8 +26,7 @@ use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// If this many replies wait to be sent, no further command is decoded.
 const OUTBOX_MAX: usize = 1024;
-/// If waiting replies of the handshake, to block status and with errors have this many bytes together, no further command
-/// or option is decoded.
+/// If waiting replies of the handshake, to block status and with errors have this many bytes, no further command is decoded.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// Bytes of the extents in the largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
