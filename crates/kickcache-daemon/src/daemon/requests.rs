@@ -10,14 +10,17 @@ use crate::control::{Answer, ControlError, RequestHandler};
 use crate::daemon::running_daemon::{Daemon, Depth, StartPhase};
 use crate::metrics::scrape::Scrape;
 use crate::operations::control_error::control_error;
+use crate::operations::grow::{check_growth, grow};
 use crate::operations::leave_out::{LeaveOutOperation, tell_left_out, tell_not_left_out};
 use crate::operations::new_device::{NewDevice, ordered_before};
 use crate::operations::remove::RemoveOperation;
+use crate::operations::resize::resize;
 use crate::operations::take_in::{self, is_left_out};
 use crate::plan::removal::{Clients, DirtyFate};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
-use crate::serve::server::{CacheGrown, Growth, RecordingBegun, ServerHandle};
+use crate::serve::server::{RecordingBegun, ServerHandle};
+use crate::serve::verbs::growth::{CacheGrown, Growth};
 use crate::start::servers::PlannedServer;
 use crate::start::unserved_volumes::server_of;
 use crate::whole_path::shown_path;
@@ -34,11 +37,11 @@ impl RequestHandler for Daemon {
                 self.on_volume(volume, |handle| handle.pause_caching(volume, span)).map(done)?
             }
             Request::Resize { volume } => Reply::Resized(self.resize(volume)?),
-            Request::Grow { device, size_bytes, dry_run: false } => {
-                Reply::Growing(self.grow(device.as_deref(), |handle| handle.grow(*size_bytes))?)
-            }
+            Request::Grow { device, size_bytes, dry_run: false } => Reply::Growing(
+                self.grow(device.as_deref(), |handle| grow(&self.growths, handle, *size_bytes))?,
+            ),
             Request::Grow { device, size_bytes, dry_run: true } => {
-                Reply::Growing(self.grow(device.as_deref(), |handle| handle.check_growth(*size_bytes))?)
+                Reply::Growing(self.grow(device.as_deref(), |handle| check_growth(handle, *size_bytes))?)
             }
             Request::Replace(order) => Reply::Replacing(self.replace(order)?),
             Request::LeaveOut(order) => Reply::LeftOut(self.leave_out(order)?),
@@ -83,7 +86,7 @@ impl Daemon {
     }
 
     fn resize(&self, volume: &str) -> Result<wire::Resized, ControlError> {
-        let resized = self.on_volume(volume, |handle| self.resizes.resize(handle, volume))?;
+        let resized = self.on_volume(volume, |handle| resize(&self.resizes, handle, volume))?;
         Ok(wire::Resized { size_bytes: resized.size, is_unchanged: resized.growth == Growth::Unchanged })
     }
 

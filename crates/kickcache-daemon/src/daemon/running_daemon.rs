@@ -17,6 +17,7 @@ use crate::driver::rights::separation::has_monitor_ended;
 use crate::metrics::scrape::{MetricsTarget, Scrape};
 use crate::operations::changes::{Changes, Turn};
 use crate::operations::control_error::starting;
+use crate::operations::grow::Growths;
 use crate::operations::reload_result;
 use crate::operations::resize::Resizes;
 use crate::plan::ServePlan;
@@ -46,6 +47,7 @@ pub(super) struct Daemon {
     pub(super) changes: Changes,
     pub(super) conditions: ConditionBook,
     pub(super) resizes: Arc<Resizes>,
+    pub(super) growths: Arc<Growths>,
     /// Whether a signal or a command requested a stop.
     pub(super) is_stopping: AtomicBool,
     /// Ends a start or a change that waits for a server.
@@ -71,6 +73,7 @@ impl Daemon {
             state,
             changes,
             resizes: Arc::default(),
+            growths: Arc::default(),
             is_stopping: AtomicBool::new(false),
             stop_wish: StopWish::default(),
             stage: Mutex::new(StartPhase::Starting),

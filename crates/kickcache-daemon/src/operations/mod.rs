@@ -7,7 +7,7 @@
 //!   `control_error`: errors of servers for the client.
 //! * `kept_state`, `devices_in_file`: volumes and devices of a configuration file that is read again.
 //! * `volume_addition`, `volume_removal`, `places_change`: volumes come and go, with their addresses.
-//! * `resize`: an origin with a new size.
+//! * `resize`, `grow`: an origin or a cache device with a new size; `script`: the thread of such an operation, and its caller.
 //! * `cache_removal`, `cache_insertion`, `standby_engine`: a cache device is left out, or taken in.
 //!
 //! Start with `changes.rs`.
@@ -17,6 +17,7 @@ pub(crate) mod cache_removal;
 pub(crate) mod changes;
 pub mod control_error;
 pub(crate) mod devices_in_file;
+pub(crate) mod grow;
 pub(crate) mod kept_state;
 pub(crate) mod leave_out;
 pub(crate) mod new_device;
@@ -25,6 +26,7 @@ pub(crate) mod places_change;
 pub(crate) mod reload_result;
 pub(crate) mod remove;
 pub(crate) mod resize;
+pub(crate) mod script;
 pub(crate) mod standby_engine;
 pub(crate) mod take_in;
 pub(crate) mod volume_addition;

@@ -42,10 +42,6 @@ pub(crate) enum Control {
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
     /// Set another write budget for the cache device, or remove the budget.
     SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
-    /// Use more of the cache device: this many bytes of a file, or with `None` the whole device.
-    Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
-    /// Return the device for a check of a growth, if there is no obstacle.
-    DeviceToGrow(Sender<Result<DeviceInUse, ServeError>>),
     /// Return the device for a check of a replacement, if there is no obstacle.
     DeviceToReplace(Sender<Result<DeviceInUse, ServeError>>),
     /// Another device is to take over from the cache device.
@@ -89,26 +85,6 @@ pub struct Recorded {
     pub started: SystemTime,
 }
 
-/// The result of a check of an origin's size.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Resized {
-    /// The size of the volume in bytes after the check.
-    pub size: u64,
-    /// Whether this size differs from the size before.
-    pub growth: Growth,
-}
-
-/// The result of an order to grow the cache device.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct CacheGrown {
-    /// The bytes that the cache device uses before the growth.
-    pub before: u64,
-    /// The bytes that the cache device will use; the same as before if it does not grow.
-    pub size: u64,
-    /// Whether this size differs from the size before.
-    pub growth: Growth,
-}
-
 /// A device that is going to take over from the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverBegun {
@@ -140,15 +116,6 @@ pub struct TakeoverProgress {
     pub copied: u64,
     /// Bytes to copy in total.
     pub bytes: u64,
-}
-
-/// Whether a device has another size than before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Growth {
-    /// The device is larger than before.
-    Grown,
-    /// The size is unchanged.
-    Unchanged,
 }
 
 /// An unserved volume with blocks in the cache that its origin lacks or has not flushed.

@@ -14,7 +14,6 @@ use kickcache_engine::device::Device;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
-use crate::devices::cache_device::check_extension;
 pub use crate::devices::cache_device::successor::SuccessorSpec;
 use crate::devices::origin_records::OriginRecords;
 use crate::plan::Exposure;
@@ -22,9 +21,8 @@ use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::{ServerConfig, StatePlace};
 pub use crate::serve::control::{
-    Activities, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded, Recovery,
-    Resized, ServerHealth, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage,
-    Trouble, VolumeInfo,
+    Activities, Errors, FaultCount, MemoryUse, NamedSettings, Orphan, Recorded, Recovery, ServerHealth,
+    ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble, VolumeInfo,
 };
 use crate::serve::control::{Control, DeviceInUse};
 use crate::serve::core::engine_span;
@@ -296,27 +294,6 @@ impl ServerHandle {
     /// [`ServeError::Stopped`].
     pub fn set_write_budget(&self, budget: Option<WriteBudget>) -> Result<(), ServeError> {
         self.ask(|answer| Control::SetWriteBudget(budget, answer))?
-    }
-
-    /// Begins to use more of the cache device: this many bytes of a cache file, which is extended, or the
-    /// whole device. Waits for the device for 8 s at most. The status shows the completion.
-    ///
-    /// # Errors
-    /// If the device cannot grow in this way or does not answer in time, or [`ServeError::Stopped`].
-    pub fn grow(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
-        self.ask(|answer| Control::Grow(size, answer))?
-    }
-
-    /// Checks for obstacles, without a change.
-    ///
-    /// # Errors
-    /// As [`ServerHandle::grow`], for errors that can be detected in advance.
-    pub fn check_growth(&self, size: Option<u64>) -> Result<CacheGrown, ServeError> {
-        let DeviceInUse { superblock, cache } = self.ask(Control::DeviceToGrow)??;
-        let before = superblock.geometry.device_size;
-        let wanted = check_extension(&cache, &superblock, size)?;
-        let growth = if wanted.is_some() { Growth::Grown } else { Growth::Unchanged };
-        Ok(CacheGrown { before, size: wanted.unwrap_or(before), growth })
     }
 
     /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until the

@@ -27,7 +27,6 @@ use crate::serve::control::Control;
 use crate::serve::core::{Core, PreparedRequest};
 use crate::serve::engine_change::EngineLease;
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::cache_growth::CacheGrowth;
 use crate::serve::event_loop::cache_takeover::CacheTakeover;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::event_loop::{EventLoop, Origins};
@@ -84,7 +83,7 @@ pub(crate) fn start(
         control,
         note_queue: RecordQueue::new(Arc::clone(&wakeup)),
         resizes: RunningResizes::default(),
-        growth: CacheGrowth::new(Arc::clone(&wakeup)),
+        growth: None,
         takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
         write_budget: config.cache.write_budget,

@@ -60,7 +60,7 @@ pub(crate) enum OriginPart {
 }
 
 impl Pending {
-    /// An operation that the request waited for failed; the client receives the first error.
+    /// The request fails; the client receives the first error.
     pub(crate) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
     }

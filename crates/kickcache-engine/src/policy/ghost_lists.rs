@@ -62,7 +62,7 @@ pub(crate) struct GhostLists {
     capacity: u64,
     /// The target size of probation in blocks, while main is not frozen.
     target: u64,
-    /// Blocks that were dropped from probation, or rejected.
+    /// Blocks that were dropped from probation, or rejected, and the last misses before a freeze ended in vain.
     probation: Ghost,
     /// Just dropped from probation.
     probation_recently: Ghost,

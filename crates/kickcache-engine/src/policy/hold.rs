@@ -8,8 +8,8 @@
 //!
 //! While main is frozen, half of the memory for blocks that left probation counts misses. Main is walked once per five
 //! capacities of requests, segment by segment, and each block keeps half of its hits. Blocks without hits make room
-//! for blocks that miss three times within about three capacities, and for one miss in 28. If the load is only a loop,
-//! the frozen blocks stay, and the loop causes no writes.
+//! for blocks that miss three times within about three capacities, and for one miss in 28. If the load is only a loop
+//! of up to four capacities, the frozen blocks stay, and the loop causes no writes.
 //!
 //! Within a pass of such a loop the miniatures lead by turns, so a large lead is needed to freeze main, and main is
 //! released when the lead is used up. That alone would exclude a working set that fits into the cache for too long. A

@@ -80,7 +80,7 @@ pub enum Removed {
 /// All devices; `tell` gets messages about slow commands.
 ///
 /// # Errors
-/// A sentence, without the kernel's driver, or the right to use it.
+/// A sentence that names the missing resource, or the kernel's refusal.
 pub fn list(tell: LineSink) -> Result<Vec<UblkDevice>, String> {
     let mut control = ControlDevice::open_telling(tell)?;
     let found = control.devices()?;

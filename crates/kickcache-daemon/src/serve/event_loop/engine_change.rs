@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.takeover.step.is_some() {
             return Err(self.refuse_engine_change("it is being replaced; wait for that"));
         }
-        if self.growth.step().is_some() {
+        if self.growth.is_some() {
             return Err(self.refuse_engine_change("it is growing; wait for that"));
         }
         if self.is_storing_superblock() {

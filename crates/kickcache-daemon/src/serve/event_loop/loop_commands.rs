@@ -39,7 +39,6 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
-        self.take_growth(now);
         self.lease_to_resize();
         self.note_queue.go_on();
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
@@ -67,11 +66,6 @@ impl<E: CacheEngine> EventLoop<E> {
             }
             Control::Membership(order) => self.take_membership_order(now, order),
             Control::Engine(order) => self.take_engine_order(now, order),
-            Control::Grow(wanted, answer) => self.begin_growth(now, wanted, answer),
-            Control::DeviceToGrow(answer) => {
-                let cache = self.device_to_grow();
-                drop(answer.send(cache.map(|cache| self.in_use(cache))));
-            }
             Control::DeviceToReplace(answer) => {
                 let cache = self.device_to_replace();
                 drop(answer.send(cache.map(|cache| self.in_use(cache))));
@@ -218,7 +212,7 @@ impl<E: CacheEngine> EventLoop<E> {
             engine: self.core.engine.status(),
             wear: self.core.engine.wear(now),
             cache_size: self.superblock.geometry.device_size,
-            growing_to: self.growth.size(),
+            growing_to: self.growth.as_ref().and_then(|growth| growth.size),
             takeover: self.takeover_progress(),
             takeover_failure: self.takeover.failure.clone(),
             has_taken_over: self.takeover.is_done,

@@ -4,7 +4,6 @@
 //! One thread owns engine, driver and front ends. The protocols of clients are in the front ends
 //! ([`crate::serve::frontend`]).
 
-pub(crate) mod cache_growth;
 pub(crate) mod cache_takeover;
 pub(crate) mod dirty_notes;
 mod ending;
@@ -45,7 +44,6 @@ use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
 use crate::serve::engine_change::{EngineLease, UncleanBlocks};
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::cache_growth::CacheGrowth;
 use crate::serve::event_loop::cache_takeover::CacheTakeover;
 use crate::serve::event_loop::removal_state::RemovalState;
 use crate::serve::frontend::Frontends;
@@ -56,6 +54,7 @@ use crate::serve::out_of_service::OutOfService;
 use crate::serve::recovery::Recovery;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
+use crate::serve::verbs::growth::RunningGrowth;
 use crate::serve::verbs::resizes::RunningResizes;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
@@ -94,7 +93,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) notes: Option<Arc<OriginRecords>>,
     pub(crate) note_queue: RecordQueue,
     pub(crate) resizes: RunningResizes,
-    pub(crate) growth: CacheGrowth,
+    pub(crate) growth: Option<RunningGrowth>,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
     /// The budget as configured: if it is a share of the cache device, a change of the device's size changes
@@ -135,9 +134,7 @@ impl<E: CacheEngine> EventLoop<E> {
             if self.takeover.step.is_some() {
                 self.desert_silent_successor(now);
             }
-            if self.growth.step().is_some() {
-                self.take_growth(now);
-            }
+            self.lease_to_growth();
             self.frontends.take_extents(&mut self.core);
             self.tell_out_of_service();
             self.tell_troubles(now);
@@ -290,7 +287,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.handle_timeout(&mut self.core);
         let volumes = &self.core.volumes;
         self.core.complaints.tell_held_back(now, |volume| volumes.name(volume));
-        self.tell_late_growth(now);
         self.note_wear_when_due(now);
         if let Some(awaited) = self.poll_wait(now) {
             tracing::warn!(
@@ -306,7 +302,7 @@ impl<E: CacheEngine> EventLoop<E> {
             LoopPhase::Goodbye(_) | LoopPhase::Serving | LoopPhase::Finishing | LoopPhase::Stopping => None,
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
-        let late = earlier(self.growth.reply_wait.poll_timeout(), self.takeover.poll_timeout(self.core.now));
+        let late = self.takeover.poll_timeout(self.core.now);
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(earlier(late, leaving), self.engine_lease.poll_timeout(self.core.now));

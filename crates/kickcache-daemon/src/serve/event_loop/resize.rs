@@ -10,7 +10,8 @@ use kickcache_engine::units::VolumeId;
 use super::EventLoop;
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::verbs::resizes::{OriginToResize, SizeLease, WaitingResize};
+use crate::serve::verbs::resizes::{OriginToResize, WaitingResize};
+use crate::serve::verbs::superblock_lease::SuperblockLease;
 use crate::shell_command::ShellCommand;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -38,7 +39,11 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(OriginToResize { volume: id, file, superblock: self.superblock.clone() })
     }
 
-    pub(super) fn queue_resize(&mut self, volume: VolumeId, answer: Sender<Result<SizeLease, ServeError>>) {
+    pub(super) fn queue_resize(
+        &mut self,
+        volume: VolumeId,
+        answer: Sender<Result<SuperblockLease, ServeError>>,
+    ) {
         self.resizes.waiting.push_back(WaitingResize { volume, answer });
         self.lease_to_resize();
     }
@@ -53,7 +58,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 continue;
             }
             let cache = self.core.driver.shared_file(Device::Cache);
-            let lease = SizeLease { superblock: self.superblock.clone(), cache };
+            let lease = SuperblockLease { superblock: self.superblock.clone(), cache };
             self.is_leased = answer.send(Ok(lease)).is_ok();
             self.resizes.leased = self.is_leased.then_some(volume);
         }

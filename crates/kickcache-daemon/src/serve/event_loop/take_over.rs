@@ -76,7 +76,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.engine_lease.is_some() {
             return Err(self.refuse_takeover("it is being left out, or another one taken in"));
         }
-        if self.growth.step().is_some() {
+        if self.growth.is_some() {
             return Err(self.refuse_takeover("it is growing; replace it when that is done"));
         }
         if self.core.engine.health() != CacheHealth::Good {

@@ -5,12 +5,16 @@ use std::sync::mpsc::Sender;
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use super::EventLoop;
+use crate::devices::cache_device::Extended;
 use crate::serve::error::ServeError;
 use crate::serve::verbs::Verbs;
-use crate::serve::verbs::resizes::{OriginToResize, SizeLease};
+use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 impl<E: CacheEngine> Verbs for EventLoop<E> {
     fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
@@ -29,11 +33,49 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
         self.origin_to_resize(volume)
     }
 
-    fn wait_for_superblock(&mut self, volume: VolumeId, answer: Sender<Result<SizeLease, ServeError>>) {
+    fn wait_for_superblock(&mut self, volume: VolumeId, answer: Sender<Result<SuperblockLease, ServeError>>) {
         self.queue_resize(volume, answer);
+    }
+
+    fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError> {
+        let id = self.volume_id(volume)?;
+        let is_queued = self.resizes.waiting.iter().any(|waiting| waiting.volume == id);
+        let waits_for_cache = is_queued || self.resizes.leased == Some(id);
+        Ok(if waits_for_cache { AwaitedDevice::Cache } else { AwaitedDevice::Origin(id) })
     }
 
     fn end_resize(&mut self, volume: VolumeId, superblock: Option<Box<Superblock>>) {
         self.finish_resize(volume, superblock);
+    }
+
+    fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError> {
+        self.growable_device()
+    }
+
+    fn begin_growth(&mut self, wanted: Option<u64>) -> Result<GrowthStart, ServeError> {
+        self.start_growth(wanted)
+    }
+
+    fn prepare_growth(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError> {
+        self.grow_engine(now, extended)
+    }
+
+    fn wait_to_store_growth(&mut self, answer: Sender<Result<SuperblockLease, ServeError>>) {
+        if let Some(growth) = &mut self.growth {
+            growth.waiting = Some(answer);
+        }
+        self.lease_to_growth();
+    }
+
+    fn use_grown(&mut self, now: Instant, superblock: Superblock) {
+        self.take_grown(now, superblock);
+    }
+
+    fn give_up_growth(&mut self, error: &ServeError) {
+        self.tell_failed_growth(error);
+    }
+
+    fn end_growth(&mut self) {
+        self.drop_growth();
     }
 }

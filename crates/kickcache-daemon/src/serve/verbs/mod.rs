@@ -1,7 +1,9 @@
 //! The verbs of the data plane: each completes in one turn of the event loop, which calls it for another thread.
 
+pub(crate) mod growth;
 pub(crate) mod membership;
 pub(crate) mod resizes;
+pub(crate) mod superblock_lease;
 pub(crate) mod takeover_order;
 
 use std::sync::mpsc::Sender;
@@ -12,8 +14,11 @@ use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
+use crate::devices::cache_device::Extended;
 use crate::serve::error::ServeError;
-use crate::serve::verbs::resizes::{OriginToResize, SizeLease};
+use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 /// Verbs that another thread calls in a turn of the event loop.
 pub(crate) type VerbCall = Box<dyn FnOnce(&mut dyn Verbs, Instant) + Send>;
@@ -40,8 +45,45 @@ pub(crate) trait Verbs {
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError>;
 
     /// Answers with the superblock, which the caller may write until the end of the resize, once no other operation writes it.
-    fn wait_for_superblock(&mut self, volume: VolumeId, answer: Sender<Result<SizeLease, ServeError>>);
+    fn wait_for_superblock(&mut self, volume: VolumeId, answer: Sender<Result<SuperblockLease, ServeError>>);
+
+    /// The device that the resize of a volume waits for.
+    ///
+    /// # Errors
+    /// If the volume is not served.
+    fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError>;
 
     /// Ends a resize; a superblock was written, with the new size of the volume.
     fn end_resize(&mut self, volume: VolumeId, superblock: Option<Box<Superblock>>);
+
+    /// The cache device, for a check of its growth.
+    ///
+    /// # Errors
+    /// An obstacle to a growth, such as another change of the device.
+    fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError>;
+
+    /// Begins a growth of the cache device to this many bytes, or to its end.
+    ///
+    /// # Errors
+    /// As [`Verbs::device_to_grow`].
+    fn begin_growth(&mut self, wanted: Option<u64>) -> Result<GrowthStart, ServeError>;
+
+    /// Has the engine prepare for the new size.
+    ///
+    /// # Errors
+    /// The engine refuses the size, or the server is stopping.
+    fn prepare_growth(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError>;
+
+    /// Answers with the superblock once the engine is prepared and no other operation writes the superblock; with
+    /// [`ServeError::Stopped`] if the server is stopping or the device is out of service.
+    fn wait_to_store_growth(&mut self, answer: Sender<Result<SuperblockLease, ServeError>>);
+
+    /// Uses the new size, after the superblock with it was written. The growth ends.
+    fn use_grown(&mut self, now: Instant, superblock: Superblock);
+
+    /// The superblock cannot be written: the device keeps its old size. The growth ends.
+    fn give_up_growth(&mut self, error: &ServeError);
+
+    /// Ends a growth without a message.
+    fn end_growth(&mut self);
 }

@@ -20,8 +20,7 @@ use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent, VolumeId};
 /// The most blocks of one durable write past the log that are recorded for the recognition of the origin.
 const WITNESSES_MAX: usize = 8;
 
-/// The cached blocks of the extent are dropped durably; then the origin executes the write. It fails if the records
-/// cannot be made durable.
+/// The cached blocks of the extent are dropped durably; then the origin executes the write.
 pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let extent = state.requests.get_mut(slot).writing().extent;
     forget_all(state, slot, extent);
@@ -63,8 +62,8 @@ fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> boo
     !is_awaited || is_out || writing.failed_batches == failed_batches
 }
 
-/// Takes a place among the accesses to the origin; the write is submitted when the *gone* records of the dropped blocks
-/// are durable, and fails if they cannot be made durable.
+/// Takes a place among the accesses to the origin. The write is submitted when the *gone* records of the dropped blocks are
+/// durable, or the record that the cache device is out of service is; it fails if neither can be made durable for now.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     take_place(state, slot, route);
     if mutant!(GoneNotAwaited) {

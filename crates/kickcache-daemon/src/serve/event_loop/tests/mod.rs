@@ -130,7 +130,7 @@ fn toy_loop(
         control,
         note_queue: RecordQueue::new(Arc::clone(&wakeup)),
         resizes: RunningResizes::default(),
-        growth: CacheGrowth::new(Arc::clone(&wakeup)),
+        growth: None,
         takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),
         write_budget: None,

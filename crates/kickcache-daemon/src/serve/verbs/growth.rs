@@ -1,0 +1,56 @@
+//! The growth of the cache device, as the event loop keeps it.
+
+use std::sync::Arc;
+use std::sync::mpsc::Sender;
+
+use kickcache_engine::format::superblock::Superblock;
+
+use crate::driver::device::BlockFile;
+use crate::serve::error::ServeError;
+use crate::serve::verbs::superblock_lease::SuperblockLease;
+
+/// The result of an order to grow the cache device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct CacheGrown {
+    /// The bytes that the cache device uses before the growth.
+    pub(crate) before: u64,
+    /// The bytes that the cache device will use; the same as before if it does not grow.
+    pub(crate) size: u64,
+    /// Whether this size differs from the size before.
+    pub(crate) growth: Growth,
+}
+
+/// Whether a device has another size than before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Growth {
+    /// The device is larger than before.
+    Grown,
+    /// The size is unchanged.
+    Unchanged,
+}
+
+/// The answer to an order to grow.
+pub(crate) enum GrowthStart {
+    /// The growth has begun: the caller extends and examines the device.
+    Begun(DeviceToGrow),
+    /// The device grows to the wanted size already.
+    Running(CacheGrown),
+}
+
+/// The cache device, without an obstacle to its growth.
+pub(crate) struct DeviceToGrow {
+    /// The superblock as on the device.
+    pub(crate) superblock: Superblock,
+    pub(crate) cache: Arc<BlockFile>,
+}
+
+/// A growth in progress.
+#[derive(Default)]
+pub(crate) struct RunningGrowth {
+    /// Bytes that the device is to use; `None` until they were examined.
+    pub(crate) size: Option<u64>,
+    /// The script that waits for the engine and for the superblock.
+    pub(crate) waiting: Option<Sender<Result<SuperblockLease, ServeError>>>,
+    /// Whether the script has the lease of the superblock.
+    pub(crate) is_leased: bool,
+}
