@@ -30,3 +30,4 @@ mod process_times;
 mod timeline;
 mod user_text;
 mod whole_file;
+mod wrong_arguments;

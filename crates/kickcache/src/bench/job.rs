@@ -12,7 +12,7 @@ use crate::bench::job_options;
 use crate::bench::options::Job;
 use crate::bench::place::{FileKind, Place};
 use crate::bench::section::{self, Section};
-use crate::bench::wrong_arguments::WrongArguments;
+use crate::wrong_arguments::WrongArguments;
 
 /// Values of `rw` that never write.
 const READS: [&str; 2] = ["read", "randread"];

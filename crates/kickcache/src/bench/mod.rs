@@ -30,7 +30,6 @@ mod spec;
 mod summary;
 mod target;
 mod write_check;
-mod wrong_arguments;
 
 use std::sync::Arc;
 
@@ -48,7 +47,6 @@ pub(crate) use crate::bench::result::{BenchResult, End, KIND, Prediction, RESULT
 pub(crate) use crate::bench::simulated_load::SimulatedLoad;
 pub(crate) use crate::bench::spec::TargetSpec;
 pub(crate) use crate::bench::summary::{Noise, PredictedFigures, Row, Summary};
-pub(crate) use crate::bench::wrong_arguments::WrongArguments;
 
 /// Measures the targets.
 ///

@@ -19,9 +19,9 @@ use crate::bench::scratch_file::ScratchFile;
 use crate::bench::spec::{CacheTarget, TargetKind, TargetSpec};
 use crate::bench::target::{DIRECTORY, Kind, ProgramState, ProgramTarget, Target};
 use crate::bench::write_check::WriteCheck;
-use crate::bench::wrong_arguments::WrongArguments;
 use crate::interrupt::{Interrupt, Interrupted};
 use crate::notice::notice;
+use crate::wrong_arguments::WrongArguments;
 
 /// The conditions for all targets.
 struct Preparation<'a> {

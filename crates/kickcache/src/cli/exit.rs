@@ -11,8 +11,8 @@ use kickcache_daemon::error_sentence::error_sentence;
 use kickcache_daemon::plan::PlanError;
 use kickcache_daemon::serve::error::ServeError;
 
-use crate::bench::WrongArguments;
 use crate::interrupt::Interrupted;
+use crate::wrong_arguments::WrongArguments;
 
 /// Time in which a command may end by itself before [`Exit::end_process`] ends its process.
 const PRINTING_MAX: Duration = Duration::from_millis(300);
