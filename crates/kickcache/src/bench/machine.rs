@@ -25,7 +25,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     /// Describes this machine.
-    pub(super) fn look(fio: String) -> Machine {
+    pub(super) fn look(fio: String, commit: Option<&str>) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {
             let line = text.lines().find(|line| line.starts_with(name))?;
@@ -40,7 +40,7 @@ impl Machine {
             memory_bytes: memory.split(' ').next().and_then(|kib| kib.parse::<u64>().ok()).unwrap_or(0) << 10,
             fio,
             kickcache: env!("CARGO_PKG_VERSION").into(),
-            commit: option_env!("KICKCACHE_COMMIT").map(str::to_owned),
+            commit: commit.map(str::to_owned),
         }
     }
 }

@@ -58,4 +58,6 @@ pub(crate) struct Options {
     pub(crate) seed: u64,
     /// Whether devices that hold data may be written to.
     pub(crate) data: Data,
+    /// The commit that kickcache was built from, if that is known.
+    pub(crate) commit: Option<&'static str>,
 }

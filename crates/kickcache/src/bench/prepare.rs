@@ -322,6 +322,7 @@ mod tests {
             stale_bytes: None,
             seed: 1,
             data: Data::Keep,
+            commit: None,
         };
         let directory = tempfile::tempdir().unwrap();
         let (interrupt, holds) = (Arc::new(Interrupt::listen("interrupted").unwrap()), BenchLocks::default());

@@ -71,7 +71,7 @@ pub(super) fn measure(
     Ok(BenchResult {
         kind: KIND.into(),
         version: RESULT_VERSION,
-        machine: Machine::look(place.fio.clone()),
+        machine: Machine::look(place.fio.clone(), options.commit),
         job: job.description.clone(),
         margin: options.margin,
         busy_limit: options.busy_limit,

@@ -244,7 +244,7 @@ mod tests {
         BenchResult {
             kind: "kickcache-bench".into(),
             version: 1,
-            machine: Machine::look("fio-3".into()),
+            machine: Machine::look("fio-3".into(), None),
             job: "reads".into(),
             margin: 0.05,
             busy_limit: 0.02,

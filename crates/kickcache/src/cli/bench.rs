@@ -122,7 +122,8 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 impl BenchArgs {
-    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
+    /// Measures, for a program that was built from a commit.
+    pub(crate) fn run(self, commit: Option<&'static str>, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
         if let Some(most) = self.rounds_max.filter(|most| *most < self.rounds) {
             return Err(Failure::usage(format!(
@@ -130,7 +131,7 @@ impl BenchArgs {
                 self.rounds
             )));
         }
-        let options = self.options();
+        let options = self.options(commit);
         let predictions = self.predictions(&options)?;
         let mut result = crate::bench::run(&options)?;
         if let Some(predictions) = predictions.filter(|_| result.end == End::Complete) {
@@ -175,7 +176,7 @@ impl BenchArgs {
         Predictions::plan(&self.predict, &self.targets, load).map(Some)
     }
 
-    fn options(&self) -> Options {
+    fn options(&self, commit: Option<&'static str>) -> Options {
         let article = || Job::Article(ArticleJob { size: self.size.bytes(), runtime: self.runtime });
         Options {
             targets: self.targets.clone(),
@@ -189,6 +190,7 @@ impl BenchArgs {
             stale_bytes: self.stale.map(Size::bytes),
             seed: self.seed,
             data: if self.destroy_data { Data::Destroy } else { Data::Keep },
+            commit,
         }
     }
 }

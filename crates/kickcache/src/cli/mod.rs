@@ -158,7 +158,7 @@ impl Command {
             Command::Detach(args) => args.run(out),
             Command::Ublk(args) => args.run(out),
             Command::Demo(args) => args.run(out),
-            Command::Bench(args) => args.run(out),
+            Command::Bench(args) => args.run(version::COMMIT, out),
             Command::Report(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
             Command::Advise(args) => args.run(out),
