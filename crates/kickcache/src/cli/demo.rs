@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::cli::demo_page::DemoPage;
 use crate::cli::exit::Failure;
-use crate::cli::options::parse_demo_time;
+use crate::cli::options::parse_whole_seconds;
 use crate::cli::output;
 use crate::demo::{Colours, LoadMaker, Options, Output, RUNTIME, RunDisplay};
 use crate::user_text::Printer;
@@ -33,7 +33,7 @@ pub(crate) struct DemoArgs {
     #[arg(long)]
     json: bool,
     /// Length of each run with a cache, 1s to 1h; runs without one take two thirds of this time
-    #[arg(long, alias = "seconds", value_name = "TIME", default_value = RUNTIME, value_parser = parse_demo_time)]
+    #[arg(long, alias = "seconds", value_name = "TIME", default_value = RUNTIME, value_parser = parse_runtime)]
     runtime: Duration,
     /// Directory for temporary files, on a fast disk (about 600 MiB) [default: $TMPDIR or /var/tmp]
     #[arg(long, value_name = "DIR")]
@@ -47,6 +47,10 @@ pub(crate) struct DemoArgs {
     /// Serve the live page of the runs on a free port of 127.0.0.1, and leave it open after them until Ctrl-C
     #[arg(long)]
     page: bool,
+}
+
+fn parse_runtime(text: &str) -> Result<Duration, String> {
+    parse_whole_seconds(text, 3_600, "1s to 1h")
 }
 
 impl DemoArgs {

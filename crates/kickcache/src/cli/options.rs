@@ -9,7 +9,6 @@ use kickcache_daemon::plan::default_paths::{SYSTEM_CONTROL, default_control};
 use kickcache_daemon::plan::span;
 use kickcache_daemon::serve::config::StatePlace;
 use kickcache_engine::units::BLOCK_SIZE;
-use kickcache_model::trace_file::Format;
 use kickcache_units::{Size, SizeError};
 
 use crate::notice::notice;
@@ -83,26 +82,9 @@ pub(crate) fn whole_blocks(size: Size) -> Size {
     Size::from_bytes(bytes - rest)
 }
 
-/// Reads the name of a format of traces.
-pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
-    let names = || Format::ALL.map(Format::name).join(", ");
-    let found = Format::ALL.into_iter().find(|format| format.name() == text);
-    found.ok_or_else(|| format!("`{text}` is not a format; use one of {}", names()))
-}
-
 /// Parses the interval of a repeated output.
 pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
     parse_time(text, Duration::from_millis(100)..=Duration::from_secs(86_400), "0.1s to 1d")
-}
-
-/// Parses the length of a run of `demo`, in whole seconds.
-pub(crate) fn parse_demo_time(text: &str) -> Result<Duration, String> {
-    parse_whole_seconds(text, 3_600, "1s to 1h")
-}
-
-/// Parses the virtual time of a simulation, in whole seconds.
-pub(crate) fn parse_virtual_time(text: &str) -> Result<Duration, String> {
-    parse_whole_seconds(text, 10_000_000, "1s to 10000000s")
 }
 
 /// Parses a span of time in whole seconds, such as `90s`, `30m`, `1h` or `2d`.
@@ -110,7 +92,8 @@ pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
     parse_whole_seconds(text, 366 * 86_400, "1s to 366d")
 }
 
-fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<Duration, String> {
+/// Parses a span of at least one second, in whole seconds; `range` is that of the message.
+pub(crate) fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<Duration, String> {
     let span = parse_time(text, Duration::from_secs(1)..=Duration::from_secs(seconds_max), range)?;
     if span.subsec_nanos() > 0 {
         return Err(format!("`{text}` is not a whole number of seconds"));
@@ -162,10 +145,5 @@ mod tests {
         assert_eq!(["16777217", "16M", "4097", "1"].map(bytes), [16_777_216, 16_777_216, 4_096, 1].map(Ok));
         assert_eq!(parse_cache_size("10000000").map(Size::bytes), Ok(9_998_336));
         assert!(parse_cache_size("1").is_err() && parse_blocks("5%").is_err());
-    }
-
-    #[test]
-    fn a_format_is_one_of_the_known() {
-        assert!(parse_format("pcap").unwrap_err().contains("blktrace"));
     }
 }

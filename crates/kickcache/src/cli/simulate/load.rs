@@ -17,8 +17,9 @@ use kickcache_model::workload::{JobShape, JobStep, Workload};
 use kickcache_units::{show_bytes, show_count, show_duration};
 
 use crate::cli::exit::Failure;
-use crate::cli::options::{parse_format, parse_virtual_time};
+use crate::cli::options::parse_whole_seconds;
 use crate::cli::simulate::{calibrate, input};
+use crate::cli::trace::format_name::parse_format;
 use crate::notice::notice;
 
 /// Processor time of an access of fio, if none was measured with a device: the time on the articles' machine.
@@ -56,8 +57,13 @@ pub(crate) struct LoadArgs {
     #[arg(long, value_name = "NAME", conflicts_with = "job", value_parser = parse_format)]
     format: Option<Format>,
     /// Virtual time after which the run stops, 1s to 10000000s [default: 1h for a job file, all of a trace]
-    #[arg(long, alias = "seconds", value_name = "TIME", value_parser = parse_virtual_time)]
+    #[arg(long, alias = "seconds", value_name = "TIME", value_parser = parse_runtime)]
     runtime: Option<std::time::Duration>,
+}
+
+/// Parses the virtual time of a run.
+fn parse_runtime(text: &str) -> Result<std::time::Duration, String> {
+    parse_whole_seconds(text, 10_000_000, "1s to 10000000s")
 }
 
 /// How many times as fast as recorded.

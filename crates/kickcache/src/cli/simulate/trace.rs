@@ -16,7 +16,6 @@ use kickcache_model::untimed::{self, Fill, Scale, Trial, blocks_max, blocks_min}
 use kickcache_units::show_bytes;
 
 use crate::cli::exit::Failure;
-use crate::cli::options::parse_format;
 use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::{Finding, SurveyedTrace};
@@ -24,6 +23,7 @@ use crate::cli::simulate::pool::{Task, processors, run_all};
 use crate::cli::simulate::shard::Shard;
 use crate::cli::simulate::trace_sample::CandidateCache;
 use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_sample, trace_table};
+use crate::cli::trace::format_name::parse_format;
 use crate::cli::trace::spool::spool_input;
 use crate::user_text::Printer;
 

@@ -10,8 +10,8 @@ use kickcache_model::trace_file::{Format, RecordingHeader, TimeRepairs, TraceErr
 use kickcache_units::show_count;
 
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::parse_format;
 use crate::cli::output;
+use crate::cli::trace::format_name::parse_format;
 use crate::notice::notice;
 use crate::whole_file::WholeFile;
 

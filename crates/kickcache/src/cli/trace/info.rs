@@ -9,9 +9,9 @@ use kickcache_units::{show_bytes, show_count, show_duration};
 use serde_json::{Value, json};
 
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::parse_format;
 use crate::cli::status::width::terminal_width;
 use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
+use crate::cli::trace::format_name::parse_format;
 use crate::cli::trace::spool::spool_input;
 use crate::notice::notice;
 use crate::user_text::Printer;

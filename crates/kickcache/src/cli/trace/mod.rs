@@ -1,6 +1,7 @@
 //! `kickcache trace`: recordings and traces of other programs, looked at and converted.
 
 mod convert;
+pub(crate) mod format_name;
 mod info;
 pub(crate) mod spool;
 
