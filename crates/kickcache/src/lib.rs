@@ -1,13 +1,12 @@
 //! The `kickcache` program: its commands and their output.
 //!
 //! Rooms:
-//! * [`cli`]: the commands, a file each; `user_text`: their output, with control characters escaped.
+//! * [`cli`]: the commands, a file each.
 //! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: a volume and its devices, measured on this machine.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
-//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: shared
-//!   parts of measurements; `whole_file`: writing of results and pages; `notice`: messages on standard error
-//!   meanwhile.
+//! * `fio`: fio as a child process, its report and its logs; `process_times`, `timeline`: shared parts of
+//!   measurements.
 //!
 //! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`,
 //! send requests to a daemon over its control socket, or call its offline tools; `kickcache_model` runs
@@ -17,17 +16,10 @@
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-mod bar;
 mod bench;
 pub mod cli;
-mod closed_output;
 pub mod demo;
 mod fio;
-mod interrupt;
 pub mod judge;
-mod notice;
 mod process_times;
 mod timeline;
-mod user_text;
-mod whole_file;
-mod wrong_arguments;

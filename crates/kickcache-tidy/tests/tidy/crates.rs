@@ -9,7 +9,7 @@ use crate::workspace::{expect_nothing, root};
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// The crates, and those below them that each may need: arrows run down only.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 14] = [
     ("kickcache-tidy", &[]),
     ("kickcache-engine", &[]),
     ("kickcache-units", &[]),
@@ -32,9 +32,11 @@ const CRATES: [(&str, &[&str]); 13] = [
             "kickcache-vhost-user",
         ],
     ),
+    ("kickcache-command", &["kickcache-daemon", "kickcache-engine", "kickcache-units"]),
     (
         "kickcache",
         &[
+            "kickcache-command",
             "kickcache-curve",
             "kickcache-daemon",
             "kickcache-engine",

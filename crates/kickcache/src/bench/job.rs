@@ -4,6 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Context;
+use kickcache_command::wrong_arguments::WrongArguments;
 use kickcache_engine::units::ByteExtent;
 use kickcache_model::workload::Workload;
 use kickcache_model::workload::fio::FioWorkload;
@@ -12,7 +13,6 @@ use crate::bench::job_options;
 use crate::bench::options::Job;
 use crate::bench::place::{FileKind, Place};
 use crate::bench::section::{self, Section};
-use crate::wrong_arguments::WrongArguments;
 
 /// Values of `rw` that never write.
 const READS: [&str; 2] = ["read", "randread"];

@@ -33,10 +33,11 @@ mod write_check;
 
 use std::sync::Arc;
 
+use kickcache_command::interrupt::Interrupt;
+
 use crate::bench::bench_lock::BenchLocks;
 use crate::bench::job::JobSource;
 use crate::fio::child;
-use crate::interrupt::Interrupt;
 
 pub(crate) use crate::bench::article_job::ArticleJob;
 pub(crate) use crate::bench::in_use::check_unused;

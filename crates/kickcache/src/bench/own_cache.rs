@@ -8,6 +8,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use kickcache_command::interrupt::{Interrupt, LOOK_EVERY};
 use kickcache_daemon::devices::cache_device::{CacheDevice, Overwrite};
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
@@ -20,7 +21,6 @@ use kickcache_units::Size;
 
 use crate::bench::options::Data;
 use crate::bench::spec::CacheTarget;
-use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 /// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";

@@ -4,6 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use kickcache_command::interrupt::{Interrupt, Interrupted};
+use kickcache_command::notice::notice;
+use kickcache_command::wrong_arguments::WrongArguments;
 use kickcache_units::show_bytes;
 
 use crate::bench::bench_lock::BenchLocks;
@@ -19,9 +22,6 @@ use crate::bench::scratch_file::ScratchFile;
 use crate::bench::spec::{CacheTarget, TargetKind, TargetSpec};
 use crate::bench::target::{DIRECTORY, Kind, ProgramState, ProgramTarget, Target};
 use crate::bench::write_check::WriteCheck;
-use crate::interrupt::{Interrupt, Interrupted};
-use crate::notice::notice;
-use crate::wrong_arguments::WrongArguments;
 
 /// The conditions for all targets.
 struct Preparation<'a> {

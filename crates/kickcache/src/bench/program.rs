@@ -10,11 +10,11 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
+use kickcache_command::interrupt::Interrupt;
+use kickcache_command::notice::notice;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
 use crate::bench::options::Data;
-use crate::interrupt::Interrupt;
-use crate::notice::notice;
 
 /// The exit code of an unsupported `restart`: EX_USAGE.
 const CANNOT: i32 = 64;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
+use kickcache_command::interrupt::{Interrupt, Interrupted};
 
 use crate::bench::job::JobSource;
 use crate::bench::machine::Machine;
@@ -18,7 +19,6 @@ use crate::bench::result::{
 use crate::bench::run::Runner;
 use crate::bench::target::Target;
 use crate::bench::write_check::WriteCheck;
-use crate::interrupt::{Interrupt, Interrupted};
 
 /// The surroundings of a bench.
 pub(super) struct Place<'a> {

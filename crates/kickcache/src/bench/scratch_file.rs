@@ -5,11 +5,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use kickcache_command::interrupt::Interrupt;
 use kickcache_random::Random;
 
 use crate::bench::bench_lock::BenchLocks;
 use crate::bench::job::Access;
-use crate::interrupt::Interrupt;
 
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;

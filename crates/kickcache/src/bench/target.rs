@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
+use kickcache_command::notice::notice;
 use kickcache_daemon::serve::server::ServerHandle;
 use tempfile::TempDir;
 
@@ -12,7 +13,6 @@ use crate::bench::place::Place;
 use crate::bench::program::{Program, VerbResult};
 use crate::bench::scratch_file::ScratchFile;
 use crate::bench::write_check::WriteCheck;
-use crate::notice::notice;
 
 /// A prepared target; when it is dropped, the target is stopped, and the files created for it are removed.
 pub(super) struct Target {

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 
 use anyhow::bail;
+use kickcache_command::interrupt::Interrupt;
 
 use crate::bench::contents;
 use crate::bench::in_use;
 use crate::bench::job::{Access, JobSource};
 use crate::bench::options::{Data, Options};
 use crate::bench::place::Place;
-use crate::interrupt::Interrupt;
 
 /// The parts of job and options that the check depends on.
 #[derive(Clone, Debug)]

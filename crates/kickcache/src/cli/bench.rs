@@ -3,6 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::options::{parse_blocks, parse_span};
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_report::Report;
 use kickcache_units::{Size, are, counted, show_bytes};
@@ -10,11 +14,8 @@ use kickcache_units::{Size, are, counted, show_bytes};
 use crate::bench::{
     ArticleJob, BenchResult, Data, End, Job, NoiseFloor, Options, Phase, SimulatedLoad, Summary, TargetSpec,
 };
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{parse_blocks, parse_span};
+use crate::cli::bench_table;
 use crate::cli::prediction::{PredictionSpec, Predictions};
-use crate::cli::{bench_table, output};
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

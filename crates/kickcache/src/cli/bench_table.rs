@@ -2,13 +2,13 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, KEEP, Table, Tone};
+use kickcache_command::user_text::Printer;
+use kickcache_command::width::terminal_width;
 use kickcache_model::statistics::comparison::{Comparison, Verdict};
 use kickcache_units::{counted, show_whole};
 
 use crate::bench::{BenchResult, Noise, Phase, PredictedFigures, Row, Summary};
-use crate::cli::status::width::terminal_width;
-use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
-use crate::user_text::Printer;
 
 /// The note below a table without a valid round.
 const NONE_COUNTS: &str =

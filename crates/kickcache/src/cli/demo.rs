@@ -4,12 +4,13 @@ use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::parse_whole_seconds;
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
+
 use crate::cli::demo_page::DemoPage;
-use crate::cli::exit::Failure;
-use crate::cli::options::parse_whole_seconds;
-use crate::cli::output;
 use crate::demo::{Colours, LoadMaker, Options, Output, RUNTIME, RunDisplay};
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,13 +3,13 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use kickcache_command::exit::Failure;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_daemon::words::ModeWord;
 
 use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::drain::{Obstacles, is_draining, left};
-use crate::cli::exit::Failure;
 
 /// The modes of the volumes before a drain.
 pub(super) struct Modes(Vec<(String, ModeWord)>);

@@ -10,12 +10,13 @@ use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
+use kickcache_command::interrupt::Interrupt;
+use kickcache_command::notice::notice;
+use kickcache_command::output;
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::pair_test::rounds_least;
 use kickcache_random::Random;
 
-use crate::cli::output;
-use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::{NoVerdict, RunFailure, STOP};
 use crate::judge::measure::{CommandSamples, Sides, measure};
@@ -27,7 +28,6 @@ use crate::judge::report::{self, Names, Report};
 use crate::judge::rounds::{Judge, Rules};
 use crate::judge::side::Side;
 use crate::judge::stored_result::{Runs, StoredResult};
-use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:

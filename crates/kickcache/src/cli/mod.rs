@@ -16,7 +16,6 @@ mod drain;
 mod drain_all;
 mod dump;
 mod equals_hint;
-mod exit;
 mod format;
 mod grow;
 mod inspect;
@@ -25,8 +24,6 @@ mod leave_out;
 mod limit_flags;
 mod man;
 mod mode;
-mod options;
-mod output;
 mod pause_caching;
 mod prediction;
 mod record;
@@ -39,7 +36,6 @@ mod serve;
 mod simulate;
 mod status;
 mod stop;
-mod table;
 mod top;
 mod trace;
 mod ublk;
@@ -48,14 +44,14 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::notice::notice;
+use kickcache_command::user_text::{self, Printer};
 use kickcache_daemon::devices::state::STATE_VARIABLE;
 use kickcache_daemon::path_text::path_text;
 use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;
-use crate::cli::exit::{Exit, Failure};
-use crate::notice::notice;
-use crate::user_text::{self, Printer};
 
 /// The exit code of clap for arguments that are wrong.
 const USAGE: i32 = 2;

@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::time::Duration;
 
-use crate::cli::exit::Failure;
-use crate::cli::options::{ControlOption, parse_span};
+use kickcache_command::exit::Failure;
+use kickcache_command::options::{ControlOption, parse_span};
 
 const EXAMPLES: &str = "\
 Examples:

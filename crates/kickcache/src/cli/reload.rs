@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::ReloadExtent;
 use kickcache_daemon::control::wire::Reloaded;
-
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:

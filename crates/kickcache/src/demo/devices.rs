@@ -5,6 +5,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use kickcache_command::interrupt::Interrupt;
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::plan::cutoff::Cutoff;
@@ -25,7 +26,6 @@ use crate::demo::content::Content;
 use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
-use crate::interrupt::Interrupt;
 
 /// The export with the data.
 pub(crate) const DATA: &str = "data";

@@ -22,6 +22,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kickcache_command::interrupt::{Interrupt, LOOK_EVERY};
+use kickcache_command::notice::notice;
+use kickcache_command::user_text::Printer;
+use kickcache_command::whole_file;
 use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_report::Report;
@@ -37,10 +41,6 @@ use crate::demo::progress::Progress;
 use crate::demo::result::{DemoResult, Phase, RESULT_VERSION, Settings};
 use crate::demo::workload::{DEPTH, JOB_COUNT, Scale, THETA};
 use crate::fio::child;
-use crate::interrupt::{Interrupt, LOOK_EVERY};
-use crate::notice::notice;
-use crate::user_text::Printer;
-use crate::whole_file;
 
 /// Default length of a run with a cache.
 pub const RUNTIME: &str = "14s";

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use kickcache_command::interrupt::Interrupt;
 use kickcache_daemon::serve::server::ServerHandle;
 use kickcache_engine::stats::VolumeStatus;
 use kickcache_model::result::RunResult;
@@ -17,7 +18,6 @@ use crate::demo::result::{CacheFigures, Phase, PhaseResult};
 use crate::demo::run_display::RunDisplay;
 use crate::demo::slow_disk;
 use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
-use crate::interrupt::Interrupt;
 use crate::process_times;
 use crate::timeline::Timeline;
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use indicatif::ProgressBar;
+use kickcache_command::bar::bar;
 
-use crate::bar::bar;
 use crate::demo::load::Glance;
 
 /// The least time over which the live rate is measured.

@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use kickcache_command::interrupt::Interrupt;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 use rustix::io::Errno;
@@ -16,7 +17,6 @@ use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, kill_process_group, test_kill_process_group, waitid,
 };
 
-use crate::interrupt::Interrupt;
 use crate::judge::command::CommandLine;
 use crate::judge::failure::RunFailure;
 

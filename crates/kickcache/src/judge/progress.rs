@@ -4,9 +4,8 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use indicatif::ProgressBar;
-
-use crate::bar::bar;
-use crate::notice::notice;
+use kickcache_command::bar::bar;
+use kickcache_command::notice::notice;
 
 /// The time between two updates of the clock on a terminal.
 const TICK: Duration = Duration::from_millis(500);

@@ -4,11 +4,11 @@
 use std::fs;
 use std::path::Path;
 
+use kickcache_command::whole_file;
 use serde::{Deserialize, Serialize};
 
 use crate::judge::failure::NoVerdict;
 use crate::judge::metric::{Metric, MetricDirection};
-use crate::whole_file;
 use kickcache_model::statistics::median;
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::median_error::median_error;

@@ -1,5 +1,6 @@
 //! Advice for a served volume, from its curve and the counters of its requests.
 
+use kickcache_command::exit::Failure;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::lru_curve::{LruCurve, LruPoint};
 use kickcache_daemon::control::report::{Report, VolumeReport};
@@ -15,7 +16,6 @@ use kickcache_units::{show_bytes, show_rate};
 
 use crate::cli::advise::candidate::{Candidate, Economy, Hits, Layout};
 use crate::cli::advise::devices::Devices;
-use crate::cli::exit::Failure;
 use crate::cli::simulate::pool::Task;
 
 /// Virtual time of a run.

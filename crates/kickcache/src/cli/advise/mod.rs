@@ -13,6 +13,10 @@ mod recommendation;
 
 use std::path::{Path, PathBuf};
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::ControlOption;
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::plan::endurance::Endurance;
 use kickcache_engine::config::Mode;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
@@ -28,15 +32,11 @@ use crate::cli::advise::live::LiveVolume;
 use crate::cli::advise::need::Need;
 use crate::cli::advise::price::{NamedPrice, Prices};
 use crate::cli::advise::recommendation::{recommend, warnings};
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
-use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::load::{Load, LoadArgs};
 use crate::cli::simulate::planned_run::PlannedRun;
 use crate::cli::simulate::pool::{parse_threads, processors, run_all};
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::str::FromStr;
 
+use kickcache_command::exit::Failure;
 use kickcache_units::Size;
 use serde::Deserialize;
 
-use crate::cli::exit::Failure;
 use crate::cli::simulate::input;
 
 /// Money for a byte and a month.

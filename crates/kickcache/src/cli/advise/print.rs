@@ -3,14 +3,14 @@
 use std::io;
 use std::time::Duration;
 
+use kickcache_command::table::{Align, Cell, Colour, KEEP, Table, Tone};
+use kickcache_command::user_text::Printer;
+use kickcache_command::width::terminal_width;
 use kickcache_units::{show_bytes, show_duration, show_rate, show_years};
 use serde_json::{Value, json};
 
 use crate::cli::advise::advice::Advice;
 use crate::cli::advise::candidate::{Candidate, Layout};
-use crate::cli::status::width::terminal_width;
-use crate::cli::table::{Align, Cell, Colour, KEEP, Table, Tone};
-use crate::user_text::Printer;
 
 /// The cell of a missing figure.
 const NOTHING: &str = "-";

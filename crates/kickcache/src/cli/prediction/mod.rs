@@ -3,13 +3,13 @@
 mod simulated_target;
 mod spec;
 
+use kickcache_command::exit::Failure;
 use kickcache_engine::config::Mode;
 use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::device_model::device_file::DeviceFile;
 use kickcache_model::result::RunResult;
 
 use crate::bench::{BenchResult, Prediction, SimulatedLoad, TargetSpec};
-use crate::cli::exit::Failure;
 use crate::cli::prediction::simulated_target::{SimulatedPhase, SimulatedTarget};
 pub(crate) use crate::cli::prediction::spec::PredictionSpec;
 use crate::cli::simulate::compare::find_device;

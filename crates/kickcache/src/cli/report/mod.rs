@@ -7,6 +7,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::output;
 use kickcache_daemon::control::report::Report;
 use kickcache_model::result::RunResult;
 use kickcache_report::Report as Page;
@@ -15,8 +17,6 @@ use serde_json::Value;
 
 use crate::bench::{BenchResult, KIND, RESULT_VERSION, Summary};
 use crate::cli::bench_table;
-use crate::cli::exit::Failure;
-use crate::cli::output;
 use crate::demo::result::{self as demo, DemoResult};
 
 const EXAMPLES: &str = "\

@@ -3,10 +3,9 @@
 use std::fmt;
 use std::str::FromStr;
 
+use kickcache_command::options::parse_blocks;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{Size, show_bytes};
-
-use crate::cli::options::parse_blocks;
 
 /// A size as people write it.
 #[derive(Clone, Copy, PartialEq, Debug)]

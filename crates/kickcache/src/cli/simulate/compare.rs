@@ -2,6 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
@@ -10,8 +14,6 @@ use kickcache_model::device_model::device_file::{DeviceFile, built_in, built_in_
 use kickcache_model::result::RunResult;
 use kickcache_units::{Size, show_bytes};
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::compare_table::Ratios;
 use crate::cli::simulate::compared_runs::ComparedRuns;
@@ -21,8 +23,6 @@ use crate::cli::simulate::pool::{parse_threads, processors, run_all};
 use crate::cli::simulate::setup_names::SetupNames;
 use crate::cli::simulate::shard::Shard;
 use crate::cli::simulate::{compare_page, compare_rows, compare_table, compare_verdict, input, parquet_file};
-use crate::notice::notice;
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

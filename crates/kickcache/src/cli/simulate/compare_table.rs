@@ -2,14 +2,14 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, KEEP, Table};
+use kickcache_command::user_text::Printer;
+use kickcache_command::width::terminal_width;
 use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;
 
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::setup_names::SetupNames;
-use crate::cli::status::width::terminal_width;
-use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
-use crate::user_text::Printer;
 
 /// A column: its heading, its alignment, its rank when columns are dropped, and its value for a run.
 type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);

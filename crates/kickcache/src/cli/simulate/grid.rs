@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
 use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::grid::case::Case;
 use kickcache_model::grid::figures::Figures;
@@ -9,14 +12,11 @@ use kickcache_model::grid::set::{DEFAULT, GridSet};
 use kickcache_model::grid::simulation::{BEGINNING_SECONDS, JUDGED, OTHERS, Setup};
 use kickcache_model::grid::verdict::{Bounds, CaseFigures};
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::output;
 use crate::cli::simulate::case_result::CaseResult;
 use crate::cli::simulate::compare::find_device;
 use crate::cli::simulate::load::fio_cost;
 use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
 use crate::cli::simulate::{grid_table, input};
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,11 +2,11 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, Table, Tone};
+use kickcache_command::user_text::Printer;
 use kickcache_model::grid::verdict::{Comparison, MEASURES, Measure, Side, Statistic};
 
 use crate::cli::simulate::case_result::CaseResult;
-use crate::cli::table::{Align, Cell, Colour, Table, Tone};
-use crate::user_text::Printer;
 
 /// Marks of the heat map, each with the greatest factor of the bound that it stands for.
 const MARKS: [(f64, &str); 4] = [(1.25, "░"), (2.0, "▒"), (4.0, "▓"), (f64::INFINITY, "█")];

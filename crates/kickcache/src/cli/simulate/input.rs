@@ -4,12 +4,11 @@ use std::fs::File;
 use std::io::Read;
 use std::path::Path;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::{Survey, survey};
 use kickcache_units::counted;
-
-use crate::cli::exit::Failure;
-use crate::notice::notice;
 
 /// The most bytes of a text that users write.
 const BYTES_MAX: u64 = 1 << 20;

@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::str::FromStr;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
+use kickcache_command::options::parse_whole_seconds;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::device_model::device_file::DeviceFile;
@@ -16,11 +19,8 @@ use kickcache_model::workload::trace::{Pace, TraceWorkload, at_speed};
 use kickcache_model::workload::{JobShape, JobStep, Workload};
 use kickcache_units::{show_bytes, show_count, show_duration};
 
-use crate::cli::exit::Failure;
-use crate::cli::options::parse_whole_seconds;
 use crate::cli::simulate::{calibrate, input};
 use crate::cli::trace::format_name::parse_format;
-use crate::notice::notice;
 
 /// Processor time of an access of fio, if none was measured with a device: the time on the articles' machine.
 const FIO_COST: Duration = Duration::from_micros(12);

@@ -32,12 +32,12 @@ mod trace_table;
 
 use anyhow::Context;
 use clap::Subcommand;
+use kickcache_command::closed_output::OutputWatch;
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::shell_command::ShellCommand;
 
 use crate::bench::Data;
-use crate::cli::exit::{Exit, Failure};
-use crate::closed_output::OutputWatch;
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

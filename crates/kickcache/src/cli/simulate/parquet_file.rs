@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::notice::notice;
-use crate::whole_file;
 use anyhow::Context;
+use kickcache_command::notice::notice;
+use kickcache_command::whole_file;
 use parquet::basic::{LogicalType, Repetition, Type as PhysicalType};
 use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;

@@ -4,18 +4,18 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
+use kickcache_command::exit::Failure;
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
 use kickcache_model::published::scene::{Cache, Scene};
 use kickcache_model::published::simulation::{Outcome, Outcomes, Simulated, Simulation};
 use kickcache_model::published::tables::{simulations, tables};
 use kickcache_model::result::RunResult;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
 use crate::cli::simulate::pace::{Pace, processor_time};
 use crate::cli::simulate::pool::{Task, parse_threads, processors, run_all};
 use crate::cli::simulate::published_table::Layout;
 use crate::cli::simulate::{published_json, published_page, published_table};
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

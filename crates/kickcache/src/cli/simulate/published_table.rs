@@ -2,11 +2,10 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, Table};
+use kickcache_command::user_text::Printer;
 use kickcache_model::published::experiment::{Column, Experiment, Figure, Table as Published};
 use kickcache_model::published::simulation::Outcomes;
-
-use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::user_text::Printer;
 
 /// How rows are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

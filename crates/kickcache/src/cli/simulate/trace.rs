@@ -4,6 +4,9 @@ use std::fs::File;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use kickcache_command::exit::Failure;
+use kickcache_command::output;
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::write_budget::WriteBudget;
 use kickcache_engine::config::SequentialCutoff;
@@ -15,8 +18,6 @@ use kickcache_model::trace_file::{Format, folder};
 use kickcache_model::untimed::{self, Fill, Scale, Trial, blocks_max, blocks_min};
 use kickcache_units::show_bytes;
 
-use crate::cli::exit::Failure;
-use crate::cli::output;
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::{Finding, SurveyedTrace};
 use crate::cli::simulate::pool::{Task, processors, run_all};
@@ -25,7 +26,6 @@ use crate::cli::simulate::trace_sample::CandidateCache;
 use crate::cli::simulate::{input, parquet_file, trace_page, trace_rows, trace_sample, trace_table};
 use crate::cli::trace::format_name::parse_format;
 use crate::cli::trace::spool::spool_input;
-use crate::user_text::Printer;
 
 /// The least blocks of a cache; a smaller cache is left out.
 const CACHE_BLOCKS_MIN: u64 = 64;

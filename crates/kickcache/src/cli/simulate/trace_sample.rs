@@ -2,6 +2,8 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, Table};
+use kickcache_command::user_text::Printer;
 use kickcache_engine::config::SequentialCutoff;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::untimed::sampled::{self, SampledOutcome, SampledTrial, one_in_max};
@@ -12,8 +14,6 @@ use serde_json::{Value, json};
 use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::SurveyedTrace;
 use crate::cli::simulate::pool::{Task, processors, run_all};
-use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::user_text::Printer;
 
 /// A cache that is tried.
 #[derive(Clone, Copy, Debug)]

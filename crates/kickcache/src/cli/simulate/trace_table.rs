@@ -2,6 +2,8 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, Table};
+use kickcache_command::user_text::Printer;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::reference_policy::{self, Misses};
 use kickcache_model::untimed::Outcome;
@@ -9,8 +11,6 @@ use kickcache_units::{show_bytes, show_ratio};
 use serde_json::{Value, json};
 
 use crate::cli::simulate::finding::{Finding, SurveyedTrace};
-use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::user_text::Printer;
 
 /// Prints the table.
 pub(crate) fn print(

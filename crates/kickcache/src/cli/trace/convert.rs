@@ -5,15 +5,15 @@ use std::io::{self, BufWriter, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 
 use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::notice::notice;
+use kickcache_command::output;
+use kickcache_command::whole_file::WholeFile;
 use kickcache_model::trace_file::conversion::{ConversionError, Lacks, Target, Title, TraceWriter};
 use kickcache_model::trace_file::{Format, RecordingHeader, TimeRepairs, TraceError, TraceFile};
 use kickcache_units::show_count;
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::output;
 use crate::cli::trace::format_name::parse_format;
-use crate::notice::notice;
-use crate::whole_file::WholeFile;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,19 +2,19 @@
 
 use std::path::PathBuf;
 
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::notice::notice;
+use kickcache_command::table::{Align, Cell, Colour, KEEP, Table};
+use kickcache_command::user_text::Printer;
+use kickcache_command::width::terminal_width;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::trace_file::Format;
 use kickcache_model::trace_file::survey::{Survey, survey};
 use kickcache_units::{show_bytes, show_count, show_duration};
 use serde_json::{Value, json};
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::status::width::terminal_width;
-use crate::cli::table::{Align, Cell, Colour, KEEP, Table};
 use crate::cli::trace::format_name::parse_format;
 use crate::cli::trace::spool::spool_input;
-use crate::notice::notice;
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,9 +6,8 @@ mod info;
 pub(crate) mod spool;
 
 use clap::Subcommand;
-
-use crate::cli::exit::Failure;
-use crate::user_text::Printer;
+use kickcache_command::exit::Failure;
+use kickcache_command::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

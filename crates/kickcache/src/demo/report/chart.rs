@@ -2,8 +2,9 @@
 
 use std::io;
 
+use kickcache_command::user_text::Printer;
+
 use crate::demo::result::{Phase, PhaseResult};
-use crate::user_text::Printer;
 
 /// Rows of the picture.
 const HEIGHT: usize = 10;

@@ -7,11 +7,11 @@ mod table;
 
 use std::io;
 
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::shell_command::ShellCommand;
 
 use crate::demo::report::chart::Colours;
 use crate::demo::result::DemoResult;
-use crate::user_text::Printer;
 
 /// Columns of a line.
 const WIDTH: usize = 80;

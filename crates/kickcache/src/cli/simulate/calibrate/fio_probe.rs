@@ -4,13 +4,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context;
+use kickcache_command::interrupt::Interrupt;
 use serde_json::Value;
 
 use crate::bench::Place;
 use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult};
 use crate::fio::child::Fio;
 use crate::fio::report;
-use crate::interrupt::Interrupt;
 
 /// Seconds of each run.
 pub(super) const SECONDS: u64 = 2;

@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use anyhow::{bail, ensure};
 use indicatif::{ProgressBar, ProgressStyle};
+use kickcache_command::interrupt::Interrupt;
+use kickcache_command::notice::notice;
 use kickcache_model::device_model::device_file::{DeviceFile, DeviceKind};
 use kickcache_units::show_bytes;
 
@@ -22,8 +24,6 @@ use crate::cli::simulate::calibrate::fio_probe::{FioProbe, Submitted};
 use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READ_COUNT, READS, RunPair, Runs, WRITES};
 use crate::cli::simulate::calibrate::simulated::Bench;
 use crate::fio::child::folder;
-use crate::interrupt::Interrupt;
-use crate::notice::notice;
 
 pub(crate) use crate::cli::simulate::calibrate::simulated::cost;
 

@@ -15,22 +15,22 @@ use crate::notice::notice;
 
 /// The daemon of the command.
 #[derive(Debug, clap::Args)]
-pub(crate) struct ControlOption {
+pub struct ControlOption {
     /// Control socket of the daemon
     ///
     /// Default: $XDG_RUNTIME_DIR/kickcache/control.sock, or /run/kickcache/control.sock if that variable is
     /// not set. If the first does not exist, commands try the second. Each daemon needs a socket of its own.
     #[arg(long, value_name = "PATH")]
-    pub(crate) control: Option<PathBuf>,
+    pub control: Option<PathBuf>,
 }
 
 impl ControlOption {
-    pub(crate) fn path(&self) -> PathBuf {
+    pub fn path(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(default_control)
     }
 
     /// A client of the daemon that is meant: without a path, of the user's own, or else of the system's.
-    pub(crate) fn client(&self) -> Client {
+    pub fn client(&self) -> Client {
         let path = self.path();
         let system = Path::new(SYSTEM_CONTROL);
         if self.control.is_none() && !path.exists() && system.exists() {
@@ -42,35 +42,35 @@ impl ControlOption {
 
 /// The state directory; its records are needed when a cache device is missing.
 #[derive(Debug, clap::Args)]
-pub(crate) struct StateOption {
+pub struct StateOption {
     /// State directory: records the cache device of each origin, and whether the origin may lack dirty blocks
     ///
     /// Default: $KICKCACHE_STATE; else /var/lib/kickcache for root, $XDG_STATE_HOME/kickcache or
     /// ~/.local/state/kickcache for other users.
     #[arg(long, value_name = "DIR")]
-    pub(crate) state: Option<PathBuf>,
+    pub state: Option<PathBuf>,
 }
 
 impl StateOption {
-    pub(crate) fn place(&self) -> StatePlace {
+    pub fn place(&self) -> StatePlace {
         StatePlace::named(self.state.as_deref())
     }
 }
 
 /// Reads the size of a new cache file.
-pub(crate) fn parse_cache_size(text: &str) -> Result<Size, String> {
+pub fn parse_cache_size(text: &str) -> Result<Size, String> {
     let size = parse_blocks(text)?;
     kickcache_daemon::plan::check_cache_size(size).map_err(|error| error.to_string())?;
     Ok(size)
 }
 
 /// Parses a size, and rounds it down to whole blocks with a note.
-pub(crate) fn parse_blocks(text: &str) -> Result<Size, String> {
+pub fn parse_blocks(text: &str) -> Result<Size, String> {
     text.parse().map(whole_blocks).map_err(|error: SizeError| error.to_string())
 }
 
 /// The size in whole blocks; a note reports the difference.
-pub(crate) fn whole_blocks(size: Size) -> Size {
+pub fn whole_blocks(size: Size) -> Size {
     let (bytes, rest) = (size.bytes(), size.bytes() % BLOCK_SIZE);
     if rest == 0 || bytes < BLOCK_SIZE {
         return size;
@@ -83,17 +83,17 @@ pub(crate) fn whole_blocks(size: Size) -> Size {
 }
 
 /// Parses the interval of a repeated output.
-pub(crate) fn parse_interval(text: &str) -> Result<Duration, String> {
+pub fn parse_interval(text: &str) -> Result<Duration, String> {
     parse_time(text, Duration::from_millis(100)..=Duration::from_secs(86_400), "0.1s to 1d")
 }
 
 /// Parses a span of time in whole seconds, such as `90s`, `30m`, `1h` or `2d`.
-pub(crate) fn parse_span(text: &str) -> Result<Duration, String> {
+pub fn parse_span(text: &str) -> Result<Duration, String> {
     parse_whole_seconds(text, 366 * 86_400, "1s to 366d")
 }
 
 /// Parses a span of at least one second, in whole seconds; `range` is that of the message.
-pub(crate) fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<Duration, String> {
+pub fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<Duration, String> {
     let span = parse_time(text, Duration::from_secs(1)..=Duration::from_secs(seconds_max), range)?;
     if span.subsec_nanos() > 0 {
         return Err(format!("`{text}` is not a whole number of seconds"));

@@ -8,7 +8,7 @@ use crate::user_text::Printer;
 
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Align {
+pub enum Align {
     /// Left, for words.
     Left,
     /// Right, for numbers.
@@ -17,7 +17,7 @@ pub(crate) enum Align {
 
 /// How a cell is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) enum Tone {
+pub enum Tone {
     /// Without a colour.
     #[default]
     Plain,
@@ -33,7 +33,7 @@ pub(crate) enum Tone {
 
 /// Whether tones are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Colour {
+pub enum Colour {
     /// Cells are coloured.
     On,
     /// Cells are not coloured.
@@ -42,7 +42,7 @@ pub(crate) enum Colour {
 
 impl Colour {
     /// On for a terminal, unless `NO_COLOR` is set or the terminal is dumb.
-    pub(crate) fn for_stdout() -> Colour {
+    pub fn for_stdout() -> Colour {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
         if io::stdout().is_terminal() && !set("NO_COLOR") && !dumb { Colour::On } else { Colour::Off }
@@ -51,23 +51,23 @@ impl Colour {
 
 /// One cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Cell {
+pub struct Cell {
     text: String,
     tone: Tone,
 }
 
 impl Cell {
-    pub(crate) fn new(text: impl AsRef<str>) -> Cell {
+    pub fn new(text: impl AsRef<str>) -> Cell {
         Cell::toned(text, Tone::Plain)
     }
 
     /// Escapes control characters and line breaks, so that the width is that of the printed text.
-    pub(crate) fn toned(text: impl AsRef<str>, tone: Tone) -> Cell {
+    pub fn toned(text: impl AsRef<str>, tone: Tone) -> Cell {
         Cell { text: printable_line(text.as_ref()).into(), tone }
     }
 
     /// The cell with another tone.
-    pub(crate) fn with_tone(self, tone: Tone) -> Cell {
+    pub fn with_tone(self, tone: Tone) -> Cell {
         Cell { tone, ..self }
     }
 
@@ -77,13 +77,13 @@ impl Cell {
 }
 
 /// The rank of a column that is never dropped. Where room is missing, the columns of the highest rank are dropped first.
-pub(crate) const KEEP: u8 = 0;
+pub const KEEP: u8 = 0;
 /// Between two columns.
 const GAP: &str = "  ";
 
 /// A table that is printed as a whole.
 #[derive(Clone, Debug)]
-pub(crate) struct Table {
+pub struct Table {
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
 }
@@ -96,31 +96,31 @@ struct Column {
 
 impl Table {
     /// A table with these headings.
-    pub(crate) fn new(columns: &[(&str, Align)]) -> Table {
+    pub fn new(columns: &[(&str, Align)]) -> Table {
         let ranked: Vec<_> = columns.iter().map(|(name, align)| (*name, *align, KEEP)).collect();
         Table::ranked(&ranked)
     }
 
     /// A table with a rank for each column.
-    pub(crate) fn ranked(columns: &[(&str, Align, u8)]) -> Table {
+    pub fn ranked(columns: &[(&str, Align, u8)]) -> Table {
         let headings = columns.iter().map(|(name, _, _)| Cell::toned(*name, Tone::Heading)).collect();
         let columns = columns.iter().map(|&(_, align, rank)| Column { align, rank }).collect();
         Table { columns, rows: vec![headings] }
     }
 
     /// Adds a row, which must have as many cells as there are headings.
-    pub(crate) fn row(&mut self, cells: Vec<Cell>) {
+    pub fn row(&mut self, cells: Vec<Cell>) {
         debug_assert_eq!(cells.len(), self.columns.len());
         self.rows.push(cells);
     }
 
     /// Prints the table.
-    pub(crate) fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
+    pub fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         self.print_within(out, colour, None)
     }
 
     /// Prints as many of its columns as there is room for.
-    pub(crate) fn print_within(
+    pub fn print_within(
         &self,
         out: &mut dyn Printer,
         colour: Colour,
@@ -167,7 +167,7 @@ impl Table {
 }
 
 /// Prints a text in the colour of its tone.
-pub(crate) fn paint(out: &mut dyn Printer, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
+pub fn paint(out: &mut dyn Printer, text: &str, tone: Tone, colour: Colour) -> io::Result<()> {
     let sequence = match (colour, tone) {
         (Colour::Off, _) | (Colour::On, Tone::Plain) => return write!(out, "{text}"),
         (Colour::On, Tone::Heading) => "\x1b[1m",

@@ -13,7 +13,7 @@ use rustix::termios::isatty;
 /// Watches standard output and the terminal of the command while it lives.
 #[derive(Debug)]
 #[must_use = "the output is not watched when this is dropped"]
-pub(crate) struct OutputWatch {
+pub struct OutputWatch {
     /// Closed by a drop, which ends the thread.
     _end: UnixStream,
 }
@@ -23,7 +23,7 @@ impl OutputWatch {
     ///
     /// # Errors
     /// If the system has no thread or descriptor.
-    pub(crate) fn start(on_closed: impl FnOnce() + Send + 'static) -> io::Result<OutputWatch> {
+    pub fn start(on_closed: impl FnOnce() + Send + 'static) -> io::Result<OutputWatch> {
         let (end, ended) = UnixStream::pair()?;
         let watch = move || {
             if is_closed_before(&ended) {

@@ -3,7 +3,7 @@
 use std::io;
 
 /// Columns of the terminal; `COLUMNS` has precedence. `None` if the width is unknown.
-pub(crate) fn terminal_width() -> Option<usize> {
+pub fn terminal_width() -> Option<usize> {
     let told = std::env::var("COLUMNS").ok().and_then(|columns| columns.trim().parse().ok());
     told.filter(|columns| *columns > 0).or_else(|| {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
@@ -12,7 +12,7 @@ pub(crate) fn terminal_width() -> Option<usize> {
 }
 
 /// Rows of the terminal; `LINES` has precedence. `None` if the height is unknown.
-pub(super) fn terminal_height() -> Option<usize> {
+pub fn terminal_height() -> Option<usize> {
     let told = std::env::var("LINES").ok().and_then(|lines| lines.trim().parse().ok());
     told.filter(|lines| *lines > 0).or_else(|| {
         let size = rustix::termios::tcgetwinsize(io::stdout()).ok()?;
@@ -21,7 +21,7 @@ pub(super) fn terminal_height() -> Option<usize> {
 }
 
 /// The first lines of a page, as many as a terminal shows without scrolling; its last row is for the cursor.
-pub(super) fn first_lines(page: &str, height: Option<usize>, width: Option<usize>) -> String {
+pub fn first_lines(page: &str, height: Option<usize>, width: Option<usize>) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let rows = |line: &&str| width.map_or(1, |width| visible_length(line).div_ceil(width).max(1));
     let Some(room) = height.map(|height| height.saturating_sub(1)) else { return page.into() };
@@ -48,7 +48,7 @@ fn visible_length(line: &str) -> usize {
 }
 
 /// A sentence in lines of at most this many characters, those after the first one indented; longer words stay whole.
-pub(crate) fn wrap(text: &str, width: Option<usize>) -> String {
+pub fn wrap(text: &str, width: Option<usize>) -> String {
     const INDENT: &str = "    ";
     let Some(width) = width else { return text.into() };
     let lead = &text[..text.len() - text.trim_start().len()];

@@ -16,7 +16,7 @@ const MODE: u32 = 0o666;
 ///
 /// # Errors
 /// If the file cannot be written. The previous file then remains.
-pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return std::fs::write(path, content);
     }
@@ -27,7 +27,7 @@ pub(crate) fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
 
 /// The file has no name while it is written, so that no partial file is left however the process ends; on a
 /// file system without such files, it has a temporary name, which a killed process leaves behind.
-pub(crate) struct WholeFile {
+pub struct WholeFile {
     folder: PathBuf,
     file: File,
     name: Option<TempPath>,
@@ -38,7 +38,7 @@ impl WholeFile {
     ///
     /// # Errors
     /// If a file cannot be created in the folder.
-    pub(crate) fn for_path(path: &Path) -> io::Result<WholeFile> {
+    pub fn for_path(path: &Path) -> io::Result<WholeFile> {
         let folder =
             path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
         // A later error would name the temporary file, which the user does not know.
@@ -58,7 +58,7 @@ impl WholeFile {
     ///
     /// # Errors
     /// If the file system refuses.
-    pub(crate) fn finish(self, path: &Path) -> io::Result<()> {
+    pub fn finish(self, path: &Path) -> io::Result<()> {
         let name = match self.name {
             Some(name) => name,
             None => link(&self.file, &self.folder)?,

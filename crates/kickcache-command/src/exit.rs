@@ -19,7 +19,7 @@ const PRINTING_MAX: Duration = Duration::from_millis(300);
 
 /// How the process ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Exit {
+pub enum Exit {
     /// The command succeeded.
     Success,
     /// The command failed.
@@ -68,7 +68,7 @@ impl Exit {
     }
 
     /// Ends the process of a command without cleanup. A command that prints at this moment ends before, by a failed write.
-    pub(crate) fn end_process(self) -> ! {
+    pub fn end_process(self) -> ! {
         thread::sleep(PRINTING_MAX);
         std::process::exit(self.code().into())
     }
@@ -82,24 +82,24 @@ impl From<Exit> for ExitCode {
 
 /// The reason of a failed command, and its exit code.
 #[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) exit: Exit,
-    pub(crate) error: anyhow::Error,
+pub struct Failure {
+    pub exit: Exit,
+    pub error: anyhow::Error,
 }
 
 impl Failure {
     /// Arguments that contradict each other.
-    pub(crate) fn usage(sentence: impl Into<String>) -> Failure {
+    pub fn usage(sentence: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
     /// The error and its causes as one sentence, as [`sentence`] makes it.
-    pub(crate) fn sentence(&self) -> String {
+    pub fn sentence(&self) -> String {
         error_sentence(self.error.as_ref())
     }
 
     /// Whether standard output was closed by its reader, as `head` does.
-    pub(crate) fn is_closed_pipe(&self) -> bool {
+    pub fn is_closed_pipe(&self) -> bool {
         let io = self.error.downcast_ref::<io::Error>();
         io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     }
@@ -181,7 +181,7 @@ mod tests {
         assert_eq!(end(left()), Exit::StoppedShort);
         assert_eq!(end(ServeError::GivenUp { what: "a signal ended the wait".into() }), Exit::StoppedShort);
         assert_eq!(end(ServeError::Stopped), Exit::Failed);
-        let unit = include_str!("../../../../contrib/kickcache.service");
+        let unit = include_str!("../../../contrib/kickcache.service");
         let line = format!("RestartPreventExitStatus={}", end(left()).code());
         assert!(unit.lines().any(|found| found == line), "no {line}");
     }

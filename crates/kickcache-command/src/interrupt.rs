@@ -17,16 +17,16 @@ use signal_hook::iterator::{Handle, Signals};
 use crate::closed_output::OutputWatch;
 
 /// Time between two checks for a signal.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
+pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 /// Time from a signal until a command that has called [`Interrupt::end_hanging_process`] is ended by force.
 const GRACE: Duration = Duration::from_millis(500);
-/// The exit code of a process that is ended so, as [`Exit::Interrupted`](crate::cli).
+/// The exit code of a process that is ended so, as [`Exit::Interrupted`](crate::exit::Exit::Interrupted).
 const INTERRUPTED: i32 = 130;
 
 /// Listens for SIGHUP, SIGINT and SIGTERM while it lives, and for the end of its output, which counts as SIGHUP.
 #[derive(Debug)]
-pub(crate) struct Interrupt {
+pub struct Interrupt {
     state: Arc<Shared>,
     _output: OutputWatch,
     handle: Handle,
@@ -52,7 +52,7 @@ struct State {
 
 /// A signal arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Interrupted(&'static str);
+pub struct Interrupted(&'static str);
 
 impl fmt::Display for Interrupted {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -88,7 +88,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// If the system refuses.
-    pub(crate) fn listen(sentence: &'static str) -> std::io::Result<Interrupt> {
+    pub fn listen(sentence: &'static str) -> std::io::Result<Interrupt> {
         let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
         let (state, handle) = (Arc::<Shared>::default(), signals.handle());
         let (by_signal, by_output) = (Arc::clone(&state), Arc::clone(&state));
@@ -103,10 +103,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// If the system has no thread.
-    pub(crate) fn end_hanging_process(
-        &self,
-        before_end: impl FnOnce() + Send + 'static,
-    ) -> std::io::Result<()> {
+    pub fn end_hanging_process(&self, before_end: impl FnOnce() + Send + 'static) -> std::io::Result<()> {
         let shared = Arc::clone(&self.state);
         let end = move || {
             shared.wait();
@@ -118,7 +115,7 @@ impl Interrupt {
     }
 
     /// The first signal.
-    pub(crate) fn signal(&self) -> Option<u8> {
+    pub fn signal(&self) -> Option<u8> {
         self.state.lock().signal
     }
 
@@ -126,7 +123,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// [`Interrupted`], once a signal has arrived.
-    pub(crate) fn check(&self) -> anyhow::Result<()> {
+    pub fn check(&self) -> anyhow::Result<()> {
         match self.signal() {
             Some(_) => Err(Interrupted(self.sentence).into()),
             None => Ok(()),
@@ -138,7 +135,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// The error of the task, or [`Interrupted`].
-    pub(crate) fn wait_for<T: Send + 'static>(
+    pub fn wait_for<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
     ) -> anyhow::Result<T> {
@@ -149,7 +146,7 @@ impl Interrupt {
     ///
     /// # Errors
     /// [`Interrupted`], if a signal arrives.
-    pub(crate) fn wait_watching<T: Send + 'static>(
+    pub fn wait_watching<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
         mut look: impl FnMut(),
@@ -171,7 +168,7 @@ impl Interrupt {
     }
 
     /// From now on a signal ends the processes of this group; an earlier signal ends them at once.
-    pub(crate) fn watch(&self, group: Pid) {
+    pub fn watch(&self, group: Pid) {
         let mut state = self.state.lock();
         state.group = Some(group);
         if state.signal.is_some() {
@@ -180,7 +177,7 @@ impl Interrupt {
     }
 
     /// The leader of the group has ended, and is about to be reaped.
-    pub(crate) fn unwatch(&self) {
+    pub fn unwatch(&self) {
         self.state.lock().group = None;
     }
 }

@@ -28,7 +28,7 @@ pub struct Escaped(String);
 
 impl Escaped {
     /// Applies a function that selects a part of the text.
-    pub(crate) fn map(&self, choose: impl FnOnce(&str) -> String) -> Escaped {
+    pub fn map(&self, choose: impl FnOnce(&str) -> String) -> Escaped {
         Escaped(choose(&self.0))
     }
 }
@@ -38,19 +38,19 @@ const CHARACTER_BYTES_MAX: usize = 4;
 
 /// Escapes control characters, and bytes that are not UTF-8.
 #[derive(Debug)]
-pub(crate) struct UserText<W: Write> {
+pub struct UserText<W: Write> {
     sink: W,
     /// The first bytes of an incomplete character.
     partial: Vec<u8>,
 }
 
 /// Standard output.
-pub(crate) fn stdout() -> UserText<io::Stdout> {
+pub fn stdout() -> UserText<io::Stdout> {
     UserText::new(io::stdout())
 }
 
 /// Standard error.
-pub(crate) fn stderr() -> UserText<io::Stderr> {
+pub fn stderr() -> UserText<io::Stderr> {
     UserText::new(io::stderr())
 }
 
@@ -59,7 +59,7 @@ impl UserText<Vec<u8>> {
     ///
     /// # Errors
     /// Never: a write to memory cannot fail.
-    pub(crate) fn into_escaped(mut self) -> io::Result<Escaped> {
+    pub fn into_escaped(mut self) -> io::Result<Escaped> {
         self.flush()?;
         String::from_utf8(self.sink).map(Escaped).map_err(io::Error::other)
     }
@@ -67,7 +67,7 @@ impl UserText<Vec<u8>> {
 
 impl<W: Write> UserText<W> {
     /// Writes escaped text to a sink.
-    pub(crate) fn new(sink: W) -> UserText<W> {
+    pub fn new(sink: W) -> UserText<W> {
         UserText { sink, partial: Vec::with_capacity(CHARACTER_BYTES_MAX) }
     }
 
@@ -131,8 +131,7 @@ impl<W: Write> Printer for UserText<W> {
     }
 }
 
-/// The output of tests.
-#[cfg(test)]
+/// Output in memory, as it is. It is escaped when it is printed.
 impl Printer for Vec<u8> {
     fn control(&mut self, sequence: &'static str) -> io::Result<()> {
         self.write_all(sequence.as_bytes())

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::Context;
 
-use crate::cli::exit::Failure;
+use crate::exit::Failure;
 use crate::notice::notice;
 use crate::whole_file;
 
@@ -34,7 +34,7 @@ impl Identity {
 ///
 /// # Errors
 /// If an output cannot be created, or is an input or another output.
-pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failure> {
+pub fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failure> {
     let mut known: Vec<Written<'_>> = Vec::new();
     for path in outputs.iter().copied().flatten() {
         let is_new = path.symlink_metadata().is_err();
@@ -64,7 +64,7 @@ pub(crate) fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(),
 ///
 /// # Errors
 /// A sentence that names both.
-pub(crate) fn check_apart(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
+pub fn check_apart(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
     let stands = if output.as_os_str() == "-" { fs::metadata("/dev/stdout") } else { fs::metadata(output) };
     let identity = stands.ok().and_then(|found| Identity::of(&found));
     read_as(identity, inputs).map_or(Ok(()), |input| Err(Failure::usage(over(output, input))))
@@ -114,7 +114,7 @@ fn over(output: &Path, input: &Path) -> String {
 }
 
 /// Writes a page.
-pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
+pub fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     whole_file::write(path, page)
         .with_context(|| format!("the report {} cannot be written", path.display()))?;
     notice(&format!("The report is in {}.", path.display()));
@@ -125,7 +125,7 @@ pub(crate) fn write(path: &Path, page: &str) -> anyhow::Result<()> {
 ///
 /// # Errors
 /// If the file cannot be written; its name is in the error.
-pub(crate) fn write_result(path: &Path, json: &str) -> anyhow::Result<()> {
+pub fn write_result(path: &Path, json: &str) -> anyhow::Result<()> {
     whole_file::write(path, json)
         .with_context(|| format!("the result {} cannot be written", path.display()))?;
     notice(&format!("The result is in {}.", path.display()));

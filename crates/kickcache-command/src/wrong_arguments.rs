@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The defect, in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct WrongArguments(pub(crate) String);
+pub struct WrongArguments(pub String);
 
 impl fmt::Display for WrongArguments {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
