@@ -1,5 +1,6 @@
 //! Exit codes, and the failures that lead to them.
 
+use std::fmt;
 use std::io;
 use std::process::ExitCode;
 use std::thread;
@@ -12,7 +13,6 @@ use kickcache_daemon::plan::PlanError;
 use kickcache_daemon::serve::error::ServeError;
 
 use crate::interrupt::Interrupted;
-use crate::wrong_arguments::WrongArguments;
 
 /// Time in which a command may end by itself before [`Exit::end_process`] ends its process.
 const PRINTING_MAX: Duration = Duration::from_millis(300);
@@ -79,6 +79,18 @@ impl From<Exit> for ExitCode {
         ExitCode::from(exit.code())
     }
 }
+
+/// Arguments that contradict each other, or the targets of a command; the defect in a sentence.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WrongArguments(pub String);
+
+impl fmt::Display for WrongArguments {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongArguments {}
 
 /// The reason of a failed command, and its exit code.
 #[derive(Debug)]

@@ -25,4 +25,3 @@ pub mod table;
 pub mod user_text;
 pub mod whole_file;
 pub mod width;
-pub mod wrong_arguments;

@@ -4,7 +4,7 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::Context;
-use kickcache_command::wrong_arguments::WrongArguments;
+use kickcache_command::exit::WrongArguments;
 use kickcache_engine::units::ByteExtent;
 use kickcache_model::workload::Workload;
 use kickcache_model::workload::fio::FioWorkload;

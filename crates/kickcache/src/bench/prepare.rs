@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, ensure};
+use kickcache_command::exit::WrongArguments;
 use kickcache_command::interrupt::{Interrupt, Interrupted};
 use kickcache_command::notice::notice;
-use kickcache_command::wrong_arguments::WrongArguments;
 use kickcache_units::show_bytes;
 
 use crate::bench::bench_lock::BenchLocks;
