@@ -64,7 +64,7 @@ fn coded() -> Events {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut texts = Vec::new();
     sources(&root.join("src"), &mut texts);
-    for others in ["kickcache", "kickcache-command"] {
+    for others in ["kickcache", "kickcache-command", "kickcache-lab"] {
         sources(&root.join("..").join(others).join("src"), &mut texts);
     }
     let mut events = Events::new();

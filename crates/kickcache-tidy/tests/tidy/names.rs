@@ -54,15 +54,16 @@ const UNSAFE_ROOMS: [&str; 4] = [
     "crates/kickcache/examples/",
 ];
 /// Where standard output may be written.
-const STDOUT_ROOMS: [&str; 14] = [
+const STDOUT_ROOMS: [&str; 15] = [
     "crates/kickcache-command/src/",
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
+    "crates/kickcache-lab/src/cli/",
     "crates/kickcache/src/bin/",
     // These files start programs; two of the files read the output.
-    "crates/kickcache/src/fio/child.rs",
-    "crates/kickcache/src/bench/program.rs",
-    "crates/kickcache/src/judge/process.rs",
+    "crates/kickcache-lab/src/fio/child.rs",
+    "crates/kickcache-lab/src/bench/program.rs",
+    "crates/kickcache-lab/src/judge/process.rs",
     "crates/kickcache-daemon/src/serve/frontend/ublk/starter.rs",
     // Prints instructions for cargo.
     "crates/kickcache/build.rs",

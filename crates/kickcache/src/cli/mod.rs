@@ -1,15 +1,10 @@
 //! The command line: one file a command.
 
 mod add;
-mod advise;
-mod bench;
-mod bench_table;
 mod check;
 mod check_config;
 mod completions;
 mod daemon_wait;
-mod demo;
-mod demo_page;
 mod detach;
 mod device_state;
 mod drain;
@@ -19,25 +14,20 @@ mod equals_hint;
 mod format;
 mod grow;
 mod inspect;
-mod judge;
 mod leave_out;
 mod limit_flags;
 mod man;
 mod mode;
 mod pause_caching;
-mod prediction;
 mod record;
 mod reload;
 mod remove;
 mod replace;
-mod report;
 mod resize;
 mod serve;
-mod simulate;
 mod status;
 mod stop;
 mod top;
-mod trace;
 mod ublk;
 
 use std::ffi::OsString;
@@ -49,6 +39,7 @@ use kickcache_command::notice::notice;
 use kickcache_command::user_text::{self, Printer};
 use kickcache_daemon::devices::state::STATE_VARIABLE;
 use kickcache_daemon::path_text::path_text;
+use kickcache_lab::cli::{advise, bench, demo, judge, report, simulate, trace};
 use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;

@@ -35,7 +35,7 @@ Examples:
 /// The base of the ratios can be changed in the page.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct ReportArgs {
+pub struct ReportArgs {
     /// Results, as JSON
     #[arg(required = true)]
     results: Vec<PathBuf>,
@@ -52,7 +52,7 @@ struct StoredRuns {
 }
 
 impl ReportArgs {
-    pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
+    pub fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let stored = self.results.iter().map(|path| read(path)).collect::<Result<Vec<_>, _>>()?;
         let read: Vec<&Path> = self.results.iter().map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref()], &read)?;

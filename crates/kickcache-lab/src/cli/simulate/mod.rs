@@ -55,7 +55,7 @@ Examples:
 /// the same result.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true, args_conflicts_with_subcommands = true)]
-pub(crate) struct SimulateArgs {
+pub struct SimulateArgs {
     /// Measure a device, a file or an NBD export with 45 s of reads by fio, and print a device file
     #[arg(long, value_name = "DEVICE|FILE|URI")]
     calibrate: Option<String>,
@@ -76,7 +76,7 @@ enum SimulateCommand {
 }
 
 impl SimulateArgs {
-    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
+    pub fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         if let Some(target) = self.calibrate {
             let data = if self.destroy_data { Data::Destroy } else { Data::Keep };
             return Ok(write!(out, "{}", calibrate::calibrate(&target, data)?)?);

@@ -18,7 +18,7 @@ Examples:
 /// Show and convert traces: recordings of kickcache, blkparse, fio, CSV
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES, arg_required_else_help = true)]
-pub(crate) struct TraceArgs {
+pub struct TraceArgs {
     #[command(subcommand)]
     what: TraceCommand,
 }
@@ -30,7 +30,7 @@ enum TraceCommand {
 }
 
 impl TraceArgs {
-    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
+    pub fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         match &self.what {
             TraceCommand::Convert(args) => args.run(out),
             TraceCommand::Info(args) => args.run(out),

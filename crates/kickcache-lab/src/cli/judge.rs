@@ -81,7 +81,7 @@ fn parse_rounds_max(text: &str) -> Result<u16, String> {
 /// is wrong with a probability of 0.5 % at most, however noisy the machine.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct JudgeArgs {
+pub struct JudgeArgs {
     /// The known-good command, a line for `sh -c`; with --baseline or --save, the control
     #[arg(long, value_name = "COMMAND", required_unless_present_any = ["baseline", "save"])]
     against: Option<String>,
@@ -126,7 +126,7 @@ pub(crate) struct JudgeArgs {
 
 impl JudgeArgs {
     /// Judges; gives the exit code.
-    pub(crate) fn run(self, out: &mut dyn Write) -> u8 {
+    pub fn run(self, out: &mut dyn Write) -> u8 {
         // 101, the code of a panic, would be a verdict.
         let code = catch_unwind(AssertUnwindSafe(|| match self.save.clone() {
             Some(path) => self.store(&path),
@@ -268,7 +268,7 @@ fn any_seed() -> u64 {
 }
 
 /// The exit code for arguments that are refused: with clap's own, 2, a bisection would call every commit bad.
-pub(crate) fn refusal_code(code: i32) -> u8 {
+pub fn refusal_code(code: i32) -> u8 {
     let is_judge = std::env::args_os().nth(1).is_some_and(|word| word == "judge");
     match code {
         0 => 0,

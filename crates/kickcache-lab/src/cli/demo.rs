@@ -26,7 +26,7 @@ Examples:
 /// a temporary file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct DemoArgs {
+pub struct DemoArgs {
     /// Load by fio instead of the built-in generator
     #[arg(long)]
     fio: bool,
@@ -55,7 +55,7 @@ fn parse_runtime(text: &str) -> Result<Duration, String> {
 }
 
 impl DemoArgs {
-    pub(crate) fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
+    pub fn run(self, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref()], &[])?;
         let load = if self.fio { LoadMaker::Fio } else { LoadMaker::BuiltIn };
         let output = if self.json { Output::Json } else { Output::Text(colours()) };

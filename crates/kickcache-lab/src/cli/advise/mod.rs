@@ -57,7 +57,7 @@ cloud-slow, cloud-fast-20g, cloud-fast-80g, network-disk, object-store, and file
 /// Recommend a cache size by cost, for a served volume, a trace or a job file
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct AdviseArgs {
+pub struct AdviseArgs {
     #[command(flatten)]
     load: LoadArgs,
     /// A served volume, by its hit-ratio curve and its counters, with --depth requests in flight [default:
@@ -200,7 +200,7 @@ fn described(device: &DeviceFile) -> String {
 }
 
 impl AdviseArgs {
-    pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
+    pub fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let devices = self.devices()?;
         let load = self.look()?;
         let economy = Economy {

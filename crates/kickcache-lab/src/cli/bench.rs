@@ -47,7 +47,7 @@ case.";
 /// --destroy-data does the bench write to a device that holds data; on file systems it uses only files that it created.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct BenchArgs {
+pub struct BenchArgs {
     /// A target to measure; the first one is the base of the comparisons
     #[arg(long = "target", value_name = "NAME=SPEC", required = true)]
     targets: Vec<TargetSpec>,
@@ -124,7 +124,7 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 
 impl BenchArgs {
     /// Measures, for a program that was built from a commit.
-    pub(crate) fn run(self, commit: Option<&'static str>, out: &mut dyn Printer) -> Result<(), Failure> {
+    pub fn run(self, commit: Option<&'static str>, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
         if let Some(most) = self.rounds_max.filter(|most| *most < self.rounds) {
             return Err(Failure::usage(format!(

@@ -1,0 +1,24 @@
+//! Measurements, simulations and traces, with their commands.
+//!
+//! Rooms:
+//! * [`cli`]: the commands, a file or folder each, with their arguments and output.
+//! * `bench`: fio on named targets, in turns, with a verdict.
+//! * [`demo`]: a volume and its devices, measured on this machine.
+//! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
+//! * `fio`: fio as a child process, its report and its logs; `process_times`, `timeline`: shared parts of
+//!   measurements.
+//!
+//! Invariants: `kickcache_daemon` opens and serves the volumes of the demo and of the bench, as it does for a
+//! daemon; `kickcache_model` runs simulations.
+//!
+//! Start with `cli/mod.rs`.
+
+#![warn(clippy::print_stderr, clippy::print_stdout)]
+
+mod bench;
+pub mod cli;
+pub mod demo;
+mod fio;
+pub mod judge;
+mod process_times;
+mod timeline;
