@@ -95,7 +95,9 @@ impl std::error::Error for WrongArguments {}
 /// The reason of a failed command, and its exit code.
 #[derive(Debug)]
 pub struct Failure {
+    /// How the process ends.
     pub exit: Exit,
+    /// The error and its causes.
     pub error: anyhow::Error,
 }
 
@@ -105,7 +107,7 @@ impl Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
-    /// The error and its causes as one sentence, as [`sentence`] makes it.
+    /// The error and its causes as one sentence, as [`error_sentence`] writes it.
     pub fn sentence(&self) -> String {
         error_sentence(self.error.as_ref())
     }

@@ -12,7 +12,7 @@
 //!
 //! Start with `exit.rs`.
 
-#![warn(clippy::print_stderr, clippy::print_stdout)]
+#![warn(missing_docs, clippy::print_stderr, clippy::print_stdout)]
 
 pub mod bar;
 pub mod closed_output;

@@ -25,6 +25,7 @@ pub struct ControlOption {
 }
 
 impl ControlOption {
+    /// The path of the control socket: as given, or the default path.
     pub fn path(&self) -> PathBuf {
         self.control.clone().unwrap_or_else(default_control)
     }
@@ -52,6 +53,7 @@ pub struct StateOption {
 }
 
 impl StateOption {
+    /// The state directory: as given, or the default directory.
     pub fn place(&self) -> StatePlace {
         StatePlace::named(self.state.as_deref())
     }

@@ -57,6 +57,7 @@ pub struct Cell {
 }
 
 impl Cell {
+    /// A cell without a colour.
     pub fn new(text: impl AsRef<str>) -> Cell {
         Cell::toned(text, Tone::Plain)
     }
