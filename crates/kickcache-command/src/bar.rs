@@ -2,7 +2,7 @@
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// A bar on standard error, if that is a terminal. Its length is a first estimate.
+/// A bar on standard error, if that is a terminal. Callers may change its length later.
 pub fn bar(length: u64, template: &str) -> ProgressBar {
     let bar = ProgressBar::new(length);
     if let Ok(style) = ProgressStyle::with_template(template) {

@@ -34,9 +34,9 @@ pub enum Exit {
     Lost,
     /// A part of the log of a cache device is damaged or missing, or was before a repair.
     Suspect,
-    /// A cache device is out of service, an older copy, or was bypassed.
+    /// A cache device is out of service, an older copy, or was bypassed with dirty blocks.
     OutOfService,
-    /// A daemon was stopped before its work was complete.
+    /// A stop of a daemon was cut short, or left blocks on a cache device out of service alone, or lost blocks.
     StoppedShort,
     /// A daemon reports a problem.
     Unwell,
@@ -44,7 +44,7 @@ pub enum Exit {
     StillRunning,
     /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A command was interrupted; a measurement prints its results so far.
+    /// A command was interrupted; `bench` has then printed its results so far.
     Interrupted,
 }
 
@@ -80,7 +80,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Arguments that contradict each other, or the targets of a command; the defect in a sentence.
+/// Arguments that contradict each other or the targets, or name a job file that cannot be read; the defect in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongArguments(pub String);
 
@@ -102,12 +102,12 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// Arguments that contradict each other.
+    /// Arguments, or files that they name, that cannot be used.
     pub fn usage(sentence: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
-    /// The error and its causes as one sentence, as [`error_sentence`] writes it.
+    /// The error and its causes as one sentence, as [`error_sentence`] makes it.
     pub fn sentence(&self) -> String {
         error_sentence(self.error.as_ref())
     }

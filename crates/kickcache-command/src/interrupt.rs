@@ -1,5 +1,5 @@
-//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; a child command
-//! is ended with all processes that it started.
+//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; the process group of a watched
+//! command gets SIGTERM.
 //!
 //! A second signal does not cut the cleanup short: some senders (`timeout`) send each twice, and files would be left behind.
 
@@ -134,7 +134,7 @@ impl Interrupt {
     /// own thread.
     ///
     /// # Errors
-    /// The error of the task, or [`Interrupted`].
+    /// The error of the task, or [`Interrupted`]; also if the task panics, or there is no thread for it.
     pub fn wait_for<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
@@ -145,7 +145,7 @@ impl Interrupt {
     /// Runs a task as [`Interrupt::wait_for`] does, calls `look` at intervals, and returns the task's result as it is.
     ///
     /// # Errors
-    /// [`Interrupted`], if a signal arrives.
+    /// [`Interrupted`], if a signal arrives; also if the task panics, or there is no thread for it.
     pub fn wait_watching<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -167,7 +167,7 @@ impl Interrupt {
         }
     }
 
-    /// From now on a signal ends the processes of this group; an earlier signal ends them at once.
+    /// From now on a signal sends SIGTERM to the processes of this group; after an earlier signal, they get it at once.
     pub fn watch(&self, group: Pid) {
         let mut state = self.state.lock();
         state.group = Some(group);

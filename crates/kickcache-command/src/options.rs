@@ -59,19 +59,19 @@ impl StateOption {
     }
 }
 
-/// Reads the size of a new cache file.
+/// Parses the size of a cache file or the used size of a cache device.
 pub fn parse_cache_size(text: &str) -> Result<Size, String> {
     let size = parse_blocks(text)?;
     kickcache_daemon::plan::check_cache_size(size).map_err(|error| error.to_string())?;
     Ok(size)
 }
 
-/// Parses a size, and rounds it down to whole blocks with a note.
+/// Parses a size, and rounds it as [`whole_blocks`] does.
 pub fn parse_blocks(text: &str) -> Result<Size, String> {
     text.parse().map(whole_blocks).map_err(|error: SizeError| error.to_string())
 }
 
-/// The size in whole blocks; a note reports the difference.
+/// The size, rounded down to whole blocks with a note; a size below a block is not rounded.
 pub fn whole_blocks(size: Size) -> Size {
     let (bytes, rest) = (size.bytes(), size.bytes() % BLOCK_SIZE);
     if rest == 0 || bytes < BLOCK_SIZE {

@@ -120,7 +120,8 @@ impl Table {
         self.print_within(out, colour, None)
     }
 
-    /// Prints as many of its columns as there is room for.
+    /// Prints the columns that fit into a width, and the columns of the rank [`KEEP`] in any case; without a width,
+    /// prints every column.
     pub fn print_within(
         &self,
         out: &mut dyn Printer,

@@ -1,4 +1,5 @@
-//! Standard output and standard error for users: the only module that writes text to them.
+//! Standard output and standard error for users. Help, progress bars, the screen of `top` and converted
+//! traces are written to them elsewhere.
 //!
 //! Text may contain input from devices, results and other machines. Control characters in it are escaped
 //! here; the program's own control sequences, such as colours, have a method of their own.

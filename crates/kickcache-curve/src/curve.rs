@@ -6,15 +6,15 @@ use crate::number::{float, floor};
 /// How many standard deviations the error of a point is: with 32 groups, 95 points of 100 are as close as that.
 const DEVIATIONS: f64 = 2.04;
 
-/// The hit ratio of LRU caches of any size, at the time of the call that made the curve.
+/// The estimated hit ratio of LRU caches of any size, over the accesses before the call that made the curve.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HitRatioCurve {
     pub(crate) histogram: Histogram,
     /// Accesses that can hit, sampled or not.
     pub(crate) accesses: u64,
-    /// Blocks that were seen, an estimate.
+    /// The number of different blocks accessed; an estimate unless they all fit the sample.
     pub(crate) footprint: f64,
-    /// The part of the blocks that is in the sample.
+    /// The expected part of the blocks that is in the sample; 1 while all fit.
     pub(crate) rate: f64,
 }
 
@@ -23,9 +23,10 @@ pub struct HitRatioCurve {
 pub struct CurvePoint {
     /// Blocks of the cache.
     pub blocks: u64,
-    /// The part of the accesses that the cache hits.
+    /// The part of the counted accesses that the cache hits; 0 without accesses.
     pub hit_ratio: f64,
-    /// In 95 of 100 cases the exact ratio differs by at most this much.
+    /// In 95 of 100 cases the exact ratio differs by at most this much; 0 if all blocks are in the sample, or for a
+    /// cache without blocks.
     pub error: f64,
 }
 
@@ -55,8 +56,8 @@ impl HitRatioCurve {
         CurvePoint { blocks, hit_ratio, error: (DEVIATIONS * deviation.hypot(of_depth)).min(1.0) }
     }
 
-    /// Points from `from` blocks on, each cache twice as large as the one before, up to the first that holds
-    /// all accessed blocks.
+    /// Points from `from` blocks on (at least 1), each twice as large as the previous point, up to the first cache that
+    /// holds all accessed blocks.
     pub fn doubling(&self, from: u64) -> Vec<CurvePoint> {
         let mut points = Vec::new();
         let mut blocks = from.max(1);
@@ -105,7 +106,7 @@ struct Estimate {
     deviation: f64,
 }
 
-/// The mean of the groups, and the squares of their deviations from it.
+/// The mean of the groups, and the sum of the squares of their deviations from it.
 #[derive(Clone, Copy, Debug)]
 struct Moments {
     mean: f64,

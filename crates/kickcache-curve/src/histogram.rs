@@ -50,8 +50,8 @@ impl Histogram {
         self.total[group] += weight;
     }
 
-    /// Counts an access that represents `weight` accesses: caches of `depth` blocks and more hit, smaller
-    /// ones miss.
+    /// Counts an access that represents `weight` accesses: caches of `depth` blocks and more hit, smaller ones miss, as
+    /// exactly as the bins are narrow.
     pub(crate) fn add(&mut self, group: usize, weight: f64, depth: f64) {
         self.total[group] += weight;
         self.bins[bin_of(floor(depth.ceil()))][group] += weight;
@@ -62,7 +62,8 @@ impl Histogram {
         &self.total
     }
 
-    /// The accesses of each group that a cache of this many blocks misses.
+    /// The accesses of each group that a cache of this many blocks misses; the hits in a bin are spread evenly over its
+    /// depths.
     pub(crate) fn misses(&self, blocks: f64) -> Weights {
         let whole = floor(blocks);
         let last = bin_of(whole);

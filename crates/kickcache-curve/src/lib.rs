@@ -2,14 +2,15 @@
 //! in a fixed amount of memory: SHARDS (C. Waldspurger and others, *Efficient MRC Construction with SHARDS*, FAST 2015)
 //! with a fixed number of samples and its correction. A leaf: the daemon and the models both use it.
 //!
-//! Rooms:
-//! * [`sampler`]: takes the accesses; most cost a hash and a comparison.
+//! Modules:
+//! * [`sampler`]: takes the accesses; an access of a block outside the sample's range of hashes costs a hash and a
+//!   comparison.
 //! * `samples`, `recency`: the blocks of the sample; in which order they were last used.
 //! * `histogram`: how far apart the accesses of a block are.
 //! * [`curve`]: the hit ratio by size, with its error.
 //! * [`hash`]: the hash of blocks, shared by all code that samples by hash.
 //!
-//! Invariants: the same accesses give the same curve; no memory is allocated after the start.
+//! Invariants: the same accesses give the same curve; counting an access allocates no memory.
 //!
 //! Start with [`sampler::LruSampler`].
 

@@ -1,7 +1,7 @@
 //! In which order things were last used, and how many were used since a given one: order statistics.
 //!
-//! Each use occupies the next *slot* and frees the previous slot of its block. A bit marks an occupied slot,
-//! a Fenwick tree counts the bits of whole words. Both together fit the processor's L1 cache.
+//! Each use occupies the next *slot* and frees the previous slot of its block. A bit marks an occupied slot, a Fenwick
+//! tree counts the bits of whole words. With 32,768 samples, both together fit the processor's L1 cache.
 
 /// Bits of a word.
 const WORD: u32 = 64;
@@ -33,7 +33,7 @@ impl Recency {
         self.next as usize == self.taken.len() * WORD as usize
     }
 
-    /// Takes the next slot.
+    /// Takes the next slot; the slots must not be full.
     pub(crate) fn push(&mut self) -> u32 {
         assert!(!self.is_full(), "slots are renumbered first");
         let slot = self.next;

@@ -29,7 +29,7 @@ impl Samples {
         self.count
     }
 
-    /// The preferred place of a hash, by its low bits: the high bits are alike in all samples.
+    /// The preferred place of a hash, by its low bits: once the threshold is low, the high bits are 0 in all samples.
     #[expect(clippy::cast_possible_truncation, reason = "the mask is smaller")]
     fn home(&self, hash: u64) -> usize {
         hash as usize & self.mask
@@ -72,7 +72,7 @@ impl Samples {
         }
     }
 
-    /// Empties a place; the following entries move up, unless an entry would then be before its
+    /// Empties a place; the entries up to the next empty place move up, except an entry that would then be before its
     /// home.
     fn free(&mut self, place: usize) {
         let mut hole = place;

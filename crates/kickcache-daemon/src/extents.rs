@@ -3,7 +3,7 @@
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 use serde::{Deserialize, Serialize};
 
-/// The most extents of a volume in one line of the daemon's log.
+/// The most extents of a volume in a line of the daemon's log, or in the reason for a refusal.
 pub const EXTENTS_LOGGED: usize = 64;
 
 /// An extent of a volume, in bytes.

@@ -18,7 +18,7 @@ pub struct LatencyHistogram {
     pub total_nanos: u64,
 }
 
-/// The times of a volume's requests since the volume was added.
+/// The times of a volume's requests that ended well since the volume was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
     /// Reads that the cache served alone.

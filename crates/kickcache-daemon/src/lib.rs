@@ -1,5 +1,5 @@
-//! Servers: they serve volumes to NBD clients and virtual machines. Also the tools for a cache device
-//! that no daemon serves.
+//! Servers: they serve volumes to NBD clients, to virtual machines and to this host. Also the tools for a cache
+//! device that no daemon serves.
 //!
 //! Folders:
 //! * [`plan`]: what to serve, and its checks; [`config`] reads it from a file; [`words`] are the names of modes and the like.
@@ -14,7 +14,8 @@
 //! * [`conditions`]: problems and running operations, found in that report.
 //! * [`metrics`]: the report as text for Prometheus, over HTTP; `log`: the lines of the log.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
-//! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as sentences.
+//! * [`shell_command`]: commands that messages recommend to the user; [`service_unit`]: the same for systemd;
+//!   [`error_sentence`]: errors as sentences.
 //! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several folders.
 //!
 //! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock

@@ -1,4 +1,5 @@
-//! The process that has a file open, for refusals that name it; from `/proc`, and therefore a guess between two looks.
+//! The process that has a file open, listens at a port or is the peer of a connection, for messages that name it; from
+//! `/proc` (except the peer's number), and therefore possibly outdated.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, DirEntry};
@@ -12,7 +13,8 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 pub struct Opener {
     /// The number of the process.
     pub id: u32,
-    /// The name of its program, as the kernel keeps it: at most 15 bytes.
+    /// The name of its program, as the kernel keeps it: at most 15 bytes, here without control characters; empty if
+    /// it cannot be read.
     pub program: String,
 }
 
@@ -63,7 +65,7 @@ impl Opener {
         others().find(|id| descriptors(*id).any(is_it)).map(Opener::new)
     }
 
-    /// The process at the other end of a connection, unless it is this one.
+    /// The process at the other end of a connection; `None` if it is this one, or unknown.
     pub(crate) fn of_peer(connection: &UnixStream) -> Option<Opener> {
         let peer = rustix::net::sockopt::socket_peercred(connection).ok()?;
         let id = u32::try_from(peer.pid.as_raw_nonzero().get()).ok()?;

@@ -7,12 +7,12 @@ fn account_name() -> Option<String> {
     User::from_uid(geteuid()).ok().flatten().map(|user| user.name)
 }
 
-/// By name, or by number without one.
+/// The user of this process by name, or by number if the account has no name.
 pub fn own_user_name() -> String {
     account_name().unwrap_or_else(|| geteuid().to_string())
 }
 
-/// The user of this process by name and number, such as `user www-data (33)`.
+/// The user of this process by name and number, such as `user www-data (33)`; `user 33` without a name.
 pub fn own_user() -> String {
     let uid = geteuid();
     account_name().map_or_else(|| format!("user {uid}"), |name| format!("user {name} ({uid})"))

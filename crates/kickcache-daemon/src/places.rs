@@ -1,4 +1,4 @@
-//! Places where files may be made: never among the devices, nor in the kernel's own folders.
+//! Places where files may be made: not among the devices, except in `/dev/shm`, nor in the kernel's own folders.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,8 @@ const SHARED_MEMORY: &str = "/dev/shm";
 /// At most this many similar devices are named in a message.
 const NAMES_SHOWN: usize = 4;
 
-/// The reason why no file may be created at a path; `None` if it may.
+/// The reason why no file may be created at a path in [`KERNELS`]; `None` for other paths, and in
+/// [`SHARED_MEMORY`].
 pub(crate) fn fault(path: &Path) -> Option<String> {
     let found = resolve(path);
     let kernels = KERNELS.into_iter().find(|folder| found.starts_with(folder))?;
@@ -38,7 +39,8 @@ fn resolve(path: &Path) -> PathBuf {
     whole
 }
 
-/// Block devices in the same folder with similar names, the most similar first.
+/// At most [`NAMES_SHOWN`] block devices in the same folder with similar names, which begin with at least two equal
+/// letters; the most similar first.
 fn look_alikes(path: &Path) -> Vec<String> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

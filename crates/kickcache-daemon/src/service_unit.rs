@@ -17,14 +17,14 @@ enum Manager {
 }
 
 impl ServiceUnit {
-    /// The service of this process, if systemd started it as one.
+    /// The service of this process, if systemd started it as one and waits for its notifications.
     pub fn own() -> Option<ServiceUnit> {
         // A shell in a service, such as a runner of tests, has a control group of that service, and no socket.
         env::var_os("NOTIFY_SOCKET")?;
         ServiceUnit::of_groups(&fs::read_to_string("/proc/self/cgroup").ok()?)
     }
 
-    /// From a file `/proc/PID/cgroup`.
+    /// The service in the text of a file `/proc/PID/cgroup`, if there is one.
     pub(crate) fn of_groups(text: &str) -> Option<ServiceUnit> {
         let is_of_systemd = |line: &&str| line.starts_with("0::") || line.contains(":name=systemd:");
         let path = text.lines().filter(is_of_systemd).find_map(|line| line.split_once(":/"))?.1;
@@ -33,27 +33,27 @@ impl ServiceUnit {
         Some(ServiceUnit { name: name.into(), manager })
     }
 
-    /// Whether the manager of the machine has it, not that of a user.
+    /// Whether it belongs to the manager of the machine, not of a user.
     pub fn is_of_system(&self) -> bool {
         self.manager == Manager::System
     }
 
-    /// Starts it.
+    /// The command that starts it.
     pub fn start(&self) -> String {
         self.systemctl("start")
     }
 
-    /// Stops and starts it.
+    /// The command that stops and starts it.
     pub fn restart(&self) -> String {
         self.systemctl("restart")
     }
 
-    /// Shows whether it runs.
+    /// The command that shows whether it runs.
     pub fn status(&self) -> String {
         self.systemctl("status")
     }
 
-    /// Shows the end of its log.
+    /// The command that shows the end of its log.
     pub fn log(&self) -> String {
         match self.manager {
             Manager::System => format!("journalctl --unit {} --lines 50", self.name),

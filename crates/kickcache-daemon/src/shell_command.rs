@@ -1,5 +1,5 @@
-//! A command that a message recommends: its words are quoted for a shell, and it uses the same records and
-//! the same daemon. All commands in messages are built here (a test, `typed`, checks this).
+//! A command that a message recommends: its words are quoted for a shell, and it uses the same records and the same
+//! daemon. Commands with paths are built here; the test module `typed` checks many commands.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -50,7 +50,7 @@ impl ShellCommand {
         self
     }
 
-    /// Adds ` --state DIRECTORY`, unless the directory is the command's default in a plain shell.
+    /// Adds ` --state DIRECTORY` for a state directory that is not the command's default in a plain shell.
     #[must_use]
     pub fn state(self, place: &StatePlace) -> ShellCommand {
         match place {
@@ -74,7 +74,7 @@ impl fmt::Display for ShellCommand {
     }
 }
 
-/// A flag with its value, which a message recommends.
+/// A flag, with its value if it has one, which a message recommends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flag(String);
 
@@ -108,7 +108,7 @@ pub struct DaemonCommands {
 }
 
 impl DaemonCommands {
-    /// For the daemon that this process is.
+    /// The commands for the daemon that this process is.
     pub fn new(state: StatePlace, control: Option<PathBuf>) -> DaemonCommands {
         DaemonCommands { state, control, service: ServiceUnit::own() }
     }

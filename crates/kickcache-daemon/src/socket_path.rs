@@ -13,8 +13,8 @@ use rustix::process::test_kill_process;
 use crate::opener::Opener;
 use crate::unix_connection::connect_within;
 
-/// How long the socket of a killed process may still accept connections: until the kernel has ended its I/O
-/// in flight.
+/// The longest wait for the socket of a killed process, which accepts connections until the kernel has ended the
+/// process's I/O in flight.
 const ENDING_MAX: Duration = Duration::from_secs(2);
 const ENDING_LOOK: Duration = Duration::from_millis(20);
 /// Time limit for a connection to enter the queue of the server.
@@ -40,7 +40,8 @@ pub(crate) enum SocketFile {
     },
 }
 
-/// Looks up the file. If the process of a socket has just ended, waits until its socket is closed.
+/// Looks up the file. If the process of a socket has just ended, waits until its socket is closed, at most for
+/// [`ENDING_MAX`].
 ///
 /// # Errors
 /// The path cannot be looked at.

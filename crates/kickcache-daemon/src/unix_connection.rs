@@ -11,7 +11,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 /// Connects within a time limit, which stays in force for writes to the connection.
 ///
 /// # Errors
-/// [`io::ErrorKind::WouldBlock`] if the queue of the server stays full for that time.
+/// [`io::ErrorKind::WouldBlock`] if the queue of the server stays full for that time; otherwise the reason why
+/// there is no connection.
 pub(crate) fn connect_within(path: &Path, limit: Duration) -> io::Result<UnixStream> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     // By unix(7), the timeout for sending limits connect as well.

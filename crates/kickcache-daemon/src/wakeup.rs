@@ -13,7 +13,7 @@ impl Wakeup {
     /// A wakeup that was not rung.
     ///
     /// # Errors
-    /// If the process has no descriptors left.
+    /// If the system refuses, as without free descriptors.
     pub fn new() -> io::Result<Wakeup> {
         Ok(Wakeup(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?))
     }

@@ -74,7 +74,8 @@ impl State {
         }
     }
 
-    /// Drops a block: all its copies on the cache device are void once the record is durable.
+    /// Drops a block, if it is cached: all its copies on the cache device are void once its record is durable. Out of
+    /// service, there is no record.
     pub(crate) fn forget(&mut self, key: BlockKey) {
         let Some(location) = self.cache.find(key) else { return };
         self.submit_or_void(location);
@@ -86,7 +87,7 @@ impl State {
         self.device.note_gone();
     }
 
-    /// A block is dropped or superseded: counts it if it was read ahead and never used.
+    /// A block is dropped or superseded: counts it if it was read ahead and never used, and its volume is served.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_read_ahead(location)
@@ -96,8 +97,9 @@ impl State {
         }
     }
 
-    /// Appends a block to the log. Returns `None` and schedules reclaim if no segment is ready, or if a
-    /// [`Claim::Spare`] finds only reserved space.
+    /// Appends a block to the log, or replaces its data in a batch that is not yet submitted. Returns `None` and
+    /// schedules reclaim if the block needs a segment and none is ready, or if a [`Claim::Spare`] finds only reserved
+    /// space.
     pub(crate) fn append(&mut self, key: BlockKey, block: NewBlock) -> Option<Location> {
         let append = Append {
             queue: block.queue,

@@ -1,4 +1,4 @@
-//! A device without data, for replays and benches that measure only the engine's decisions.
+//! A device without data, for replays, benches and tests that need only the engine's decisions.
 //!
 //! Every block has the checksum zero, and the cache device always reads as zeroes, as a blank one does: it does not
 //! store writes.

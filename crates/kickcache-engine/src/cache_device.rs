@@ -30,9 +30,11 @@ pub(crate) struct CacheDevice {
     /// Blocks became clean without *clean* records, because the journal was full, and no checkpoint that includes them
     /// is in progress: only the next one records them.
     pub(crate) has_untold_clean: bool,
-    /// Summaries of full segments that are not submitted yet: each waits until all batches of its segment are durable.
+    /// Summaries of segments that receive no more batches, not submitted yet: each waits until all batches of its
+    /// segment are durable.
     summaries: Vec<Summary>,
-    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one.
+    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one. 0 if
+    /// none was dropped.
     newest_gone: Sequence,
     /// Batches that failed since the engine was opened.
     failed_batches: u32,
@@ -132,7 +134,8 @@ impl CacheDevice {
         }
     }
 
-    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one.
+    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one. 0 if
+    /// none was dropped.
     pub(crate) fn newest_gone(&self) -> Sequence {
         self.newest_gone
     }
@@ -156,13 +159,13 @@ impl CacheDevice {
         self.failed_batches >= CACHE_WRITE_ERRORS_MAX
     }
 
-    /// A segment is full: its summary is written when its batches are durable.
+    /// A segment receives no more batches: its summary is written when its batches are durable.
     pub(crate) fn add_summary(&mut self, summary: Summary) {
         self.summaries.push(summary);
     }
 
-    /// Takes the summaries of segments with durable batches only. Recovery trusts a summary without checking the data,
-    /// so that a summary must not survive a power cut that loses a batch.
+    /// Takes the summaries of segments with durable batches only; none if the device is out of service. Recovery trusts
+    /// a summary without checking the data, so that a summary must not survive a power cut that loses a batch.
     pub(crate) fn take_durable_summaries(&mut self, segments: &Segments) -> Vec<Summary> {
         if self.is_out_of_service() {
             return Vec::new();

@@ -101,7 +101,7 @@ pub trait CacheEngine {
     fn use_grown(&mut self, _now: Instant) {}
     /// See [`Engine::leave_out`].
     fn leave_out(&mut self, _now: Instant) {}
-    /// Another engine replaces this one, which has nothing in flight.
+    /// Replaces this engine, which has no operation in flight, by another one; by default, the engine stays.
     fn give_way(&mut self, _to: Engine) {}
     /// See [`Engine::pause_caching`].
     fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}

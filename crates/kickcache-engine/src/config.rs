@@ -15,7 +15,7 @@ pub const ROOM_PERCENT_MAX: u64 = 80;
 pub const VOLUME_NAME_MAX: usize = 63;
 /// The largest read or write, in bytes; other requests may be longer.
 pub const REQUEST_BYTES_MAX: u64 = 32 << 20;
-/// Largest batch, in data blocks: as many as one header block can describe.
+/// Largest batch, in data blocks: the most entries of a header block.
 pub const BATCH_BLOCKS_MAX: u32 = 256;
 /// The most batches of one head of the log in flight, unless all blocks that have gathered must be written at once.
 pub const BATCHES_IN_FLIGHT_MAX: usize = 4;
@@ -29,7 +29,8 @@ pub const ORIGIN_DEPTH_MAX: usize = 128;
 /// blocks together.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
 /// Pause of writeback after a failed writeback or flush of the origin, if the cache device cannot make its blocks
-/// durable, or if the list of unreadable blocks is full.
+/// durable, or if the list of unreadable blocks is full. After an error of the origin, also the pause of flushes that
+/// no request waits for.
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
 /// Time over which a volume's unused writeback cap accumulates; the sum may be used at once.
 pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
@@ -45,13 +46,15 @@ pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
 /// The number of failed reads, at least a second apart, at which a dirty block is damaged, if the cache device
 /// completes other reads in between.
 pub const UNREADABLE_TRIES: u32 = 5;
-/// The most reads that may fail in one recovery: with one more, recovery fails.
+/// The most reads that may fail with an I/O error in one recovery: with one more, recovery fails. A read with another
+/// error, or a failed flush, fails it at once.
 pub const FAILED_READS_MAX: u32 = 256;
 /// The most blocks with failed reads that are listed, to be read alone.
 pub const DOUBTFUL_MAX: usize = 65_536;
 /// The most damaged blocks that are listed.
 pub const DAMAGED_NAMED_MAX: usize = 1_024;
-/// The last ready segments: only blocks that reclaim moves, and blocks of failed batches, may use them.
+/// The last ready segments: only blocks that reclaim moves and that are not clean, and blocks of failed batches, may
+/// use them.
 pub const RESERVED_SEGMENTS: usize = 2;
 /// How long the marks of a cache device that was put out of service may take before the host is requested to record the
 /// state.
@@ -74,15 +77,18 @@ pub enum Mode {
     Bypass,
 }
 
-/// Which reads that miss are promoted.
+/// Which reads that miss are promoted, unless another limit excludes them, such as the write budget or the bypass of
+/// streams.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Admission {
-    /// All misses; but under pressure, and where new blocks earn next to no hits, only blocks that were requested before.
+    /// All misses; but under pressure, or if new blocks earn next to no hits, only misses with a block that was
+    /// requested before, and while the main queue is frozen, only a few.
     #[default]
     Pressure,
-    /// All misses, also under pressure; the write budget and the bypass of streams still apply.
+    /// All misses, also under pressure, and while the main queue is frozen.
     Always,
-    /// Only blocks that were requested before, which saves writes to the cache device.
+    /// Only misses with a block that was requested before, which saves writes to the cache device; while the main queue
+    /// is frozen, as with [`Admission::Pressure`].
     SecondTouch,
 }
 
@@ -162,17 +168,20 @@ pub struct VolumeSettings {
     pub dirty_low: u16,
     /// Share of the cache in 1/1024 above which client writes are delayed to match the rate of writeback.
     pub dirty_high: u16,
-    /// Share of the cache in 1/1024 at which new writes go through to the origin.
+    /// Share of the cache in 1/1024 at which writes go through to the origin, except writes that only replace dirty or
+    /// unflushed blocks.
     pub dirty_limit: u16,
-    /// If no client request arrives for this long, dirty blocks are written back at full depth.
+    /// If no client request arrives for this long, the volume counts as idle: dirty blocks are written back without
+    /// another reason.
     pub idle_after: Duration,
     /// The most that writeback may send to the origin per second on average, unless it is urgent or the high dirty mark
     /// is reached.
     pub writeback_cap: RateCap,
-    /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if they are stale, or
-    /// if clients wait and no other segment gives them room.
+    /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if they are stale or
+    /// cannot be moved, or if clients wait and no other segment gives them room.
     pub room_min: Option<Room>,
-    /// The most cache space of the volume: above it, clean blocks are given back. Dirty and unflushed blocks stay.
+    /// The most cache space of the volume: above it, by more than a quarter of a segment, reclaim drops clean blocks of
+    /// the volume. Dirty and unflushed blocks stay.
     pub room_max: Option<Room>,
 }
 
@@ -237,7 +246,7 @@ pub enum FreedSegments {
     /// No treatment: the device preserves the segment's old data.
     #[default]
     Kept,
-    /// The segment is discarded, so that the device has less data to preserve.
+    /// The segment is discarded, unless a discard failed before, so that the device has less data to preserve.
     Discarded,
 }
 
@@ -247,8 +256,7 @@ pub struct EngineSettings {
     /// Pages of 4 KiB that the driver gives to the engine for fills, merges, reads of a part of a block, writeback and
     /// reclaim; one page holds zeroes.
     pub pool_pages: u32,
-    /// How long a batch may gather before it is closed; if a client's write waits for the batch, it may be closed
-    /// earlier.
+    /// How long a batch may gather before it is closed; it is closed earlier if it is full, or if a waiter needs it.
     pub fill_linger: Duration,
     /// The age of the oldest unflushed write at which the origin is flushed without another reason; on a busy volume
     /// the flush may wait longer.
@@ -261,10 +269,10 @@ pub struct EngineSettings {
     pub origin_offload: OriginOffload,
     /// Whether emptied segments are discarded.
     pub freed_segments: FreedSegments,
-    /// Bytes that may be written to the cache device in a day. All writes count; only read misses, and write-through
-    /// writes that can bypass the log, are left out.
+    /// Bytes that may be written to the cache device in a day. All writes to the device count; as the budget runs out,
+    /// only blocks of read misses, and write-through writes that can bypass the log, are kept out.
     pub write_budget: Option<NonZeroU64>,
-    /// Steps of a slice of the searches for the cached blocks of long extents: 4,096 steps take some 20 microseconds.
+    /// Steps of a slice of the searches for cached blocks, one at least: 4,096 steps take some 20 microseconds.
     pub search_steps: u32,
 }
 

@@ -16,7 +16,7 @@ impl SubmissionId {
         self.0
     }
 
-    /// The id from the number that [`SubmissionId::as_u64`] gave.
+    /// The id with this number, as [`SubmissionId::as_u64`] returns it.
     pub const fn from_u64(raw: u64) -> SubmissionId {
         SubmissionId(raw)
     }
@@ -89,7 +89,8 @@ impl Pieces {
 /// Whether the driver must hand checksums back with the completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Checksums {
-    /// One CRC32C for each 4096 bytes of the pieces taken together, in order.
+    /// For a read, one CRC32C for each 4096 bytes of the pieces taken together, in order; for a copy or zeroing in
+    /// memory, one for the changed page.
     Compute,
     /// None.
     Skip,
@@ -119,7 +120,7 @@ pub enum DeviceOperation {
         offset: u64,
         /// From which memory.
         pieces: Pieces,
-        /// Durable: as if followed by a flush (RWF_DSYNC).
+        /// If durable, the data survives a power cut when the write has completed (RWF_DSYNC).
         durability: Durability,
     },
     /// Writes bytes of the engine's own, and the pieces right behind them, to the cache device in one write.
@@ -130,7 +131,7 @@ pub enum DeviceOperation {
         bytes: Box<[u8]>,
         /// Payload behind the bytes: the blocks of a batch; empty for all other structures.
         pieces: Vec<Piece>,
-        /// Durable: as if followed by a flush.
+        /// If durable, the data survives a power cut when the operation has completed.
         durability: Durability,
     },
     /// Reads bytes of the cache device for the engine itself; the completion carries them.
@@ -138,7 +139,7 @@ pub enum DeviceOperation {
         /// Extent on the cache device, in multiples of 4096.
         extent: ByteExtent,
     },
-    /// Makes all writes durable that completed before this submission.
+    /// Makes all writes of the device durable that completed before this submission.
     Flush {
         /// On which device.
         device: Device,
@@ -158,11 +159,12 @@ pub enum DeviceOperation {
         extent: ByteExtent,
         /// Whether the device may punch a hole.
         unmap: Unmap,
-        /// Durable: as if followed by a flush.
+        /// If durable, the data survives a power cut when the operation has completed.
         durability: Durability,
     },
-    /// Records durably, on the host and not on the cache device, that the cache device is out of service for ever: its
-    /// own marks could not be written, or not soon enough. An earlier record about the same device is replaced.
+    /// Records durably, on the host and not on the cache device, that the cache device is out of service for ever.
+    /// Submitted if the device's own marks could not be written, or not soon enough, and again if the volumes change
+    /// after that: an earlier record about the same device is replaced.
     NoteOutOfService {
         /// Volumes with origins that may lack data of the cache device.
         incomplete: VolumeSet,
@@ -224,7 +226,7 @@ pub enum DeviceError {
     Io,
     /// The device is missing (ENODEV, ENXIO).
     Gone,
-    /// No space left (a file-backed device on a full file system).
+    /// No space is left, for example on the file system of a file-backed device.
     NoSpace,
     /// The device cannot do that (discard, write zeroes).
     Unsupported,

@@ -8,7 +8,7 @@ use crate::task::Task;
 use crate::units::{Sequence, VolumeId};
 
 impl State {
-    /// Writes all records that have gathered.
+    /// Writes all records that have gathered, if the cache device is in service.
     pub(crate) fn flush_journal(&mut self) {
         self.write_records(1);
     }
@@ -28,8 +28,8 @@ impl State {
         }
     }
 
-    /// A drain ends once all blocks are written back and their *clean* records are durable: otherwise a kill would make
-    /// the blocks dirty again.
+    /// If all blocks of a draining volume are clean, ends the drain once their *clean* records are durable, or cannot
+    /// become durable: a kill before that would make the blocks dirty again.
     pub(crate) fn end_drain_when_durable(&mut self, volume: VolumeId) {
         if !self.volumes.get(volume).draining || self.cache.volume(volume).not_clean() > 0 {
             return;
@@ -42,14 +42,15 @@ impl State {
         }
     }
 
-    /// Ends the drains of all volumes with durable blocks and records; see [`State::end_drain_when_durable`].
+    /// Calls [`State::end_drain_when_durable`] for all served volumes.
     pub(crate) fn end_drains_when_durable(&mut self) {
         for volume in self.volumes.ids() {
             self.end_drain_when_durable(volume);
         }
     }
 
-    /// The data that a drain waited for is durable, or cannot be made durable.
+    /// The data that a drain waited for is durable, or cannot be made durable: the drain ends, unless a block is not
+    /// clean again.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // A removed volume has no drain.
@@ -66,8 +67,8 @@ impl State {
         self.volumes.find_mut(volume).into_iter().for_each(|found| found.is_forgotten = true);
     }
 
-    /// An origin was flushed, or a durable writeback ended: if no other follows for [`RECORDS_AFTER`], the records that
-    /// have gathered are made durable.
+    /// A flush of an origin or a durable writeback ended: if records have gathered, and no other such end follows for
+    /// [`RECORDS_AFTER`], they are made durable.
     pub(crate) fn await_old_records(&mut self) {
         if self.device.journal.gathered() > 0 {
             self.records_due = Some(self.now.plus(RECORDS_AFTER));
@@ -82,12 +83,14 @@ impl State {
         }
     }
 
-    /// Notifies the waiter, by a task, when all batches and records with a sequence number so far are durable.
+    /// Notifies the waiter, by a task, when all batches and records with a sequence number so far are durable, or
+    /// cannot become durable.
     pub(crate) fn wait_durable(&mut self, waiter: DurableWaiter) {
         self.wait_through(self.device.order.newest(), waiter);
     }
 
-    /// Notifies the waiter, by a task, when the records of all blocks dropped so far are durable.
+    /// Notifies the waiter, by a task, when the records of all blocks dropped so far are durable, or cannot become
+    /// durable.
     pub(crate) fn wait_gone(&mut self, waiter: DurableWaiter) {
         self.wait_through(self.device.newest_gone(), waiter);
     }

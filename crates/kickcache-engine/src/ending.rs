@@ -1,5 +1,6 @@
-//! The end of an engine: all batches land, open segments get their summaries, and a last checkpoint repeats all
-//! records, so that neither a damaged record nor a damaged checkpoint alone can mislead the next recovery.
+//! The end of an engine: all batches land and the origins are flushed. If the cache device is in service, open segments
+//! get their summaries, and a last checkpoint repeats all records, so that neither a damaged record nor a damaged
+//! checkpoint alone can mislead the next recovery.
 
 use alloc::vec::Vec;
 
@@ -13,8 +14,9 @@ use crate::time::Instant;
 use crate::units::VolumeId;
 
 impl Engine {
-    /// Ends the engine: writes the gathering batches, summaries, the journal and a checkpoint, and flushes; see
-    /// [`crate::engine::Phase::Stopped`]. Dirty blocks stay dirty on the cache device.
+    /// Begins to end the engine, which writes the gathering batches, and in service summaries, the journal and a
+    /// checkpoint, and flushes all devices; see [`crate::engine::Phase::Stopped`]. Dirty blocks stay dirty on the cache
+    /// device.
     pub fn stop(&mut self, now: Instant) {
         self.state.now = now;
         self.is_stirred = true;
@@ -80,7 +82,7 @@ impl Engine {
         };
     }
 
-    /// Whether no operation is in flight except for the stop itself.
+    /// Whether no request, submission, origin access, checkpoint or task is in progress.
     fn is_quiet(&self) -> bool {
         let state = &self.state;
         let no_origin_work = state.volumes.ids().all(|volume| state.volumes.get(volume).queue.is_empty());
@@ -90,7 +92,7 @@ impl Engine {
         state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
     }
 
-    /// Requests flushes of the written origins; returns whether there are any.
+    /// Requests flushes of the origins that may have unflushed data; returns whether there are any.
     fn flush_origins(&mut self) -> bool {
         let state = &mut self.state;
         let unsettled: Vec<VolumeId> =

@@ -1,4 +1,5 @@
-//! The dispatcher: `handle_*` takes events in, `poll_*` returns effects. Only this file knows the paths.
+//! The dispatcher: `handle_*` takes events in, `poll_*` returns effects. Only this file, `ending` and `growing` name
+//! the paths.
 //!
 //! Over 500 lines because each event, each task and each completion has its line here.
 
@@ -37,7 +38,7 @@ pub enum Phase {
     Recovering,
     /// Serves requests.
     Running,
-    /// Completes the requests in flight and accepts no new ones.
+    /// Completes the requests in flight, and makes the data durable; the driver sends no new requests.
     Stopping,
     /// No operation is in flight; all acknowledged data is durable, as far as the devices did not fail.
     Stopped,
@@ -62,7 +63,8 @@ pub struct Engine {
 
 impl Engine {
     /// Opens a cache device with a superblock that the caller has read; the first submissions belong to recovery.
-    /// `volumes` must name volumes of the superblock; other volumes stay unchanged on the device.
+    /// `volumes` must name volumes of the superblock; other volumes are not served, and their dirty blocks stay on the
+    /// device.
     ///
     /// # Errors
     /// [`Error::Volume`] for impossible settings, or a volume that the superblock lacks.
@@ -297,8 +299,9 @@ impl Engine {
         }
     }
 
-    /// Continues a request that bypasses the cache. With success, its records or the out-of-service record are durable,
-    /// so that the cache device cannot undo its write to the origin; with an error, no record could be made.
+    /// Continues a write or a discard that waited for records, for dirty blocks of its extent, or for the
+    /// out-of-service record. With success, these are durable, so that a restart cannot undo its effect on the origin;
+    /// with an error, no record can be made for now.
     fn go_past_cache(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let state = &mut self.state;
         match state.requests.get(slot).operation {
@@ -315,8 +318,8 @@ impl Engine {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.end_pending_with(slot, Err(Errno::Io)),
-            // A write around the log waits for the record that the cache device is out of service: otherwise a restart
-            // could undo the write (D-1).
+            // A write past the log, or a discard, waits for the record that the cache device is out of service:
+            // otherwise a restart could undo it (D-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
                 reclaim::open::on_not_opened(state, &segments);
@@ -371,12 +374,12 @@ impl Engine {
         self.state.submissions.poll()
     }
 
-    /// The time since which a device with submissions in flight has completed none.
+    /// The time since which a device with submissions in flight has completed none; `None` if none is in flight.
     pub fn silent_since(&self, device: Device) -> Option<Instant> {
         self.state.submissions.silent_since(device)
     }
 
-    /// Turns the work that has gathered since the last poll into submissions.
+    /// Turns the work that has gathered since the last poll into submissions, except during recovery.
     fn pump(&mut self) {
         if self.state.recovery.is_some() {
             return;
@@ -426,7 +429,8 @@ impl Engine {
         first
     }
 
-    /// Changes a volume's mode for new writes at once; leaving write-back also begins a drain.
+    /// Changes a volume's mode at once; requests in progress may continue as before. Leaving write-back also begins a
+    /// drain.
     pub fn set_mode(&mut self, now: Instant, volume: VolumeId, mode: Mode) {
         self.state.now = now;
         self.is_stirred = true;
@@ -442,7 +446,7 @@ impl Engine {
     /// [`Engine::set_mode`].
     ///
     /// # Panics
-    /// For settings that [`Engine::open`] refuses.
+    /// For settings that [`Engine::open`] refuses, and for a volume that is not served.
     pub fn change_settings(&mut self, now: Instant, wanted: &VolumeSettings) {
         assert_eq!(settings_fault(wanted), None, "the settings were checked");
         self.set_mode(now, wanted.volume, wanted.mode);
@@ -469,8 +473,8 @@ impl Engine {
         self.state.wear.remember(now, history, ago);
     }
 
-    /// Until then no read of a volume is promoted; cached blocks are served, and writes work as in the volume's mode. A
-    /// time in the past ends a pause.
+    /// Until then no further miss of a volume is promoted; cached blocks are served, and writes work as in the volume's
+    /// mode. A time in the past ends a pause.
     pub fn pause_caching(&mut self, volume: VolumeId, until: Instant) {
         self.state.volumes.get_mut(volume).paused_until = until;
     }
@@ -495,8 +499,9 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Writes all dirty data of a volume back at full speed; done when its status reports 0 dirty, 0 unflushed, and no
-    /// drain: then the records that the blocks are clean are durable too.
+    /// Begins to write all dirty data of a volume back, independent of its dirty marks and its writeback cap. Done when
+    /// its status reports 0 dirty, 0 unflushed, and no drain: then, in service, the records that the blocks are clean
+    /// are durable too.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;

@@ -1,10 +1,10 @@
-//! Why a cache device cannot be opened or formatted.
+//! Why a cache device cannot be opened, formatted or grown, or a volume cannot be added or changed.
 
 use alloc::string::String;
 
 use crate::format::version::FORMAT_VERSION_OLDEST;
 
-/// An error of the engine: a sentence with the condition found, the condition expected, and the remedy.
+/// An error of the engine, as a sentence for the user.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
     /// Neither place for a superblock copy begins with our magic number.
@@ -24,7 +24,7 @@ pub enum Error {
         /// The newest version that this program reads.
         expected: u32,
     },
-    /// The superblock is ours but contradicts itself or the device.
+    /// The superblock is ours, but it is damaged, or contradicts itself, the journal or the device.
     #[error("the superblock cannot be used: {what}")]
     Superblock {
         /// The contradiction.
@@ -63,12 +63,13 @@ pub enum Error {
         /// The path of that device at the time.
         path: String,
     },
-    /// A volume's settings are impossible.
+    /// The name, the number, the origin or the settings of a volume are impossible, or there is no room for another
+    /// volume.
     #[error("volume {name}: {what}")]
     Volume {
         /// Name of the volume.
         name: String,
-        /// The error in the settings.
+        /// The reason why it is impossible.
         what: String,
     },
     /// The log could not be read back.
@@ -80,7 +81,7 @@ pub enum Error {
         /// The operation that failed.
         what: String,
     },
-    /// A part of the log that was durable is damaged.
+    /// A part of the log that was durable is damaged or missing.
     #[error(
         "the log of the cache device is damaged: {what} was whole once and is not any more, so that blocks could come \
          back as they were before"

@@ -58,7 +58,8 @@ impl Journal {
         }
     }
 
-    /// Checkpoints may describe a larger device from here on. The size of the journal stays the same.
+    /// From here on, the journal keeps space for the checkpoints of a larger device. The size of the journal stays the
+    /// same.
     pub(crate) fn grow(&mut self, geometry: Geometry) {
         debug_assert!(geometry.journal() == self.geometry.journal(), "a journal does not grow");
         self.geometry = geometry;

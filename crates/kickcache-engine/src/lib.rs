@@ -5,15 +5,15 @@
 //! * `units`, `ids`, [`time`], [`config`], [`error`], [`request`], [`device`], [`stats`]: basic types, and the types
 //!   that cross the boundary.
 //! * [`format`]: the on-disk format.
-//! * `cache`: the cache metadata (index, slots, segments), changed only together.
-//! * `policy`: decisions; `path`: the steps of each kind of request and background work, one file or folder each.
+//! * `cache`: the cache metadata (index, slots, segments), kept consistent with each other.
+//! * `policy`: decisions; `path`: the steps of requests and background work.
 //! * `log`, `journal`, `order`: writes to the cache device, and their durability.
-//! * `inflight`: requests, submissions, fills and writebacks in progress.
+//! * `inflight`: operations in progress, such as requests, submissions, fills and writebacks.
 //! * [`engine`]: the dispatcher; [`cache_engine`]: the trait that drivers and simulators use.
 //!
-//! Invariants: no I/O, no clock, no threads, no random numbers, no payload bytes, no floats, no `unsafe`. The
-//! invariants of the cache itself (I-1 and so on) are in `ARCHITECTURE.md`, the layout of a cache device in
-//! `docs/reference/format.md`.
+//! Invariants: no I/O, no clock, no threads, no random numbers, no floats, no `unsafe`; no payload bytes, except that
+//! recovery checks the blocks of segments without a usable summary. The invariants of the cache itself (I-1 and so on)
+//! are in `ARCHITECTURE.md`, the layout of a cache device in `docs/reference/format.md`.
 //!
 //! Start with [`engine::Engine`], then `state`, then `path/read`.
 #![no_std]
@@ -82,5 +82,5 @@ mod volumes;
 mod waiters;
 mod watermark;
 
-/// The detection of sequential streams, for simulations that see only a part of the requests.
+/// The detection of sequential streams, exported for simulations that see only a part of the requests.
 pub use crate::policy::stream::Streams;

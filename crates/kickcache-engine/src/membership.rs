@@ -1,8 +1,9 @@
 //! Volumes that are added and removed while others are served.
 //!
-//! A volume is removed in steps: when it has no operation in flight ([`Engine::is_idle`]) its blocks are dropped
-//! ([`Engine::forget_some`]), and that is made durable ([`Engine::seal_forgotten`], [`Engine::is_forgotten`]). Only
-//! then may its number be reused for another volume ([`Engine::remove_volume`]).
+//! A volume is removed in steps: when it has no operation in flight and its origin has flushed its writes
+//! ([`Engine::is_idle`]), its blocks are dropped ([`Engine::forget_some`]), and that is made durable
+//! ([`Engine::seal_forgotten`], [`Engine::is_forgotten`]). Only then may its number be reused for another volume
+//! ([`Engine::remove_volume`]).
 
 use crate::cache::slots::SlotState;
 use crate::config::VolumeSettings;
@@ -21,10 +22,10 @@ const BLOCKS_MAX: u32 = 1 << 9;
 
 impl Engine {
     /// From here on a volume of `size` bytes is served. Its blocks on the cache device are used: the caller has
-    /// verified the origin.
+    /// verified the origin, and the settings.
     ///
     /// # Panics
-    /// If it is served already, or the settings are impossible.
+    /// If it is served already.
     pub fn add_volume(&mut self, now: Instant, settings: &VolumeSettings, size: u64) {
         assert!(self.state.volumes.find(settings.volume).is_none(), "a volume is served once");
         self.state.now = now;

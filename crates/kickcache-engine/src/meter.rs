@@ -23,7 +23,7 @@ impl State {
         self.volumes.get(volume).offload.choose(self.now, Kind::Read, bytes) == ServedBy::Origin
     }
 
-    /// Whether the origin completes a long write sooner than the log.
+    /// Whether the origin should store a write of this many bytes instead of the log: only a long write.
     pub(crate) fn is_origin_sooner(&self, volume: VolumeId, bytes: u64) -> bool {
         bytes >= LONG_WRITE
             && self.volumes.get(volume).offload.choose(self.now, Kind::Write, bytes) == ServedBy::Origin
@@ -34,7 +34,7 @@ impl State {
         self.volumes.get(volume).offload.is_cache_behind(self.now, bytes)
     }
 
-    /// The cache device begins to read blocks; returns the time, by its own clock.
+    /// The cache device begins to read blocks for a hit; returns the time, by its own clock.
     pub(crate) fn begin_metered_hit(&mut self, volume: VolumeId, count: u32) -> Instant {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.begin(clock, u64::from(count) * BLOCK_SIZE);
@@ -52,13 +52,13 @@ impl State {
         }
     }
 
-    /// The origin begins to read an extent; the caller reports the end with [`State::end_metered_read`].
+    /// A read of an extent is queued at the origin; the caller reports its end with [`State::end_metered_read`].
     pub(crate) fn begin_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.begin_origin_read(now, extent);
     }
 
-    /// The origin has read an extent.
+    /// A read of an extent from the origin has ended, with success or not.
     pub(crate) fn end_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
@@ -70,25 +70,26 @@ impl State {
         self.volumes.get_mut(volume).offload.begin_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// The cache device has read blocks for writeback.
+    /// The cache device's read of blocks for writeback has ended, with success or not.
     pub(crate) fn end_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.end_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// The origin begins a writeback.
+    /// The write of a writeback is queued at the origin.
     pub(crate) fn begin_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.begin_writeback(now, bytes);
     }
 
-    /// The writeback has ended.
+    /// The write of a writeback has ended.
     pub(crate) fn end_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_writeback(now, bytes);
     }
 
-    /// A write begins on its route.
+    /// A write begins on its route: measures a long write with data, unless both log and origin store it, or the cache
+    /// device is out of service.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot, route: Route) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -111,7 +112,7 @@ impl State {
         }
     }
 
-    /// A write has ended on its route, or begins again.
+    /// A write has ended on its route, or begins again: its measurement ends, if there is one.
     pub(crate) fn end_metered(&mut self, slot: RequestSlot) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);

@@ -48,7 +48,7 @@ mod planted {
         DurableWritebackVolatile,
         /// A flush of the origin covers writes that ended after its submission.
         WrittenDuringFlushIsClean,
-        /// A failed flush of the origin counts as a successful one.
+        /// The blocks of a failed flush of the origin become clean.
         OriginFlushErrorIgnored,
         /// A segment is opened again while a read of it is in flight.
         ReuseUnderReader,
@@ -64,7 +64,7 @@ mod planted {
         GoneNotRecorded,
         /// A write around the log does not wait for the record.
         GoneNotAwaited,
-        /// A write that supersedes dirty blocks of the log is volatile at the origin.
+        /// A write that supersedes dirty blocks of the log is only as durable at the origin as without them.
         SupersededByVolatile,
         /// Blocks that a write at the origin is about to supersede are written back meanwhile.
         SupersededWrittenBack,
@@ -78,7 +78,7 @@ mod planted {
         FlushSkipsCacheDevice,
         /// FUA is a plain write for the log.
         FuaIgnored,
-        /// A hit is returned although its checksum is wrong.
+        /// A hit of whole blocks is returned although its checksum is wrong.
         ChecksumIgnored,
         /// A damaged dirty block is read from the origin.
         DamagedDirtyFromOrigin,
@@ -102,7 +102,7 @@ mod planted {
         OverlapsUnordered,
         /// A checkpoint is written before the changes in it are durable.
         CheckpointBeforeDurable,
-        /// A partial block is completed without its other bytes.
+        /// A partial block that is not cached is completed without its other bytes.
         MergeForgetsRest,
         /// A write at the origin that replaces others is only as durable as it must be itself.
         OvertakenVolatile,
@@ -120,7 +120,7 @@ mod planted {
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
-        /// A search misses blocks that reclaim moves to later segments.
+        /// A search over segments misses blocks that are moved to segments that it has examined.
         MovedBlockNotFound,
         /// A dropped block still counts.
         MetadataDrift,
@@ -192,7 +192,7 @@ mod planted {
         LeftOutUnmarked,
         /// The blocks that a removed volume has in the log are not recorded as dropped.
         PartingNotRecorded,
-        /// An engine that replaces another one assumes that the origins have no unflushed writes.
+        /// A new engine assumes that the origins have no unflushed writes.
         OriginsTakenForFlushed,
         /// An error of a successor during the copy is ignored.
         SuccessorErrorForgiven,
@@ -228,7 +228,7 @@ mod planted {
         ReplacedBecomesClean,
         /// A write around the log overwrites unflushed blocks.
         UnflushedPassedBy,
-        /// A failed discard does not restore the blocks that it removed.
+        /// A failed discard or write does not restore the blocks that it removed.
         DiscardedNotBroughtBack,
         /// A checkpoint keeps chunks that are older than a failed batch.
         OutdatedCheckpoint,

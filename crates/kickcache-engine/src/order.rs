@@ -21,10 +21,10 @@ use crate::watermark::Watermark;
 pub(crate) enum DurableWaiter {
     /// A flush request.
     Flush(RequestSlot),
-    /// A write past the log, a discard, or a refused write: its *gone* records, or dirty blocks of its extent, were not
-    /// durable.
+    /// A write past the log, a discard, or a refused write: its *gone* records, or dirty blocks of its extent, may not
+    /// be durable yet.
     Around(RequestSlot),
-    /// Empty segments: the copies or records that replace their blocks were in flight.
+    /// Empty segments: the copies or records that replace their blocks may not be durable yet.
     Emptied {
         /// The segments.
         segments: Vec<SegmentIndex>,
@@ -37,13 +37,13 @@ pub(crate) enum DurableWaiter {
     Checkpoint,
     /// No waiter: only the flush itself is needed.
     Nobody,
-    /// A drain: the origin has all blocks, and their *clean* records were in flight.
+    /// A drain: the origin has all blocks, and their *clean* records may not be durable yet.
     Drained(VolumeId),
     /// A volume that is removed: the record that it has no blocks was in flight.
     Forgotten(VolumeId),
     /// The end of the engine.
     Stop,
-    /// Writeback: blocks in the log became durable.
+    /// Writeback: dirty blocks in the log are to become durable.
     Writeback,
 }
 
@@ -193,7 +193,7 @@ impl Order {
         self.has_failed
     }
 
-    /// Whether the cache device has no data to make durable, and no flush of it is in flight.
+    /// Whether all writes of the cache device that ended were flushed, and no flush of it is in flight.
     pub(crate) fn is_flushed(&self) -> bool {
         !self.unflushed && self.flushing.is_none()
     }

@@ -1,5 +1,6 @@
-//! Pins segments while an operation refers to their blocks (I-4): reads, writebacks, and superseded copies while the
-//! superseding copy has not landed. If the superseding copy is lost, the older copy becomes the current one again.
+//! Pins segments while an operation refers to their blocks (I-4): reads, the write of a summary after recovery, copies
+//! that may be restored while their drop is not durable, and superseded copies while the superseding copy has not
+//! landed. If the superseding copy is lost, the older copy becomes the current one again.
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
@@ -51,8 +52,9 @@ impl State {
         Some(heir)
     }
 
-    /// A dirty block was dropped, and the record failed, so that a restart may restore it or not: until then reads must
-    /// not return the older data of the origin.
+    /// A block that was not clean was dropped, and the record failed, so that a restart may restore it or not. Unless
+    /// it is cached again, the copy returns as damaged: until a restart, reads must not return the older data of the
+    /// origin.
     pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
         if self.cache.find(key).is_none() {
             self.cache.restore(key, location);

@@ -17,7 +17,8 @@ pub(crate) enum BufferQuota {
     All,
 }
 
-/// Pages reserved for reclaim, which makes space for all volumes: one in this many.
+/// Pages that no volume's share includes, for reclaim, which makes space for all volumes, and for reads of a part of a
+/// cached block: one in this many.
 const RECLAIM_PART: u64 = 8;
 /// Pages that a request with partial blocks may need.
 pub(crate) const PARTIAL_PAGES: usize = 2;
@@ -66,7 +67,7 @@ impl Pool {
         Some(pages)
     }
 
-    /// Takes one page for an operation that does not involve an origin.
+    /// Takes one page for an operation that does not involve an origin; `None` if no page is free.
     pub(crate) fn take_one(&mut self) -> Option<PageIndex> {
         self.free.pop()
     }
@@ -104,7 +105,8 @@ impl Pool {
         pages
     }
 
-    /// A page belongs to the log from now on: its release does not depend on an origin.
+    /// A page is not counted for a volume any more, because it is free, or because it belongs to the log, so that its
+    /// release does not depend on an origin.
     pub(crate) fn disown(&mut self, page: PageIndex) {
         let owner = core::mem::replace(&mut self.owners[page.get() as usize], NOBODY);
         if let Some(used) = self.used.get_mut(usize::from(owner)) {
@@ -157,7 +159,7 @@ pub(crate) fn page_pieces(pages: &[PageIndex]) -> Vec<Piece> {
     pieces
 }
 
-/// One piece per block; adjacent memory is joined.
+/// The memory of blocks as pieces; adjacent memory is joined.
 pub(crate) fn joined(memories: impl Iterator<Item = Memory>) -> Vec<Piece> {
     let mut pieces: Vec<Piece> = Vec::new();
     for memory in memories {

@@ -1,5 +1,5 @@
-//! Decides whether a block of a write through the log stays if the origin refuses the write: it is dropped, unless a
-//! client has read it.
+//! Decides whether a block of a write through the log stays if the origin refuses the write: it is dropped, unless the
+//! log had it dirty or unflushed before, a client has read it, or the origin has an earlier write of the block.
 
 use crate::ids::Ticket;
 use crate::inflight::blocks::block_extent;
@@ -60,7 +60,8 @@ impl State {
         }
     }
 
-    /// The origin executed a write of a block that later writes have stored in the log again, or a client reads it.
+    /// The origin executed a write of a block that later writes have stored in the log again, or a client reads the
+    /// block there: the data of these writes stays if the origin refuses them, unless a read waits behind them.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
         let is_read_behind = self.is_read_behind(key);
         self.requests.keep_if_refused(key, is_read_behind);

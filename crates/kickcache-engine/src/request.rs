@@ -19,7 +19,7 @@ impl RequestId {
     }
 }
 
-/// Whether a write must survive a power cut before it is acknowledged.
+/// Whether a write must survive a power cut as soon as it is acknowledged, or has completed on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Durability {
     /// Survives the death of the process; a flush makes it durable.
@@ -44,7 +44,7 @@ pub enum Operation {
     Read,
     /// Store the request's memory to the volume.
     Write(Durability),
-    /// Make all writes acknowledged so far durable; the extent is ignored.
+    /// Make all writes of the volume that were acknowledged so far durable; the extent is ignored.
     Flush,
     /// The data is no longer needed; it reads as anything stable afterwards.
     Discard,
@@ -61,8 +61,8 @@ pub enum Operation {
 
 /// A request of a client.
 ///
-/// The extent must lie within the volume and, for reads and writes, may start and end at any byte. The payload
-/// stays in the driver's memory; the engine names it as [`crate::device::Memory::Request`].
+/// The extent must lie within the volume, except that of a flush, and may start and end at any byte. The payload stays
+/// in the driver's memory; the engine names it as [`crate::device::Memory::Request`].
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Names the request and its memory.
@@ -81,13 +81,13 @@ pub struct Request<'a> {
 /// Errors that a guest can see: an errno only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Errno {
-    /// The device failed, or dirty data is damaged.
+    /// A device failed, data is damaged or cannot be made durable, or memory is short.
     Io,
     /// The request makes no sense.
     Invalid,
-    /// No space left, or a write past the end.
+    /// A device has no space left.
     NoSpace,
-    /// Not possible here (FAST_ZERO on a slow path).
+    /// A device does not support the operation.
     NotSupported,
     /// A write to a read-only volume.
     NotPermitted,
@@ -109,8 +109,8 @@ pub struct Reply {
 /// The device that had the data of a read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ReadFrom {
-    /// The cache had all of the data.
+    /// No part was requested from the origin.
     Cache,
-    /// At least a part was read from the origin, whether or not this part is cached.
+    /// At least a part was requested from the origin, whether or not this part is cached.
     Origin,
 }

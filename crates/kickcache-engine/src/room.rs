@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! * a volume can use its reserve of the log, independent of the other volumes' origins: their dirty and unflushed
-//!   blocks, headers included, never use it.
+//!   blocks, headers included, do not use it, except for a small excess for writes through the log.
 //! * reclaim finds space to move blocks, independent of client writes.
 
 use crate::config::{RESERVED_SEGMENTS, room_total};
@@ -23,7 +23,7 @@ const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 const OVERDRAWN_SEGMENTS: u64 = 4;
 
 impl State {
-    /// Reclaim begins to empty segments if fewer than this many are ready, being opened or being emptied.
+    /// Reclaim begins to empty segments if fewer than this many are ready, empty, being opened or being emptied.
     pub(crate) fn ready_low(&self) -> usize {
         READY_MIN.max(self.cache.geometry().segment_count as usize / 128)
     }
@@ -46,8 +46,8 @@ impl State {
     }
 
     /// Blocks of the log that a volume may fill with dirty or unflushed data: the largest dirty limit of all volumes,
-    /// less the reserve or the larger use of each other volume, but at most the volume's own limit. `used` is the
-    /// present number of blocks for each volume.
+    /// less the reserve or the larger use of each other volume, but at least the volume's own reserve, at most its own
+    /// limit, and at least one. `used` is the present number of blocks for each volume.
     fn log_allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let capacity = self.cache.geometry().capacity_blocks();
         let share = |blocks: u64, limit: u16| blocks * u64::from(limit) / 1024;
@@ -116,7 +116,7 @@ impl State {
         own > 0 && self.cache.volume(volume).cached <= own
     }
 
-    /// Whether a volume has a reservation, and its reads find space there.
+    /// Whether a volume has a reservation, and at most as many blocks in the cache, so that its reads find space there.
     pub(crate) fn has_own_room(&self, volume: VolumeId) -> bool {
         let has_asked = self.volumes.get(volume).settings.room_min.is_some();
         has_asked && self.reserves().is_some_and(|reserves| self.is_reserved(&reserves, volume))

@@ -7,7 +7,7 @@ use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
 
-/// The most slots that one call examines: a few milliseconds.
+/// About the most slots that one call examines: a few milliseconds.
 const SLOTS_MAX: u64 = 1 << 20;
 
 /// A block with the same data on the origin and in the cache.
@@ -20,9 +20,10 @@ pub struct Sample {
 }
 
 impl Engine {
-    /// Some clean blocks of a volume, `count` at most. Half are blocks that the origin has stored last, which an older
-    /// state of it lacks; the others are from all over the cache device. Fewer if there are not that many, or they are
-    /// rare among blocks of other volumes. They are valid until the origin receives a write that is submitted later.
+    /// Some clean blocks of a volume, `count` at most, none if the cache device is out of service. Up to half are
+    /// blocks that the origin has stored last, which an older state of it lacks; the others are from all over the cache
+    /// device. Fewer if there are not that many, or they are rare among blocks of other volumes. They are valid until
+    /// the origin receives a write that is submitted later.
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {

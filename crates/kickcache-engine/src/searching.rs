@@ -17,7 +17,8 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, VolumeId};
 
-/// When a search ends, tests examine every slot if the cache device has at most this many locations.
+/// When a search ends, debug builds and builds with the feature `mutants` examine every slot if the cache device has at
+/// most this many locations.
 const CHECKED_MAX: u32 = 1 << 15;
 /// Steps that dropping a block counts as.
 const FORGET_STEPS: u32 = 32;
@@ -114,7 +115,8 @@ impl State {
         self.forget(key);
     }
 
-    /// The blocks that a request dropped are durably dropped, or are restored if the record failed.
+    /// The blocks that a request dropped are durably dropped. If the record failed, the blocks that were not clean are
+    /// restored, as damaged.
     pub(crate) fn end_forgotten(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let forgotten: Vec<Location> = core::mem::take(&mut self.requests.get_mut(slot).forgotten);
         for location in forgotten {

@@ -1,6 +1,6 @@
 //! The state that the paths share, and the few functions that keep it consistent.
 //!
-//! Paths meet only here: work of one path for another is a [`Task`] on the agenda.
+//! Paths use each other's methods of [`State`], or leave work for each other as a [`Task`] on the agenda.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -57,7 +57,7 @@ pub(crate) struct State {
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
-    /// When gathered records are written even if they are few.
+    /// When gathered records are written even if they are few; `None` without such a deadline.
     pub(crate) records_due: Option<Instant>,
     /// The engine is being stopped: it begins no writeback and empties no segment, except while a write waits for room.
     pub(crate) is_ending: bool,
@@ -157,7 +157,8 @@ impl State {
         self.agenda.extend(self.waiters.take_stalled().map(Task::Begin));
     }
 
-    /// The cache device cannot be trusted with new data. Its dirty blocks are written to the origins.
+    /// Puts the cache device out of service, after errors or by order, unless it is already: its log accepts no new
+    /// blocks, and its dirty blocks are written to the origins.
     pub(crate) fn take_out_of_service(&mut self) {
         if self.device.is_out_of_service() {
             return;

@@ -38,7 +38,7 @@ pub struct VolumeCounters {
     pub stream_blocks: u64,
     /// Blocks of fills that entered the log, read-ahead included.
     pub promoted_blocks: u64,
-    /// Blocks read from the origin in addition to the requested ones.
+    /// Blocks of fills that may be promoted, in addition to the blocks of the miss.
     pub read_ahead_blocks: u64,
     /// Read-ahead blocks that were hit later.
     pub read_ahead_hit_blocks: u64,
@@ -63,7 +63,7 @@ pub struct VolumeCounters {
     /// Clean or unflushed blocks that the cache device returned with a wrong checksum or could not read, and that were
     /// read from the origin instead.
     pub healed_blocks: u64,
-    /// Dirty blocks that were found damaged.
+    /// Dirty blocks that were marked as damaged.
     pub damaged_blocks: u64,
     /// Requests within the volume that ended with an error.
     pub failed_requests: u64,
@@ -119,13 +119,14 @@ pub struct VolumeStatus {
     pub cached_blocks: u64,
     /// Dirty blocks: the origin may have older data.
     pub dirty_blocks: u64,
-    /// When a client's write last made a block dirty while none was, or the start; `None` without dirty blocks.
+    /// When a client's write last made a block dirty while none was; before such a write, when the engine began to
+    /// serve the volume. `None` without dirty blocks.
     pub dirty_since: Option<Instant>,
-    /// Dirty blocks that are damaged: reads of these fail until they are written again.
+    /// Dirty blocks that are damaged: reads of these fail until they are overwritten as a whole, or discarded.
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
-    /// The volume is being drained: blocks are left to write back, or *clean* records are not durable yet.
+    /// The volume is being drained: blocks are left to write back or to flush, or *clean* records are not durable yet.
     pub is_draining: bool,
     /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,
@@ -211,7 +212,8 @@ pub struct Wear {
 pub struct WearHistory {
     /// Quarters of an hour, the oldest first, at most a day; the last one is in progress.
     pub slots: Vec<WearSlot>,
-    /// Bytes that the write budget permits at once; less than 0 if it was exceeded.
+    /// Bytes that the write budget permits at once; less than 0 after more writes than that. Without a budget, the
+    /// value has no meaning.
     pub credit: i64,
     /// Time in which the bytes of the slots were written, at most a day.
     pub counted: Duration,

@@ -33,7 +33,7 @@ impl Instant {
     }
 }
 
-/// The earlier of two points in time, where there are any.
+/// The earlier of two points in time; the other point if one is `None`.
 pub fn earlier(one: Option<Instant>, other: Option<Instant>) -> Option<Instant> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),

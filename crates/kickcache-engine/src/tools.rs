@@ -1,7 +1,7 @@
 //! The interface of offline tools to an engine that serves no client: every block with its place, and functions that
 //! drop some blocks.
 //!
-//! These functions walk whole tables, so a server must not use them.
+//! Some of these functions walk whole tables, so a daemon must not use them while it serves clients.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -26,7 +26,7 @@ pub struct CachedBlock {
     pub block: BlockIndex,
     /// CRC32C of the block's data.
     pub checksum: Checksum,
-    /// Whether the block is dirty or unflushed: the origin may have older data.
+    /// Whether the block is dirty or unflushed: the origin may not have its data durably.
     pub is_dirty: bool,
 }
 

@@ -1,7 +1,7 @@
-//! Constants of the policies that a study varies: the policies read the varied values only with the feature `tuning`.
+//! Constants of the policies that a study varies: the policies read the varied values only with the feature `tuning`,
+//! and in unit tests.
 
-/// A constant, or with the feature `tuning` the value that a study set. Unit tests compile this variant too, because no
-/// other part of the gate does.
+/// A constant, or with the feature `tuning` the value that a study set. Unit tests compile this variant too.
 #[cfg(any(test, feature = "tuning"))]
 macro_rules! tuned {
     ($name:ident, $constant:expr) => {
@@ -98,7 +98,8 @@ tunables! {
 }
 
 impl Tunable {
-    /// The maximum of the value: not all of a segment may be kept.
+    /// The maximum of the value: 95 % for a share of a segment, because not all of a segment may be kept; otherwise
+    /// none.
     const fn most(self) -> u64 {
         let is_of_a_segment = matches!(
             self,
@@ -130,7 +131,7 @@ pub fn tune(tunable: Tunable, percent: usize) {
     PERCENT[tunable as usize].store(percent, Ordering::SeqCst);
 }
 
-/// The present value of a constant: rounded, at least 1.
+/// The present value of a constant; unless its percentage is 100, rounded and at least 1.
 #[cfg(any(test, feature = "tuning"))]
 pub(crate) fn value_of<T: TryFrom<u64> + Copy>(tunable: Tunable, constant: T) -> T
 where

@@ -29,8 +29,9 @@ impl State {
         }
     }
 
-    /// Sets the state of a living block, with a record if it is clean. A full journal takes no *clean* record: the next checkpoint makes
-    /// the state durable. After a crash before that the block is written to the origin once more, which does no harm.
+    /// Sets the state of a living block, with a record if it is clean; a block that a write at the origin is about to
+    /// replace becomes dirty. A full journal takes no *clean* record: the next checkpoint makes the state durable.
+    /// After a crash before that the block is written to the origin once more, which does no harm.
     pub(crate) fn record_state(&mut self, copy: BlockCopy, state_now: SlotState) {
         let BlockCopy { key, location, .. } = copy;
         // The origin is about to store a newer version of the block: if this copy were clean, a restart after a power

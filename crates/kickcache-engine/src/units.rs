@@ -1,6 +1,6 @@
-//! Addresses, lengths and ids: one newtype each, conversions named after their result.
+//! Newtypes for addresses, ids and checksums; extents, and sets of volumes.
 
-/// Bytes in a sector, the smallest addressable unit of a device.
+/// Bytes in a sector, the unit of offsets and lengths on an origin.
 pub const SECTOR_SIZE: u64 = 512;
 /// Bytes in a block, the unit of caching.
 pub const BLOCK_SIZE: u64 = 4096;
@@ -46,7 +46,8 @@ number! {
     Location(u32)
 }
 number! {
-    /// The global order of batches and journal records; never reused, 0 is "none yet".
+    /// The global order of batches and journal records; 0 is "none yet". A number is reused only if a crash left no
+    /// readable trace of its first use.
     Sequence(u64)
 }
 number! {
@@ -55,7 +56,7 @@ number! {
     Generation(u32)
 }
 number! {
-    /// CRC32C (Castagnoli) of one 4 KiB block.
+    /// CRC32C (Castagnoli) of one 4 KiB block, or of a structure of the format.
     Checksum(u32)
 }
 number! {
@@ -101,7 +102,8 @@ impl Sequence {
     }
 }
 
-/// Sequence numbers and numbers of journal blocks stay below this: a device with a higher number is damaged.
+/// Sequence numbers, numbers of journal blocks, and the superblock's epoch and count of starts stay below this: a
+/// structure with another number is not valid.
 pub const SEQUENCE_LIMIT: u64 = 1 << 62;
 
 /// Block numbers stay below this: 2^40 blocks, 4 PiB.
@@ -131,7 +133,7 @@ impl BlockKey {
         self.0
     }
 
-    /// The key, mixed: the finisher of MurmurHash3 (64 bits).
+    /// The key plus a constant, mixed by the finisher of MurmurHash3 (64 bits).
     pub(crate) const fn hash(self) -> u64 {
         let mut bits = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -233,12 +235,12 @@ impl ByteExtent {
     /// The first byte after the extent.
     ///
     /// # Panics
-    /// On overflow: extents are checked against the device's size at the border.
+    /// On overflow in debug builds: extents are checked against the device's size at the border.
     pub const fn end(self) -> u64 {
         self.start + self.length
     }
 
-    /// Whether the two have a byte in common.
+    /// Whether the two have a byte in common, if neither is empty.
     pub const fn overlaps(self, other: ByteExtent) -> bool {
         self.start < other.end() && other.start < self.end()
     }

@@ -2,7 +2,7 @@
 //! return later. After a failed read, writeback starts no reads and reclaim empties no further segments until a read
 //! succeeds; meanwhile the engine tries to read the superblock of the device, with a pause between two tries. Reads of
 //! clients are still sent to the device. If reads of a dirty block fail repeatedly while the device completes other
-//! reads, the block is treated as damaged, and its segment receives no new blocks.
+//! reads, the block is treated as damaged, and its segment, once sealed, is not used for new blocks.
 
 use alloc::vec::Vec;
 
@@ -39,7 +39,8 @@ impl State {
         }
     }
 
-    /// Reads the superblock of a cache device that is not readable, if a probe is due.
+    /// Reads the superblock of a cache device that is not readable, if a probe is due, unless the engine ends and no
+    /// write waits for room.
     pub(crate) fn probe_if_due(&mut self) {
         let now = self.now;
         let is_wanted = !self.is_ending || self.waiters.want_room();
@@ -95,7 +96,7 @@ impl State {
         self.unreadable.failing.is_none() && self.unreadable.doubtful.get(&copy).is_none_or(has_rested)
     }
 
-    /// Whether a block must be read alone.
+    /// Whether the engine itself must read a block alone.
     pub(crate) fn is_doubtful(&self, copy: BlockCopy) -> bool {
         !self.unreadable.doubtful.is_empty() && self.unreadable.doubtful.contains_key(&copy)
     }
@@ -150,7 +151,8 @@ impl State {
         true
     }
 
-    /// The medium has failed in this segment: its remaining blocks stay, and it receives no new blocks.
+    /// The medium has failed in this segment: if it is sealed, it is retired, so that its remaining blocks stay and it
+    /// receives no new blocks.
     fn set_aside(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         if self.cache.segments().get(segment).state == SegmentState::Sealed {
@@ -159,8 +161,8 @@ impl State {
         self.agenda.push_back(Task::Reclaim);
     }
 
-    /// A dirty block has other bytes than the written ones, or is unreadable: its reads fail, and it stays. The next flush
-    /// of its volume fails as well, because the block may never be durable.
+    /// A dirty block has other bytes than the written ones, is unreadable, or was restored after its drop: its reads
+    /// fail, and it stays. The next flush of its volume fails as well, because the block may never be durable.
     pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
         if self.cache.slots().is_damaged(location) {
             return;

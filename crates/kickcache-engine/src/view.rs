@@ -17,8 +17,8 @@ use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 impl Engine {
-    /// Whether a part of a long stream without cached blocks would enter the cache now; the part then counts as read or
-    /// written. For models that see a sample of a volume, in which no stream is complete.
+    /// Whether a part of a long stream without cached blocks would enter the cache now; in either case, the part counts
+    /// as read or written from then on. For models that see a sample of a volume, in which no stream is complete.
     pub fn takes_stream(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) -> bool {
         let how = if matches!(operation, Operation::Write(_)) { Use::Write } else { Use::Read };
         let piece = Piece::new(volume, how, extent);
@@ -121,8 +121,9 @@ impl Engine {
         blocks
     }
 
-    /// The blocks of a volume with newer acknowledged data in the cache than on the origin, ascending: a loss of the
-    /// cache device would lose these. Walks the whole table: not for hot paths.
+    /// The blocks of a volume that may have newer data in the cache than on the origin, ascending: a loss of the cache
+    /// device may lose these. Blocks that are dirty only because of an unacknowledged write through the log are left
+    /// out. Walks the whole table: not for hot paths.
     pub fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let state = &self.state;
         let is_lost_with_cache = |block: &BlockIndex| {
@@ -138,12 +139,13 @@ impl Engine {
         blocks
     }
 
-    /// The damaged dirty blocks, ascending: reads of these fail until they are written again. Of very many, some.
+    /// The damaged dirty blocks, ascending: reads of these fail until they are overwritten as a whole, or discarded. Of
+    /// very many, some.
     pub fn damaged_blocks(&self) -> Vec<BlockKey> {
         self.state.damaged_blocks()
     }
 
-    /// Checks the consistency of the cache metadata, recomputed from scratch.
+    /// Checks the consistency of the cache metadata, and the count of the writes through the log.
     ///
     /// # Panics
     /// If it is inconsistent.

@@ -45,7 +45,7 @@ pub(crate) struct Volume {
     pub(crate) counters: VolumeCounters,
     /// First hits of read-ahead blocks that directly follow a requested block (part of the hits).
     pub(crate) scanned_blocks: u64,
-    /// When the last request of a client arrived.
+    /// When the last request of a client arrived; before the first one, when the volume was added.
     pub(crate) last_request: Instant,
     /// When a client's write last made a block dirty while none was; until then, when the volume was added.
     pub(crate) dirty_since: Instant,
@@ -58,17 +58,16 @@ pub(crate) struct Volume {
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback pauses until this time, after an error of the origin or of the cache device, or a read that failed
-    /// while the list of unreadable blocks was full.
+    /// Writeback pauses until this time, after a failed writeback or flush of the origin, a failure to make blocks of
+    /// the log durable, or a read that failed while the list of unreadable blocks was full.
     pub(crate) backoff_until: Instant,
-    /// Until this time, after an error of the origin, the origin is flushed only on request.
+    /// Until this time, after a failed writeback or flush, the origin is flushed only if a flush request waits.
     pub(crate) flush_backoff_until: Instant,
-    /// When blocks that were not written back at the last check are checked again: this happens even if events keep
-    /// arriving until then.
+    /// When blocks that the last check did not write back are checked again, if no other event does so before.
     pub(crate) look_again_at: Instant,
     /// Reads are not promoted until this time.
     pub(crate) paused_until: Instant,
-    /// When the origin refused a write of a client last.
+    /// When the origin refused a write of a client last; `None` if it never did.
     pub(crate) refused_at: Option<Instant>,
 }
 
@@ -78,18 +77,18 @@ impl Volume {
         self.last_request.plus(self.settings.idle_after)
     }
 
-    /// The hits and misses of reads so far.
+    /// The hits and misses of reads and promotes so far.
     pub(crate) const fn asked(&self) -> RequestedBlocks {
         RequestedBlocks { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
     }
 
-    /// The hits and misses of reads so far, without hits that a scan has as well because of read-ahead.
+    /// The hits and misses of reads and promotes so far, without hits that a scan has as well because of read-ahead.
     pub(crate) const fn used(&self) -> RequestedBlocks {
         let RequestedBlocks { hits, misses } = self.asked();
         RequestedBlocks { hits: hits - self.scanned_blocks, misses }
     }
 
-    /// The origin reported an error: neither writeback nor a flush without a request is submitted for a while.
+    /// A writeback or a flush of the origin failed: for a while no writeback begins, and no flush without a request.
     pub(crate) fn rest_after_origin_error(&mut self, now: Instant) {
         self.backoff_until = now.plus(WRITEBACK_BACKOFF);
         self.flush_backoff_until = self.backoff_until;
@@ -101,8 +100,8 @@ impl Volume {
         self.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
     }
 
-    /// The durability that a write without a copy in the log must have when the origin ends it: it could not be
-    /// repeated.
+    /// The durability of a write when the origin ends it, if the caller needs at least `asked`. At a remote origin it
+    /// is durable, because a write without a copy in the log could not be repeated.
     pub(crate) fn durability_without_copy(&self, asked: Durability) -> Durability {
         match self.settings.origin {
             OriginKind::Remote if !mutant!(WriteWithoutCopyVolatile) => Durability::Durable,

@@ -1,4 +1,4 @@
-//! Requests that wait for a resource of other requests: space in the log, pages, an extent.
+//! Requests that wait for a resource of other requests: space in the log or the journal, pages, an extent.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use crate::ids::RequestSlot;
 use crate::units::{ByteExtent, VolumeId};
 
-/// Why other writes to an extent wait.
+/// Why other changes of an extent wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LockReason {
     /// A write completes partial blocks, or waits for space.
     Prepared,
-    /// The origin receives a write or a discard over older blocks in the log: writeback must not store these blocks on
-    /// the origin.
+    /// The origin receives a write or a discard over older blocks in the log, if there are any: writeback must not
+    /// store these blocks on the origin.
     Replaced,
 }
 
@@ -46,7 +46,7 @@ impl Waiters {
         !self.for_room.is_empty()
     }
 
-    /// The write that is next when there is space.
+    /// The write that is next when there is space; `None` if none waits for it.
     pub(crate) fn first_for_room(&self) -> Option<RequestSlot> {
         self.for_room.front().copied()
     }
@@ -66,7 +66,7 @@ impl Waiters {
         self.stalled.drain(..)
     }
 
-    /// Makes other writes to an extent wait; a write has one lock.
+    /// Makes other changes of an extent wait; a holder that has a lock already keeps that one.
     pub(crate) fn lock(&mut self, lock: WriteLock) {
         if !self.locks.iter().any(|other| other.holder == lock.holder) {
             self.locks.push(lock);
@@ -80,12 +80,13 @@ impl Waiters {
         self.locks.len() != before
     }
 
-    /// Whether a write or a discard makes other writes to bytes of an extent wait.
+    /// Whether a write or a discard makes other changes of bytes of an extent wait.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).next().is_some()
     }
 
-    /// Whether the origin receives a write or a discard that supersedes older blocks of the log in the extent.
+    /// Whether a write or a discard that the origin receives, and that supersedes any older blocks of the log, has
+    /// locked a part of the extent.
     pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).any(|lock| lock.reason == LockReason::Replaced)
     }

@@ -1,5 +1,4 @@
-//! The durable part of a numbered series of writes: batches by sequence number, journal blocks by their place in the
-//! ring.
+//! The durable part of a numbered series of writes: batches by sequence number, journal blocks by their number.
 //!
 //! Invariants:
 //! * W-1: a number does not count as durable if its write or flush failed, nor does any higher number.
@@ -9,10 +8,10 @@ use alloc::collections::BTreeSet;
 /// The end of the durable part of a numbered series.
 #[derive(Debug)]
 pub(crate) struct Watermark {
-    /// The number after the newest that was submitted.
+    /// The number after the newest that was submitted; before the first submission, the least possible number.
     next: u64,
     in_flight: BTreeSet<u64>,
-    /// Writes below this number are covered by the flush in flight.
+    /// Writes below this number are covered by the flush that was submitted last.
     flushing: u64,
     /// Writes below this number had ended when a flush was submitted that succeeded.
     durable: u64,
@@ -21,7 +20,7 @@ pub(crate) struct Watermark {
 }
 
 impl Watermark {
-    /// No write is submitted; the first number will be `next`.
+    /// No write is submitted; the first number will be `next` or higher.
     pub(crate) fn new(next: u64) -> Watermark {
         Watermark { next, in_flight: BTreeSet::new(), flushing: next, durable: next, doubtful: None }
     }

@@ -1,7 +1,9 @@
-//! The content of a block: a symbol while the block is whole, bytes once it is mixed.
+//! The content of a block: a symbol for zeroes, for noise and for a whole block of one version, bytes for any other
+//! content.
 //!
 //! A symbol represents exact bytes, and its checksum is the CRC32C of those bytes: the engine cannot distinguish a
-//! symbol from its bytes. Every 32 bytes that clients write contain the version of their write and their place.
+//! symbol from its bytes. Every 32 bytes of data that clients write contain the version of their write and their place;
+//! written zeroes contain neither.
 
 use std::borrow::Cow;
 use std::rc::Rc;
@@ -19,7 +21,7 @@ pub const UNIT_SIZE: u64 = 32;
 /// Units of a block.
 pub const UNITS_PER_BLOCK: u64 = BLOCK_SIZE / UNIT_SIZE;
 
-/// Names a write; zeroes are version 0.
+/// Names a write of a client, or the content before the run (version 1); zeroes are read as version 0.
 pub type Version = u64;
 
 /// The version of all-zero bytes.
@@ -48,7 +50,7 @@ pub enum Block {
     Zeroes,
     /// Bytes that no client wrote, made from a number.
     Noise(u64),
-    /// A whole block of one write, where it belongs.
+    /// A whole block of one version, with its place on a volume.
     Stamp(Stamp),
     /// Anything else.
     Bytes(Rc<Bytes>),
@@ -141,14 +143,14 @@ fn noise(number: u64) -> &'static Bytes {
     STORE[start..].first_chunk().expect("the store is longer than a block")
 }
 
-/// The stamp of a unit with its number in the lowest bits; `None` if no client wrote these bytes.
+/// The stamp of a unit with its number in the lowest bits; `None` for zeroes and for bytes that no client wrote.
 fn unit_of(bytes: &[u8]) -> Option<u64> {
     let found = word(bytes, 0);
     let is_whole = found >> VERSION_SHIFT > 0 && word(bytes, 1) == seal(found);
     (is_whole && word(bytes, 2) == 0 && word(bytes, 3) == 0).then_some(found)
 }
 
-/// The version in a unit of a volume, or a sentence that names the error in its bytes.
+/// The version in a unit of a volume ([`ZERO`] for zeroes), or a sentence that names the error in its bytes.
 fn version_of(volume: VolumeId, unit: u64, bytes: &[u8]) -> Result<Version, String> {
     if bytes.iter().all(|byte| *byte == 0) {
         return Ok(ZERO);
@@ -185,7 +187,7 @@ impl Block {
         Block::symbol(bytes).unwrap_or_else(|| Block::Bytes(shared(bytes)))
     }
 
-    /// The symbol for these bytes, if there is one.
+    /// The symbol for these bytes, if they are zeroes or a whole block of one version; `None` also for noise.
     fn symbol(bytes: &Bytes) -> Option<Block> {
         if *bytes == ZEROES {
             return Some(Block::Zeroes);
@@ -256,7 +258,8 @@ impl Block {
         self.change(|bytes| bytes[byte] ^= 1 << bit);
     }
 
-    /// The version of the whole block, as block `block` of a volume; `None` if it has several, or wrong ones.
+    /// The version of the whole block, as block `block` of a volume; `None` if it has several versions, data of another
+    /// place, or bytes that no client wrote.
     pub fn version(&self, volume: VolumeId, block: u64) -> Option<Version> {
         match self {
             Block::Zeroes => Some(ZERO),
@@ -270,7 +273,8 @@ impl Block {
     /// The single version of units, which are counted from the start of the volume.
     ///
     /// # Errors
-    /// A sentence, if the units have several versions, or bytes of another place.
+    /// A sentence, if the range is empty, or the units have several versions, data of another place, or bytes that no
+    /// client wrote.
     pub fn version_of_units(&self, volume: VolumeId, units: std::ops::Range<u64>) -> Result<Version, String> {
         let bytes = self.bytes();
         let mut versions = units.map(|unit| {

@@ -11,19 +11,20 @@ use crate::content::Block;
 use crate::index::index;
 use crate::payload::{Payload, copy};
 
-/// A write that a power cut may undo.
+/// A write that a power cut may undo, or a durable write behind such a write in the queue.
 #[derive(Clone, Debug)]
 struct Pending {
     order: u64,
     offset: u64,
     data: Payload,
-    /// The number of the last flush that had begun when the write ended; `None` while it is in flight.
+    /// The number of the last flush that had begun when the write ended, 1 if none had; `None` while the write is in
+    /// flight.
     ended: Option<u64>,
     durable: bool,
     /// A failed flush dropped the write: no later flush makes it durable.
     abandoned: bool,
-    /// A flush that covered the write reported success without making it durable; after a crash, also a failed flush
-    /// that dropped it.
+    /// A flush that covered the write reported success without doing anything; after a crash, also if a failed flush
+    /// dropped the write.
     lied_about: bool,
 }
 
@@ -38,9 +39,10 @@ pub struct FlushTicket(u64);
 /// The loss of a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The power cut lost no data that the device had reported as durable.
+    /// The power cut lost no write that counts as lied about.
     Fair,
-    /// The power cut lost data that the device had reported as durable.
+    /// The power cut dropped or tore a write that the device had reported as durable, or that a failed flush had
+    /// dropped before an earlier crash.
     Lied,
 }
 
@@ -56,7 +58,7 @@ pub struct SimulatedDevice {
     flushes: u64,
     /// Writes that ended before the flush of this number began are durable, unless they are abandoned.
     flushed: u64,
-    /// Blocks that cannot be read until they are written.
+    /// Blocks that cannot be read until a write covers a part of the block, or until [`SimulatedDevice::mend`].
     unreadable: BTreeSet<u64>,
 }
 
@@ -101,7 +103,7 @@ impl SimulatedDevice {
         &self.current
     }
 
-    /// The content that certainly survives a power cut, block by block.
+    /// The content after a power cut that loses all volatile writes, block by block.
     pub fn durable(&self) -> Vec<Block> {
         let mut image = self.durable.clone();
         for write in self.pending.iter().filter(|write| is_durable(write, self.flushed)) {
@@ -110,7 +112,7 @@ impl SimulatedDevice {
         image
     }
 
-    /// The bytes of whole blocks that a read sees.
+    /// The bytes that reads see in the blocks of an extent, from the start of its first block to the end of its last.
     pub fn bytes(&self, extent: ByteExtent) -> Vec<u8> {
         let range = index(extent.start / BLOCK_SIZE)..index(extent.end().div_ceil(BLOCK_SIZE));
         let mut bytes = Vec::with_capacity(range.len() * index(BLOCK_SIZE));
@@ -118,7 +120,7 @@ impl SimulatedDevice {
         bytes
     }
 
-    /// A block cannot be read any more until it is written.
+    /// A block cannot be read any more until a write covers a part of the block, or until [`SimulatedDevice::mend`].
     pub fn make_unreadable(&mut self, number: u64) {
         self.unreadable.insert(number);
     }
@@ -159,7 +161,7 @@ impl SimulatedDevice {
         WriteTicket(order)
     }
 
-    /// Stores some sectors of a write and completes it.
+    /// Stores each sector of a write with a probability of one half, as a completed write.
     pub fn write_torn(&mut self, offset: u64, data: &Payload, durability: Durability, random: &mut Random) {
         let unit = SECTOR_SIZE;
         for start in (0..data.length).step_by(index(unit)) {
@@ -199,14 +201,14 @@ impl SimulatedDevice {
         self.make_durable();
     }
 
-    /// Ends a flush with an error: a power cut may lose the writes that it covered, even after later successful
-    /// flushes.
+    /// Ends a flush with an error: a power cut may lose the writes that it covered and that were not durable, even
+    /// after later successful flushes.
     pub fn fail_flush(&mut self, ticket: FlushTicket) {
         self.abandon(|pending| is_covered(pending, ticket));
     }
 
     /// Ends a flush with an error, as a file system does that reports an error once: a power cut may lose all writes
-    /// that have ended so far.
+    /// that have ended so far without becoming durable, even after later successful flushes.
     pub fn fail_flush_of_all(&mut self) {
         self.abandon(|pending| pending.ended.is_some());
     }
@@ -288,7 +290,7 @@ impl SimulatedDevice {
         self.durable[block].flip(byte, bit);
     }
 
-    /// Whether an extent is within the device and aligned to its sectors.
+    /// Whether an extent is within the device, aligned to `unit` bytes, and not empty.
     pub fn allows(&self, extent: ByteExtent, unit: u64) -> bool {
         debug_assert!(unit.is_multiple_of(SECTOR_SIZE), "devices have sectors");
         let aligned = extent.start.is_multiple_of(unit) && extent.length.is_multiple_of(unit);

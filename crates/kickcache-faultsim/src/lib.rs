@@ -1,5 +1,5 @@
 //! The fault simulation: the real engine on simulated devices, with many clients, crashes and an oracle, in virtual
-//! time. One seed decides the whole run.
+//! time. The seed and the kind of plan decide the whole run.
 //!
 //! Modules:
 //! * [`plan`] draws the parameters of a run: sizes, settings, faults (each run switches some features off).
@@ -12,8 +12,8 @@
 //! * [`report`] has the results; [`seeds`] and [`series`] play many runs.
 //! * [`run`] plays a whole run: lives, crashes, the final check of the origins.
 //!
-//! Invariants: the same seed gives the same events and the same hash on every machine; the wall clock is used only to
-//! measure the duration of a series.
+//! Invariants: the same seed and kind of plan give the same events and the same hash on every machine; the wall clock
+//! is used only to measure and to limit the duration of a series and of its runs.
 //!
 //! Start with [`run`], then [`oracle`].
 

@@ -75,7 +75,7 @@ impl DriverMemory {
         self.requests.insert(id, Owned { payload, uses: Vec::new() });
     }
 
-    /// Gives the payload of a request that ended back.
+    /// Gives the payload of a request that ended back; no bytes if the request is unknown.
     ///
     /// # Errors
     /// If a submission in flight still uses it.
@@ -270,7 +270,7 @@ impl DriverMemory {
     /// Copies within memory at once.
     ///
     /// # Errors
-    /// If a piece is outside of memory or in use.
+    /// If a piece is outside of memory, the source is being filled, or the target is in use.
     pub fn copy(&mut self, from: Memory, to: Memory, length: u32) -> Result<(), String> {
         let source = self.stretch(&Piece { memory: from, length })?;
         self.check_free(&source, MemoryAccess::Source)?;

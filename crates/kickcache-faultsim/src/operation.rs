@@ -47,7 +47,7 @@ pub(crate) fn durability_of(operation: &DeviceOperation) -> Durability {
     }
 }
 
-/// The kind of crash-relevant metadata that an operation writes, if any.
+/// The kind of crash-relevant metadata that an operation writes, if any; the host's record counts as a mark.
 pub(crate) fn metadata_part(operation: &DeviceOperation, geometry: &Geometry) -> Option<Aim> {
     if matches!(operation, DeviceOperation::NoteOutOfService { .. }) {
         return Some(Aim::Marks);
@@ -62,7 +62,8 @@ pub(crate) fn metadata_part(operation: &DeviceOperation, geometry: &Geometry) ->
     })
 }
 
-/// The device of an operation, and whether it is a flush.
+/// The device of an operation, and whether it is a flush; operations without a device count as operations of the cache
+/// device.
 pub(crate) fn device_and_flush(operation: &DeviceOperation) -> (Device, bool) {
     match operation {
         DeviceOperation::Read { device, .. }
@@ -94,7 +95,7 @@ pub(crate) fn memory_of(operation: &DeviceOperation) -> Option<(&[Piece], Memory
     }
 }
 
-/// The extent of an operation on its device.
+/// The extent of an operation on its device; of operations on memory only the length is meant.
 pub(crate) fn extent_of(operation: &DeviceOperation) -> ByteExtent {
     let of = |offset: u64, length: u64| ByteExtent { start: offset, length };
     let all = |pieces: &Pieces| pieces.length();

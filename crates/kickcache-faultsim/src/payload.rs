@@ -50,7 +50,7 @@ impl Payload {
         Payload { skip: 0, length: 0, blocks: Vec::new() }
     }
 
-    /// The checksums of the whole blocks.
+    /// The checksums of the blocks that the bytes cover completely.
     pub fn checksums(&self) -> Vec<Checksum> {
         let first = self.skip.div_ceil(BLOCK_BYTES);
         let end = (self.skip + self.length) / BLOCK_BYTES;

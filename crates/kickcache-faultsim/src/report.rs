@@ -11,15 +11,16 @@ pub struct Injected {
     pub errors: u64,
     /// Blocks of the cache device that were damaged, not stored, or stored elsewhere.
     pub damaged_blocks: u64,
-    /// Blocks of data in the log in which a bit flipped between two lives.
+    /// Bits that flipped in data of the log between two lives.
     pub rotted_blocks: u64,
     /// Batch headers in which a bit flipped.
     pub rotted_headers: u64,
-    /// Journals in which a bit flipped.
+    /// Journals in which a bit flipped, in one block or in each.
     pub rotted_journals: u64,
     /// Segments that were zeroed between two lives.
     pub zeroed_segments: u64,
-    /// Blocks of data, of summaries and of the log that could not be read in the next life.
+    /// Blocks of data, summaries, headers and the journal that were chosen to be unreadable in the next life; a block
+    /// may be chosen twice.
     pub unreadable_blocks: u64,
     /// Flushes that did not make writes durable and reported success.
     pub lies: u64,
@@ -35,12 +36,13 @@ pub struct Injected {
     pub repeated: u64,
 }
 
-/// The activity of a run, so that a zero is visible.
+/// Counts of the activity of one run or of several, so that a zero is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
-    /// Hash of all events.
+    /// Hash of all events; for several runs, the sum of their hashes.
     pub trace_hash: u64,
-    /// Entries of the trace: requests, submissions, their effects and completions, replies, timeouts and notes.
+    /// Entries of the trace: the plan, requests, submissions, their effects and completions, replies, timeouts and
+    /// notes.
     pub events: u64,
     /// Faults.
     pub injected: Injected,
@@ -78,7 +80,7 @@ pub struct Summary {
     pub interrupted_replacements: u64,
     /// Crashes after which the successor was found to be complete, while the old device had no record of the takeover.
     pub completed_successors: u64,
-    /// Successors that were abandoned.
+    /// Successors that were abandoned because of an error or a stop.
     pub abandoned_successors: u64,
     /// Successors that were abandoned because they did not respond.
     pub deserted_successors: u64,

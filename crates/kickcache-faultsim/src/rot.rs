@@ -17,16 +17,16 @@ use crate::index::index;
 use crate::plan::faults::Rotting;
 use crate::superblock::superblock;
 
-/// Blocks that rot at a time, at most.
+/// Blocks of data that rot at a time, at most.
 const BLOCKS_MAX: u64 = 4;
-/// The share of headers among rotten blocks, in 1/1000.
+/// How often, in 1/1000, a header rots if anything may rot.
 const HEADERS_PERMILLE: u64 = 200;
-/// The share of journal blocks among rotten blocks, in 1/1000.
+/// How often, in 1/1000 of the other cases, the journal rots if anything may rot.
 const JOURNAL_PERMILLE: u64 = 400;
-/// The share of rotten journals that lose all blocks, in 1/1000.
+/// The share of rotten journals that lose all blocks, in 1/1000, unless [`Rotting::WholeJournal`] demands it.
 const WIPED_PERMILLE: u64 = 100;
-/// The newest blocks are in segments without a summary, and recovery reads their data: half of the time, only this many
-/// of the newest blocks may rot.
+/// The newest blocks are in segments without a summary, and recovery reads their data: half of the time, and always
+/// with [`Rotting::Data`], only this many of the newest blocks may rot.
 const RECENT: usize = 32;
 /// Half of the time, only this many of the newest journal blocks may rot.
 const RECENT_JOURNAL: usize = 4;
@@ -34,9 +34,9 @@ const RECENT_JOURNAL: usize = 4;
 /// The damage that was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rotted {
-    /// None: the log declares no data durable.
+    /// None: the log declares no data durable that may rot.
     Nothing,
-    /// This many blocks of data.
+    /// This many bits, in one or more blocks of data.
     Data(u64),
     /// A batch header: the list of the blocks in its batch is lost.
     Header,
@@ -45,7 +45,8 @@ pub enum Rotted {
 }
 
 /// Flips a bit in some blocks of data, or in a batch header, that a journal block, or a header of the same segment,
-/// declares durable; or in a block of the journal that another one declares durable. Or in all blocks of the journal.
+/// declares durable; or in a block of the journal that another one declares durable, or in all durable blocks of the
+/// journal. Without such a block, no bit flips.
 pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -> Rotted {
     // Only declarations that are durable themselves count, because a power cut may remove the others. Declarations that
     // were overwritten since, durably or not, do not count either: recovery after a kill does not find them.
@@ -144,7 +145,7 @@ pub(crate) fn blocks_of(image: &[Block], extent: ByteExtent) -> &[Block] {
     &image[index(extent.start / BLOCK_SIZE)..index(extent.end() / BLOCK_SIZE)]
 }
 
-/// The blocks of the journal, each with its place.
+/// The valid blocks of the journal of this device, each with its place.
 pub(crate) fn journal_of(image: &[Block], superblock: &Superblock) -> Vec<(u64, JournalBlock)> {
     let Superblock { uuid, geometry, .. } = superblock;
     let decode = |(place, block): (u64, &Block)| match block {
@@ -175,7 +176,7 @@ fn told_by(journal: &[(u64, JournalBlock)]) -> Vec<DurableRange> {
         .collect()
 }
 
-/// The places of the journal blocks that a newer journal block declares durable.
+/// The places of the journal blocks that a journal block declares durable.
 fn durable_blocks(journal: &[(u64, JournalBlock)]) -> Vec<u64> {
     let told = journal.iter().map(|(_, block)| block.durable.journal);
     let told = longest(told.map(|told| (told.first, told.end)));
@@ -186,7 +187,7 @@ fn durable_blocks(journal: &[(u64, JournalBlock)]) -> Vec<u64> {
     found.into_iter().map(|(_, place)| place).collect()
 }
 
-/// The places of all blocks of the journal that are durable.
+/// The places of all blocks of the journal that are durable and not written again since.
 fn all_journal(cache: &SimulatedDevice) -> Vec<u64> {
     let Ok(superblock) = superblock(cache) else { return Vec::new() };
     let now = journal_of(cache.blocks(), &superblock);

@@ -12,11 +12,12 @@ use crate::workload::Ask;
 pub(crate) struct RunRecords {
     /// The cache device has been out of service.
     pub(crate) was_out: bool,
-    /// Successful changes of each volume.
+    /// Successful requests that change the volume, for each volume.
     changes: Vec<u64>,
-    /// Discards in flight past a cache device out of service.
+    /// Discards in flight past a cache device out of service, each of a sound origin and without another change in
+    /// flight.
     pub(crate) discards: BTreeMap<RequestId, WatchedDiscard>,
-    /// Failed requests that change a volume, with the cache device in service.
+    /// Failed requests that change a volume, until the cache device was first out of service.
     pub(crate) failed_changes: u64,
 }
 
@@ -25,7 +26,7 @@ pub(crate) struct RunRecords {
 pub(crate) struct WatchedDiscard {
     /// The dirty blocks that the discard covers.
     pub(crate) dirty: Vec<BlockIndex>,
-    /// Changes of the volume before the discard.
+    /// Successful changes of the volume before the discard.
     pub(crate) changes: u64,
 }
 

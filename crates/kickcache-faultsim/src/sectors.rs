@@ -16,10 +16,11 @@ use crate::superblock::superblock;
 
 /// The most blocks of data that are made unreadable at a time.
 const BLOCKS_MAX: u64 = 4;
-/// The newest data is in segments without a summary, which recovery reads: half of the time, only this many of the
-/// newest blocks may be chosen.
+/// The newest data is in segments without a summary, which recovery reads: half of the time, or always in plans that
+/// lose the newest data, only this many of the newest blocks may be chosen.
 const RECENT: usize = 32;
-/// Half of the time, only this many of the newest summaries, headers or blocks of the journal may be chosen.
+/// Half of the time, only this many of the newest headers, of the newest blocks of the journal, or of the last blocks
+/// of summaries may be chosen.
 const RECENT_LOG: usize = 4;
 
 /// The part that is made unreadable.
@@ -27,7 +28,7 @@ const RECENT_LOG: usize = 4;
 pub enum Unreadable {
     /// No block is unreadable, because the device has no such block.
     Nothing,
-    /// This many blocks of data.
+    /// At most this many blocks of data.
     Data(u64),
     /// A block of a summary.
     Summary,
@@ -81,7 +82,8 @@ pub fn may_hide_log(cache: &SimulatedDevice) -> bool {
     cache.unreadable().any(|place| !is_harmless(&place))
 }
 
-/// The places of the parts of the log, each in the order of writing.
+/// The places of the parts of the log: the journal, headers and data in the order of writing, summaries in that of
+/// their segments.
 #[derive(Default)]
 struct LogPlaces {
     journal: Vec<u64>,
@@ -180,7 +182,7 @@ impl LogPlaces {
     }
 }
 
-/// The batches of a segment, back to back from its first block on.
+/// The batches of one generation of a segment, back to back from its first block on.
 fn chain(
     cache: &SimulatedDevice,
     superblock: &Superblock,

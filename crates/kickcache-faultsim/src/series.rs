@@ -9,8 +9,8 @@ use crate::plan::PlanKind;
 use crate::report::{Failure, Summary};
 use crate::run::run_seed;
 
-/// A run takes a fraction of a second. If a run takes this long, the engine is in an endless loop, which the simulation
-/// cannot end.
+/// A run takes a fraction of a second. If a run takes this long, the engine is assumed to be in an endless loop, which
+/// the simulation cannot end.
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
 /// How often the watch checks.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
@@ -26,7 +26,7 @@ pub struct Series {
     pub deadline: Option<Instant>,
     /// Runs at a time.
     pub threads: usize,
-    /// Whether the first failure ends the series.
+    /// Whether no run begins after the first failure.
     pub until_failure: bool,
     /// Which plans are played.
     pub plans: PlanKind,
@@ -57,7 +57,7 @@ type Running = Mutex<Vec<(u64, Instant)>>;
 
 /// Plays a series.
 ///
-/// A run that does not end ends the process, which names its seed.
+/// A run that takes more than 180 s ends the process, which names its seed.
 pub fn play(series: &Series) -> Outcome {
     let (next, running, is_over) = (AtomicU64::new(0), Running::default(), AtomicBool::new(false));
     thread::scope(|scope| {

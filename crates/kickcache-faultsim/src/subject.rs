@@ -23,7 +23,8 @@ pub trait Subject: CacheEngine + Sized {
     /// Whether this kind of engine survives origins that lose unflushed data.
     const OUTLIVES_RESTARTS: bool;
 
-    /// Whether this engine's cache device has a superblock, and can grow.
+    /// Whether this engine's cache device has a superblock, can grow, be replaced and be left out, and volumes can be
+    /// removed.
     const GROWS: bool;
 
     /// Formats a cache device for volumes of these sizes.
@@ -51,7 +52,8 @@ pub trait Subject: CacheEngine + Sized {
     /// # Errors
     /// A sentence.
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
-    /// Stores a stopped engine's record of its journal on a cache device, durably and outside of any run.
+    /// Stores a stopped engine's record of its journal, if it has one, on a cache device, durably and outside of any
+    /// run.
     ///
     /// # Errors
     /// A sentence.

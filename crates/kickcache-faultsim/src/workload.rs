@@ -9,7 +9,7 @@ use crate::content::UNIT_SIZE;
 use crate::plan::Plan;
 use crate::plan::load::{Shape, Weights};
 
-/// A request that a client wants to make.
+/// A request of a client, or a read that verifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
     /// Which volume.
@@ -35,7 +35,7 @@ struct Stream {
     writes: bool,
 }
 
-/// A client: one request in flight at a time.
+/// A client of one volume, with the state that determines its requests.
 #[derive(Clone, Debug)]
 pub struct Client {
     random: Random,

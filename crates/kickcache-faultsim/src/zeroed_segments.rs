@@ -25,8 +25,9 @@ const TAIL_PERMILLE: u64 = 100;
 /// How often, in 1/1000, the journal and all segments are zeroed, if the superblock records a journal.
 const ALL_PERMILLE: u64 = 150;
 
-/// Zeroes a segment that has live blocks according to the newest checkpoint, and some segments after it; returns their
-/// number. The zeroes are durable at once.
+/// Zeroes a segment that has live blocks according to the newest checkpoint, and perhaps some segments after it, or
+/// sometimes the journal and all segments; returns the number of segments, 0 if there is no such segment. The zeroes,
+/// and all earlier writes, are durable at once.
 pub(crate) fn overwrite(cache: &mut SimulatedDevice, random: &mut Random) -> u64 {
     let Ok(superblock) = superblock(cache) else { return 0 };
     if !superblock.journal.is_empty() && random.chance(ALL_PERMILLE) {

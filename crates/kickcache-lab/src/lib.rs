@@ -3,13 +3,13 @@
 //! Rooms:
 //! * [`cli`]: the commands, a file or folder each, with their arguments and output.
 //! * `bench`: fio on named targets, in turns, with a verdict.
-//! * [`demo`]: a volume and its devices, measured on this machine.
+//! * [`demo`]: the effect of a cache, shown on a simulated slow disk.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
 //! * `fio`: fio as a child process, its report and its logs; `process_times`, `timeline`: shared parts of
 //!   measurements.
 //!
-//! Invariants: `kickcache_daemon` opens and serves the volumes of the demo and of the bench, as it does for a
-//! daemon; `kickcache_model` runs simulations.
+//! Invariants: no code here serves a volume by other means than `kickcache_daemon`, whose server `bench` and
+//! `demo` run in this process; `kickcache_model` runs simulations.
 //!
 //! Start with `cli/mod.rs`.
 

@@ -9,7 +9,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, RunResult};
 
-/// The least time between two samples during a run, and the interval of the series.
+/// The least time between two samples during a run, except the last one, and the interval of the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Counters at one time.
@@ -74,7 +74,7 @@ impl<'a> Timeline<'a> {
         Ok(())
     }
 
-    /// Fills in the server's counts over the whole run.
+    /// Samples once more, and fills in the server's counts over the whole run.
     pub(crate) fn finish(mut self, duration: Duration, run: &mut RunResult) -> anyhow::Result<()> {
         self.note(duration.max(self.last_at))?;
         let (old, new) = (&self.first, &self.last);

@@ -13,9 +13,9 @@ use kickcache_model::untimed::days::{Days, LOOKS, Look};
 use kickcache_model::untimed::{Fill, Scale, Trial};
 use kickcache_model::workload::Kind;
 
-/// Blocks of the cache: 256 MiB.
+/// Blocks of the cache, 256 MiB, except for traces.
 const CACHE_BLOCKS: u64 = 65_536;
-/// Budgets, in percent of the bytes written without one.
+/// Budgets, in percent of the bytes written on the last day without a budget.
 const PERCENTS: [u64; 4] = [100, 50, 25, 10];
 
 struct Case {

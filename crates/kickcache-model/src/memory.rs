@@ -5,8 +5,8 @@ use kickcache_engine::units::BLOCK_SIZE;
 /// The most bytes that the engine needs for each block of its cache device.
 const ENGINE_BYTES: u64 = 20;
 
-/// Refuses tables that this machine has no memory for. An allocation may still fail if other programs take the memory
-/// meanwhile.
+/// Refuses tables if the system does not reserve memory for them. An allocation may still fail if other programs take
+/// the memory meanwhile.
 ///
 /// # Errors
 /// A sentence with the needed size.

@@ -1,6 +1,6 @@
 //! Input as messages quote it.
 
-/// Characters of the input that a message quotes.
+/// The most characters of the input that a message quotes.
 const CHARS_MAX: usize = 80;
 
 /// The beginning of a text in quotation marks, control characters escaped; dots follow if it is longer.

@@ -23,8 +23,8 @@ pub enum Decoded {
     Close(CloseReason),
 }
 
-/// A command that has passed every check that needs no I/O: its range lies within the export, the export is
-/// writable if the command writes, and the length is not 0 unless it is a flush.
+/// A command that has passed every check that needs no I/O: its range is within the export, the export is writable if
+/// the command writes or trims, and the length is not 0 unless it is a flush.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Command {
     /// The client's number for the command; not necessarily unique.
@@ -97,7 +97,7 @@ impl CommandKind {
     }
 }
 
-/// Why a connection ends; for the log.
+/// Why a session ends its connection; for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum CloseReason {
     /// The client sent a disconnect command in the transmission phase.
@@ -128,7 +128,8 @@ pub enum CloseReason {
     /// An option other than EXPORT_NAME from a client that cannot read the reply.
     #[error("the client sent option {0} without having agreed to the fixed newstyle handshake")]
     NotFixedNewstyle(u32),
-    /// EXPORT_NAME for an export that does not exist: the protocol has no other answer than to close the connection.
+    /// EXPORT_NAME for an export that does not exist, or with an invalid name: the protocol has no other answer than to
+    /// close the connection.
     #[error("the client requested an export by EXPORT_NAME that does not exist")]
     UnknownExport,
     /// EXPORT_NAME is forbidden once extended headers were agreed on.

@@ -60,17 +60,18 @@ pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
     policy: TlsPolicy,
     channel: Channel,
-    /// One entry for each export; exports without an entry are allowed.
+    /// The access to each export, by its index; exports without an entry are allowed, as are all exports before TLS.
     access: Vec<Access>,
-    /// The index of the denied export that the client requested last.
+    /// The index of the denied export that the client requested last since the last [`Handshake::take_denied`].
     denied: Cell<Option<usize>>,
-    /// The unknown export that the client requested last.
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last
+    /// [`Handshake::take_unknown`].
     unknown: RefCell<Option<String>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,
     no_zeroes: bool,
     form: HeaderForm,
-    /// The export that the client requested with base:allocation.
+    /// The export with the client's last selection of base:allocation, if that agreement still holds.
     context: Option<usize>,
     option_count: u32,
 }
@@ -104,8 +105,8 @@ impl Handshake {
         }
     }
 
-    /// The stream goes through TLS from here on. All earlier agreements are dropped, because an attacker may
-    /// have sent them in the clear.
+    /// The stream is encrypted by TLS from here on. All agreements of earlier options are dropped, because an attacker
+    /// may have sent them in the clear.
     pub(super) fn secure(&mut self, access: &[Access]) {
         assert!(
             matches!(self.stage, HandshakePhase::StartTls),
@@ -118,12 +119,12 @@ impl Handshake {
         self.context = None;
     }
 
-    /// The index of the denied export that the client requested last.
+    /// The index of the denied export that the client requested last since the last call.
     pub(super) fn take_denied(&self) -> Option<usize> {
         self.denied.take()
     }
 
-    /// The unknown export that the client requested last.
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last call.
     pub(super) fn take_unknown(&self) -> Option<String> {
         self.unknown.take()
     }
@@ -357,7 +358,7 @@ impl Handshake {
         Ok(())
     }
 
-    /// The export with that name; the empty name selects the default.
+    /// The export with that name; the empty name selects the default, if no export has the empty name.
     fn find(&self, name: &str) -> Option<NamedExport<'_>> {
         let mut exports = self.found();
         let named = exports.clone().find(|found| found.export.name == name);
@@ -414,7 +415,7 @@ impl Handshake {
     }
 }
 
-/// As much of a description as a string of the protocol may be long.
+/// The description, cut at the end of a character to the length that a string of the protocol may have.
 fn bounded(description: &str) -> &[u8] {
     let end = (0..=STRING_MAX).rev().find(|&end| description.is_char_boundary(end));
     end.and_then(|end| description.as_bytes().get(..end)).unwrap_or_default()

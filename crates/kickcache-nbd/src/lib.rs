@@ -1,6 +1,6 @@
 //! The NBD protocol: the server's side of a connection without any I/O, and a small client.
 //!
-//! Rooms:
+//! Modules:
 //! * [`session`]: a connection; it turns bytes into [`Command`]s and results into replies. The owner has the
 //!   socket, buffers, deadlines and limits on requests in flight.
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
@@ -8,7 +8,7 @@
 //!   TLS itself.
 //! * `decoded_prefix`: the bytes that a step consumes from a stream; `wire`: the numbers of the protocol, and
 //!   big-endian integers.
-//! * [`client`]: a blocking client, for remote origins, tools and tests.
+//! * [`client`]: a client, with calls that wait and calls that do not, for remote origins, tools and tests.
 //!
 //! Invariants: the server's side does no I/O and reads no clock. No bytes of a peer cause a panic (`fuzz/` has targets).
 //!

@@ -48,7 +48,8 @@ impl<'a> InfoQuery<'a> {
     }
 }
 
-/// LIST_META_CONTEXT and SET_META_CONTEXT: an export and whether base:allocation is among the contexts meant.
+/// LIST_META_CONTEXT and SET_META_CONTEXT: an export, and whether base:allocation is among the contexts that the client
+/// lists or selects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ContextQuery<'a> {
     pub(super) name: &'a str,

@@ -35,7 +35,7 @@ type Refusal = (NbdErrno, &'static str);
 
 impl Transmission {
     /// Decodes one request: returns the number of consumed bytes and their meaning; `None` if the request was answered
-    /// by a queued refusal.
+    /// by a queued reply.
     pub(super) fn decode(&self, input: &[u8], output: &mut Vec<u8>) -> DecodedPrefix<Option<Decoded>> {
         let size = match self.form {
             HeaderForm::Simple | HeaderForm::Structured => REQUEST_BYTES,

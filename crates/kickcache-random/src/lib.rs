@@ -1,5 +1,6 @@
-//! Random numbers from a seed: xoshiro256**, the same on every machine. This crate is the only source of random numbers
-//! of the models and of the fault simulation.
+//! Random numbers from a seed: xoshiro256**. The integers are the same on every machine; the normal, log-normal and
+//! exponential numbers depend on the machine's logarithm and cosine. This crate is the only source of random numbers of
+//! the models and of the fault simulation.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -46,13 +47,13 @@ impl Random {
         }
     }
 
-    /// An index below `count`.
+    /// An index below `count`, which must not be 0.
     pub fn index(&mut self, count: usize) -> usize {
         let limit = u64::try_from(count).expect("a count fits 64 bits");
         usize::try_from(self.below(limit)).expect("smaller than a usize")
     }
 
-    /// Whether an event of `permille` in 1000 happens.
+    /// Whether an event of probability `permille` in 1000 happens; always from 1000 on.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
@@ -64,7 +65,7 @@ impl Random {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// A number in [`low`, `high`).
+    /// A number in [`low`, `high`), or `high` by rounding.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }
@@ -80,7 +81,7 @@ impl Random {
         median * (sigma * self.normal()).exp()
     }
 
-    /// A number of the exponential distribution.
+    /// A number of the exponential distribution with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }

@@ -62,7 +62,7 @@ impl Options {
 /// The cases of the study.
 struct Study {
     traces: Vec<Case>,
-    /// The number of each case's trace.
+    /// The number of each case's load, which is a trace or a load of practice.
     trace_of_case: Vec<usize>,
     loops: Vec<Case>,
     scale: Scale,
@@ -110,8 +110,8 @@ impl Study {
     }
 }
 
-/// A row for a value: the difference of hits to the present value in points, the mean of all cases and the worst case,
-/// then the bytes written and the hits of loops.
+/// The cells of a value: the difference of hits to the present value in points, in the mean and in the worst case. Then
+/// the mean of the bytes written for each byte that entered, and the hits of loops.
 fn shown(given: &ValueResults, built: &ValueResults) -> String {
     let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);

@@ -1,4 +1,5 @@
-//! The answer in words, at the head of a page: each run compared with its counterpart, or with the first run.
+//! The answer in words, at the head of a page: each run after the first, compared with the run that it predicts, with
+//! its counterpart, or with the first run.
 
 use kickcache_model::result::RunResult;
 use kickcache_model::statistics::comparison::show_factor;
@@ -36,7 +37,7 @@ pub(crate) fn sentences(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     others.iter().map(sentence).collect()
 }
 
-/// The run with a name; `None` if there is none.
+/// The first run with a name; `None` if there is none or `name` is `None`.
 fn find<'a>(runs: &'a [RepeatedRuns<'a>], name: Option<&String>) -> Option<&'a RepeatedRuns<'a>> {
     runs.iter().find(|known| name == Some(&known.run.name))
 }
@@ -58,7 +59,7 @@ fn alone(base: &RepeatedRuns<'_>, measure: Measure) -> String {
     format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base))
 }
 
-/// The verdict on another run; without rounds, the ratio of two runs.
+/// The verdict on another run; without rounds, the ratio of two runs; without a ratio, both figures.
 fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) -> String {
     let (one, two) = (measure.show_with_unit(base), measure.show(other));
     let (first, second, plain) = (name(base.run), name(other.run), measure.show(base));
@@ -89,7 +90,7 @@ fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) 
     format!("{verdict}{latency}{loads}.")
 }
 
-/// A run's name, without a comma that would part the sentence.
+/// A run's name, with its part after the first comma and space in parentheses, as a comma would part the sentence.
 fn name(run: &RunResult) -> String {
     match run.name.split_once(", ") {
         Some((what, rest)) => format!("{what} ({rest})"),

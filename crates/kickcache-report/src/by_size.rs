@@ -57,7 +57,8 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
 }
 
-/// The colour of each line: caches that were run in one size only have a colour too, as in the other charts.
+/// The names of the measured caches in the order of their colours: caches that were run in one size only, and runs
+/// without a cache, have a colour too, as in the other charts.
 fn styles<'a>(runs: &[RepeatedRuns<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
     for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {

@@ -12,13 +12,13 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// Lines with mean rates that differ by more than this factor are drawn on a logarithmic axis.
+/// Runs with mean rates above 0 that differ by more than this factor are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
 /// The most runs of a page with details that are unfolded at first; with more runs, all details are folded.
 const OPEN_RUNS_MAX: usize = 5;
-/// Latencies below this one, in nanoseconds, are drawn at the bottom.
+/// Latencies below this one, in nanoseconds, are drawn at the low end of the axis.
 const SHORTEST: f64 = 100.0;
 /// The most jobs that have a line each; if there are more, three lines represent all.
 const JOB_LINES_MAX: usize = 6;
@@ -35,7 +35,8 @@ fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
-/// The points from the end of the ramp on, for counters of caches and devices, which include the ramp time.
+/// The points from the end of the ramp on, with times from there on, for counters of caches and devices, which include
+/// the ramp time.
 fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
     let ramp = float(run.ramp_nanos) / 1e9;
     points
@@ -139,7 +140,8 @@ fn percentiles(runs: &[RunResult]) -> Plot {
     }
 }
 
-/// From the fastest operation to the last percentile that at least a hundred operations support.
+/// From the fastest operation to the percentile that ten operations exceed, 99.999 % at most; with fewer than 100
+/// operations, to the 90th percentile.
 fn percentile_line(run: &RunResult, look: Look) -> Line {
     let latencies = run.latencies();
     let count = latencies.count();
@@ -196,7 +198,7 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
         .collect()
 }
 
-/// A part for each run: its jobs, its latencies, its devices.
+/// A part for each run with such data: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
     let is_open = runs.len() <= OPEN_RUNS_MAX;
@@ -226,7 +228,7 @@ struct Scales {
     seconds: Span,
 }
 
-/// The time of the longest run.
+/// From 0 to the seconds of the longest run, less 1 % and rounded up, at least 1.
 fn seconds_span(runs: &[RunResult]) -> Span {
     let longest = runs.iter().map(|run| float(run.nanos)).fold(0.0, f64::max) / 1e9;
     // fio runs a few milliseconds longer than its runtime.
@@ -271,7 +273,7 @@ fn job_lines(run: &RunResult) -> Vec<Line> {
     run.jobs.iter().enumerate().map(of_job).collect()
 }
 
-/// Keeps the lines of the slowest, the middle and the fastest job only.
+/// Keeps only the lines of the jobs with the fewest, the middle number and the most of operations.
 fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by_key(|index| run.jobs[*index].count());
@@ -360,7 +362,8 @@ fn whole(run: &RunResult) -> u64 {
     run.nanos.saturating_add(run.ramp_nanos)
 }
 
-/// The bytes written to the cache devices, as bars: the necessary ones, and the overhead.
+/// The bytes written to the cache devices, as bars: the necessary bytes, and the overhead; empty if no bytes were
+/// written.
 pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     let most = runs.iter().map(written).fold(0.0, f64::max);
     if most <= 0.0 {
@@ -378,7 +381,7 @@ pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     )
 }
 
-/// Bytes written to the cache device: the median of repeated runs, as in the table.
+/// Bytes written to the cache device: the median of repeated runs, as in the table; 0 without a cache device.
 fn written(known: &RepeatedRuns<'_>) -> f64 {
     let of = |run: &RunResult| run.cache_device.as_ref().map(|device| float(device.write_bytes));
     known.median(of).unwrap_or(0.0)

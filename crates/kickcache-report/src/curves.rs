@@ -37,7 +37,8 @@ pub struct TraceCurves {
     pub curves: Vec<Curve>,
     /// Bytes written to the cache device for each byte that entered the cache, by size.
     pub written_per_byte: Vec<f64>,
-    /// Bytes that the adaptive fill window read from the origin for each byte that fills of single blocks read, by size.
+    /// Bytes that the adaptive fill window read from the origin for each byte that fills of single blocks read, by
+    /// size; 1 where this was not measured.
     pub origin_factor: Vec<f64>,
 }
 
@@ -62,7 +63,8 @@ impl Curves<'_> {
 }
 
 impl TraceCurves {
-    /// The hit ratio of the cache of the middle size, compared with the best of the reference policies.
+    /// The hit ratio of the cache of the middle size (of two, the greater), compared with the best of the reference
+    /// policies; `None` without sizes or a main curve.
     fn answer(&self) -> Option<String> {
         let middle = self.sizes.len() / 2;
         let size = show_bytes(*self.sizes.get(middle)?);

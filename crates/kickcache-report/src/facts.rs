@@ -1,4 +1,4 @@
-//! The parameters of each run, and each job's figures.
+//! The parameters of each run, and the figures of each job and device.
 
 use kickcache_model::result::{JobResult, RunResult};
 use kickcache_units::{show_bytes, show_count, show_rate};
@@ -8,7 +8,7 @@ use crate::measure::is_live;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The most runs of a page with details that are open at first; with more runs, all details are folded.
+/// The most runs of a page on which the tables of jobs and devices are open at first; with more runs, both are folded.
 const OPEN_RUNS_MAX: usize = 5;
 
 /// The note on the run that represents repeated runs in the tables.

@@ -19,7 +19,7 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Figures as JSON that no script element ends early on.
+/// Figures as JSON that cannot end the script element that holds it: each `<` is escaped.
 pub(crate) fn json(figures: &impl Serialize) -> String {
     let text = serde_json::to_string(figures).expect("results hold numbers and texts only");
     printable(&text).replace('<', "\\u003c")

@@ -1,13 +1,14 @@
 //! A report: runs side by side in one self-contained HTML page, which needs a browser only, without a network.
 //!
-//! Rooms:
+//! Modules:
 //! * `page`, `html`: the frame of every page, and text and data inside HTML.
 //! * `answer`, `summary`, `overview`, `by_size`, `facts`, `curves`: the sections of a page.
-//! * `repeated_runs`: runs that differ in their seed only; `measure`: the figure by which runs are compared.
-//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form; `look`: the colour of a run.
+//! * `repeated_runs`: runs with the same name and different seeds; `measure`: the figure for comparing runs.
+//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form, and bars; `look`: the colour of a run.
 //!
-//! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under
-//! the pointer. The figures of each run that the page shows are in it as JSON, too.
+//! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under the
+//! pointer, folds, the choice of the ratios' base, and a button that saves the figures. The figures of each run that
+//! the page shows are in it as JSON, too.
 //!
 //! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 
@@ -40,8 +41,8 @@ pub struct Report<'a> {
     pub title: &'a str,
     /// The runs, in a sentence or two.
     pub introduction: &'a str,
-    /// The runs; ratios are to the first one unless the reader chooses another. Runs that share a name and
-    /// differ in their seed are shown by the run with the median rate.
+    /// The runs; ratios are to the first one unless the reader chooses another. Runs that share a name and differ in
+    /// their seed are shown by their medians, or by the run with the median rate.
     pub runs: &'a [RunResult],
 }
 
@@ -64,7 +65,8 @@ impl Report<'_> {
     }
 }
 
-/// The answer in words: each run against the first, in a sentence; repeated runs with a verdict.
+/// The answer in words: a sentence for each run after the first, against the run that it predicts, its counterpart or
+/// the first run, with a verdict for repeated runs with common seeds; a single run gets a sentence on its own results.
 pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }
@@ -83,11 +85,13 @@ pub struct Group {
     pub note: String,
     /// The indexes of the group's runs in the collection.
     pub runs: Vec<usize>,
-    /// The group's first run has the colour of this column of an overview; the other runs have the colours of the next columns.
+    /// This number is added to the styles of the group's runs: the first run has the colour of this column of an
+    /// overview. The other runs, except predictions, have the colours of the next columns.
     pub first: usize,
 }
 
-/// Many runs: tables of results first, then charts to be unfolded.
+/// Many runs: the answer, charts by size and tables of results first, then the charts of groups, folded except the
+/// first group.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collection<'a> {
     /// The subject of the page.
@@ -100,7 +104,8 @@ pub struct Collection<'a> {
     pub overviews: &'a [Overview],
     /// The runs that share charts.
     pub groups: &'a [Group],
-    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the overviews.
+    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the answer and the
+    /// overviews.
     pub runs: &'a [RunResult],
 }
 

@@ -1,4 +1,5 @@
-//! How runs are drawn: each in another colour, except that a prediction has the colour of the run that it predicts.
+//! How runs are drawn: each in the next of ten styles, except that a prediction has the colour of the run that it
+//! predicts, if that run precedes it.
 
 use kickcache_model::result::RunResult;
 

@@ -19,7 +19,8 @@ pub(crate) enum Measure {
     MeanLatency,
 }
 
-/// Whether a run is a volume that is served: its clients decide the rate, and no single latency is known.
+/// Whether a run has open pacing and no latencies, as a volume that is served: its clients decide the rate, and no
+/// single latency is known.
 pub(crate) fn is_live(run: &RunResult) -> bool {
     run.pacing == Pacing::Open && run.latencies().count() == 0
 }
@@ -46,7 +47,8 @@ impl Measure {
         known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
     }
 
-    /// Compares runs with the same seed; `None` unless there are several such pairs, and all runs count.
+    /// Compares runs with the same seed; `None` unless there are several such pairs with both figures above 0, and all
+    /// runs count.
     pub(crate) fn compare(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<Comparison> {
         let pair = |run: &&RunResult| {
             let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
@@ -61,14 +63,14 @@ impl Measure {
         compare(&pairs, MARGIN, better).filter(|known| counts && known.rounds > 1)
     }
 
-    /// Whether the figure of a run is a measure of its speed: the run counts, and its clients do not fix its
-    /// rate.
+    /// Whether the figure of repeated runs is a measure of their speed: all count, and the figure is a latency, or the
+    /// clients do not fix the rate.
     pub(crate) fn says_something(self, known: &RepeatedRuns<'_>) -> bool {
         known.counts() && (self == Measure::MeanLatency || known.run.pacing == Pacing::Closed)
     }
 
-    /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either
-    /// figure is no measure of speed.
+    /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either figure is
+    /// no measure of speed, or the ratio is not a number above 0.
     pub(crate) fn ratio(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,
@@ -78,7 +80,7 @@ impl Measure {
         Some(ratio).filter(|ratio| is_known && ratio.is_finite() && *ratio > 0.0)
     }
 
-    /// The figure as a text, with its unit.
+    /// The figure as a text, with the unit of a rate or the name of a latency.
     pub(crate) fn show_with_unit(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => format!("{} IOPS", self.show(known)),

@@ -1,5 +1,5 @@
-//! Figures in rows: a table with their ratios to the first, and a mark for each on a scale that all rows
-//! share.
+//! Figures in rows: a table with their ratios to one column, and a mark for each figure above 0 on a scale that all
+//! rows share.
 
 use kickcache_units::show_rate;
 
@@ -39,7 +39,7 @@ pub(crate) fn anchor(group: usize) -> String {
     format!("group-{group}")
 }
 
-/// The powers of ten between which all marks are.
+/// The exponents of the powers of ten between which all marks are.
 #[derive(Clone, Copy)]
 struct Scale {
     first: i32,

@@ -5,7 +5,7 @@ use crate::html::escape;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// A page of parts that are HTML already.
+/// A page: the body is HTML already, and the data JSON; the title and the introduction are texts to be escaped.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     pub(crate) introduction: &'a str,

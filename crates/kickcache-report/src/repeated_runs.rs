@@ -1,4 +1,5 @@
-//! Runs that differ in their seed only: their figures are medians, their charts those of the middle run.
+//! Runs with the same name and different seeds: the table of results, the charts by size and the bars show medians,
+//! other charts and tables the middle run.
 
 use kickcache_model::result::{RunResult, Validity};
 use kickcache_model::statistics::median;

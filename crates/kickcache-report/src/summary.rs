@@ -58,13 +58,13 @@ fn meaning(columns: &[Column], measure: Measure) -> String {
     format!("<p class=\"note\">{}.</p>\n", escape(&texts.join(". ")))
 }
 
-/// The periods that the figures cover.
+/// The note on the periods that the figures cover, if a run has a ramp time.
 const RAMP: &str = "<p class=\"note\">Operations and latencies exclude the ramp time; hits and bytes \
                     written cover the whole run.</p>\n";
 /// The cell of a missing figure.
 const NOTHING: &str = "\u{2013}";
 
-/// Lets the reader choose the base of the ratios.
+/// Lets the reader choose the base of the ratios; empty for fewer than two runs.
 fn chooser(runs: &[RepeatedRuns<'_>]) -> String {
     if runs.len() < 2 {
         return String::new();
@@ -96,8 +96,8 @@ impl Column {
     }
 }
 
-/// The columns that the runs need: a figure that some run has, ratios of several runs, the spread of repeated
-/// runs.
+/// The columns that the runs need: a figure that some run has, ratios of several runs, the spread of repeated runs, the
+/// mean latency if that is the measure.
 fn columns(runs: &[RepeatedRuns<'_>]) -> Vec<Column> {
     let unknown = |_: &RunResult| None;
     let all = [
@@ -167,7 +167,8 @@ fn show_spread(known: &RepeatedRuns<'_>) -> String {
     format!("{} to {} ({} runs)", show_rate(known.least), show_rate(known.most), known.all.len())
 }
 
-/// A factor to three digits, as the script writes it too.
+/// A factor with two decimals, one from 9.995 on and none from 99.95 on, as the script writes it too; a dash if it is
+/// not finite.
 pub(crate) fn show_factor(factor: f64) -> String {
     if !factor.is_finite() {
         return NOTHING.into();

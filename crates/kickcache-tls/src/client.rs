@@ -18,11 +18,11 @@ pub struct ClientTls {
 }
 
 impl ClientTls {
-    /// Reads ca-cert.pem, and client-cert.pem with client-key.pem if they are there; the server's certificate must be for `host`, a
-    /// name or an address.
+    /// Reads ca-cert.pem and, if they are there, ca-crl.pem and client-cert.pem with client-key.pem; the server's certificate must
+    /// be for `host`, a name or an address.
     ///
     /// # Errors
-    /// Names the file and its defect.
+    /// Names the file and its defect, or a host that no certificate can be for.
     pub fn open(folder: &Path, host: &str) -> Result<ClientTls, TlsError> {
         let place = folder;
         let folder = Folder::new(folder);

@@ -32,7 +32,7 @@ pub(crate) struct PairNames {
     pub(crate) key: &'static str,
 }
 
-/// A certificate with the certificates of its authorities, and its key.
+/// A certificate with the intermediate certificates of its file, and its key.
 pub(crate) struct Pair {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,

@@ -31,7 +31,7 @@ pub enum SizeError {
     /// The text is empty.
     #[error("the size is empty; write a number with K, M, G or T, such as 512M or 10G")]
     Empty,
-    /// The text begins with a minus sign.
+    /// The text begins with a minus sign and a digit, or the number is negative.
     #[error("`{0}` is negative; a size is a number of bytes, such as 512M or 10G")]
     Negative(String),
     /// The size has a space in it.
@@ -215,7 +215,7 @@ pub fn show_rate(per_second: f64) -> String {
     }
 }
 
-/// A span of time for people: `850 ns`, `12.5 µs`, `4.20 ms`, `1.50 s`, `3 min`, `2 h 5 min`, `1 d 3 h`.
+/// A span of time for people: `850 ns`, `12.5 µs`, `4.20 ms`, `1.5 s`, `3 min 20 s`, `2 h 5 min`, `1 d 3 h`.
 pub fn show_duration(span: Duration) -> String {
     let nanos = span.as_nanos();
     let seconds = span.as_secs();
@@ -238,7 +238,7 @@ pub fn show_ratio(part: u64, whole: u64) -> String {
     format!("{:.1} %", part as f64 * 100.0 / whole as f64)
 }
 
-/// Years, such as `7.3 years`.
+/// Years, such as `7.3 years`; `> 100 years` from 100 on.
 pub fn show_years(years: f64) -> String {
     if years >= 100.0 { "> 100 years".into() } else { format!("{years:.1} years") }
 }

@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character is escaped in text of several lines. Besides control characters (ECMA-48), these are the characters
-/// that change the direction of a line or end it (Unicode UAX #9, bidirectional controls; U+2028, U+2029).
+/// Whether a character is escaped in text of several lines. Besides control characters (ECMA-48) other than line feed and
+/// tab, these are the characters that change the direction of a line or end it (Unicode UAX #9, bidirectional controls;
+/// U+2028, U+2029).
 pub fn is_escaped(c: char) -> bool {
     let is_layout = matches!(
         c,

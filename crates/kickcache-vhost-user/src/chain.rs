@@ -26,14 +26,14 @@ pub(super) struct Chain {
     pub(super) writable: Vec<Segment>,
 }
 
-/// The descriptor table in which heads are looked up.
+/// A descriptor table: the table of a queue, or of indirect descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Table {
     pub(super) address: GuestAddress,
     pub(super) size: u32,
 }
 
-/// The reason why a queue is stopped.
+/// The reason why a queue is stopped; if memory is missing, the whole device is disconnected instead.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub(super) enum QueueFault {
     #[error("a chain names a descriptor outside of its table")]
@@ -126,7 +126,8 @@ pub(super) fn length(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.length)).sum()
 }
 
-/// Copies from guest memory; `None` if a segment is not in guest memory. The buffer must be as long as the segments.
+/// Copies from guest memory; `None` if a segment is not in guest memory, or the buffer is too short. The buffer must be
+/// as long as the segments.
 pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &mut [u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_mut_checked(usize::try_from(segment.length).ok()?)?;
@@ -136,7 +137,8 @@ pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer
     Some(())
 }
 
-/// Copies to guest memory; `None` if a segment is not in guest memory. The buffer must be as long as the segments.
+/// Copies to guest memory; `None` if a segment is not in guest memory, or the buffer is too short. The buffer must be
+/// as long as the segments.
 pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &[u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_checked(usize::try_from(segment.length).ok()?)?;
@@ -170,7 +172,8 @@ pub(super) fn take_front<const N: usize>(
     (filled == N).then_some(bytes)
 }
 
-/// Removes the last byte of some segments and returns its address.
+/// Removes the last byte of some segments and returns its address; `None` if the segments have no byte, or the address
+/// overflows.
 pub(super) fn take_last_byte(segments: &mut Vec<Segment>) -> Option<GuestAddress> {
     while let Some(last) = segments.last_mut() {
         if let Some(shorter) = last.length.checked_sub(1) {

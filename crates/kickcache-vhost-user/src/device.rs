@@ -99,8 +99,8 @@ impl Device {
         vring_of(&mut self.vrings, index)
     }
 
-    /// Resets the device to its initial state, except its memory and the negotiated features of the
-    /// connection.
+    /// Stops all queues, and resets the virtio features and the write cache. Guest memory, the memory for requests in
+    /// flight, the channel to the front end and the protocol features stay.
     pub(super) fn reset(&mut self) {
         for index in 0..u32::from(QUEUE_COUNT_MAX) {
             // All queues below `QUEUE_COUNT_MAX` exist.
@@ -128,7 +128,8 @@ impl Device {
         self.protocol = VhostUserProtocolFeatures::empty();
     }
 
-    /// Changes the size of the disk. A front end with a backend channel is notified, and notifies its guest.
+    /// Changes the size of the disk. A front end with a backend channel is notified, and notifies its guest; a failure
+    /// becomes a notice.
     pub fn resize(&mut self, size: u64) {
         self.disk.size = size;
         let Some(channel) = &self.channel else { return };
@@ -150,8 +151,8 @@ impl Device {
         is_any_lost() && is_lost()
     }
 
-    /// Stops a queue that broke the rules. If memory is missing, the owner of the device stops the whole
-    /// guest.
+    /// Stops a queue that broke the rules. If memory is missing, no queue is stopped here: the owner disconnects the
+    /// device.
     fn fail(&mut self, queue: u16, fault: QueueFault) {
         if !self.has_lost_memory() && self.vrings[usize::from(queue)].fail() {
             self.notices.push(Notice::QueueStopped(queue, fault.to_string()));
@@ -163,7 +164,7 @@ impl Device {
         std::mem::take(&mut self.kick_changes)
     }
 
-    /// The kick descriptor of a queue.
+    /// The kick descriptor of a queue, if the front end has set one.
     pub fn kick(&self, queue: u16) -> Option<BorrowedFd<'_>> {
         Some(self.vrings.get(usize::from(queue))?.kick.as_ref()?.as_fd())
     }
@@ -194,8 +195,8 @@ impl Device {
         self.outstanding
     }
 
-    /// The next request of a queue that needs the volume; requests that do not are answered in this call.
-    /// After `ANSWERS_MAX` such requests the call returns none: a guest could otherwise add to them without end.
+    /// The next request of a queue that needs the volume; requests that do not are answered in this call. After
+    /// `ANSWERS_MAX` answers the call returns `None`: a guest could otherwise add requests without end.
     pub fn next_request(&mut self, queue: u16) -> Option<GuestRequest> {
         for _ in 0..ANSWERS_MAX {
             if !self.vrings.get(usize::from(queue))?.is_awake() {
@@ -245,13 +246,14 @@ impl Device {
         Rules { size: self.disk.size, read_only: self.disk.read_only, durability, features: self.features }
     }
 
-    /// Whether a queue with suppressed kicks has requests, or its memory is missing.
+    /// Whether a queue that does not rely on kicks has requests, or memory of the device is missing.
     pub fn has_more(&self) -> bool {
         let has_more = |vring: &Vring| vring.is_awake() && vring.has_more(self.ram.memory());
         self.vrings.iter().any(has_more) || self.has_lost_memory()
     }
 
-    /// Asks the guest for kicks of a queue; `true` if the queue has requests already, or memory is missing.
+    /// Requests kicks of a queue from the guest; `true` if the queue has requests already, or memory is missing. For a
+    /// queue that is not awake, the call has no effect.
     pub fn arm(&mut self, queue: u16) -> bool {
         let vring = &mut self.vrings[usize::from(queue)];
         if !vring.is_awake() {
@@ -266,7 +268,7 @@ impl Device {
         }
     }
 
-    /// Ends a request with its outcome.
+    /// Ends a request with its outcome; the guest gets the outcome unless its queue was stopped or reset since.
     pub fn complete(&mut self, request: &GuestRequest, outcome: Outcome) {
         self.outstanding -= 1;
         let Tag { queue, head, life } = request.tag;

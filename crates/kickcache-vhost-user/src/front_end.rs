@@ -50,7 +50,8 @@ impl Device {
         }
     }
 
-    /// Whether a message has to wait for requests in flight; while it waits, no new requests are accepted.
+    /// Whether a message has to wait for requests in flight; while it waits, the queues that it stops accept no new
+    /// requests.
     fn must_wait(&mut self, packet: &Packet) -> Result<bool, ProtocolError> {
         match FrontendReq::try_from(packet.request) {
             Ok(FrontendReq::GET_VRING_BASE) => {

@@ -50,7 +50,8 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// Guards memory that is mapped already and that no other code maps over.
+    /// Guards memory that is mapped already and that no other code maps over; fails if `REGIONS_MAX` regions are
+    /// guarded.
     pub(super) fn new(start: *const u8, length: usize) -> io::Result<Guard> {
         INSTALLED.call_once(install);
         let free =
@@ -121,14 +122,14 @@ extern "C" fn handle_fault(signal: libc::c_int, info: *mut libc::siginfo_t, _con
             return;
         }
     }
-    // The fault was not in a guest's memory: when this handler returns, the process ends as it would without a handler.
-    // SAFETY: both calls are safe in a handler.
+    // The signal was no fault in a guest's memory, or zero pages cannot be mapped there: when this handler returns, the
+    // process ends as it would without a handler. SAFETY: both calls are safe in a handler.
     unsafe { libc::signal(signal, libc::SIG_DFL) };
     // SAFETY: `raise` is safe in a handler.
     unsafe { libc::raise(signal) };
 }
 
-/// Lays zero pages over a region; `false` if that is not possible.
+/// Marks a region as lost, and lays zero pages over it; `false` if that is not possible.
 fn replace(row: &Row) -> bool {
     row.lost.store(true, Ordering::Release);
     ANY_LOST.store(true, Ordering::Release);

@@ -7,8 +7,7 @@
 //!
 //! Invariants:
 //! - A head is marked before its request begins, and unmarked after the used ring has it.
-//! - Between the two updates, the used index here lags behind the ring's by the descriptors being handed
-//!   over: at most one.
+//! - The used index here lags behind the index of the used ring by at most one: the head that is being handed over.
 
 use std::fs::File;
 use std::io;
@@ -158,7 +157,7 @@ impl Inflight {
         self.store(self.header(queue) + USED_AT, used);
     }
 
-    /// The requests that were in flight when the last daemon ended.
+    /// The requests that were in flight when the last daemon ended; fresh memory is prepared, and has none.
     pub(super) fn recover(&self, queue: u16, used: u16) -> Recovered {
         let header = self.header(queue);
         if self.load::<u16>(header + VERSION_AT) != VERSION {

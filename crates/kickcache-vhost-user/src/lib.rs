@@ -5,7 +5,7 @@
 //! descriptor chains into requests and results into used descriptors. It does no I/O on volumes and never names the
 //! driver; its owner watches the descriptors.
 //!
-//! Rooms:
+//! Modules:
 //! * `device`, `front_end`: the device, and the messages of a front end; `message`, `socket`, `features`,
 //!   `config_space`: the protocol.
 //! * `vring`, `chain`, `request`: a queue, its descriptor chains, and the requests in them.
@@ -25,11 +25,11 @@
 //! - **Guest memory is read once**, into values of the daemon, and checked there.
 //! - **A chain whose status byte can be found is answered with an error, whatever else is wrong with it; a
 //!   queue that breaks the rules of its ring is stopped.** Other queues and volumes continue.
-//! - **Requests in flight are written down in memory that the front end keeps** (`inflight`): after a daemon was killed, the
-//!   next one finishes them.
-//! - **If the file of guest memory is cut short while the daemon uses it, only its guest loses the disk**
-//!   (`guard`). A guest cannot do that, its front end can. Data copied from such memory is zeroes that the
-//!   guest did not write: the mark is checked after each copy, before the data is used.
+//! - **Requests in flight are written down in memory that the front end keeps**, if it offers some (`inflight`): after
+//!   a daemon was killed, the next one finishes them.
+//! - **If the file of guest memory is cut short while the daemon uses it, only its guest loses the disk** (`guard`). A
+//!   guest cannot do that, its front end can. Data copied from such memory may be zeroes that the guest did not write:
+//!   the mark is checked after each copy, before the data is used.
 
 mod chain;
 mod config_space;

@@ -100,7 +100,7 @@ impl GuestRam {
         *self = GuestRam::default();
     }
 
-    /// The guest address of the front end's address `user`.
+    /// The guest address of the front end's address `user`; `None` if no region contains it.
     pub(super) fn guest_address(&self, user: u64) -> Option<GuestAddress> {
         self.slots.iter().find_map(|slot| {
             let offset = user.checked_sub(slot.user).filter(|offset| *offset < slot.region.len())?;
@@ -144,7 +144,7 @@ fn map(region: &VhostUserMemoryRegion, fd: OwnedFd) -> Result<Slot, ProtocolErro
     Ok(Slot { user, guard: Arc::new(guard), region: Arc::new(region) })
 }
 
-/// Refuses a file that ends before the memory does: the memory behind its end cannot be accessed.
+/// Refuses a regular file that ends before the memory does: the memory behind its end cannot be accessed.
 pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), ProtocolError> {
     let found = fstat(fd).map_err(failed)?;
     let is_file = FileType::from_raw_mode(found.st_mode).is_file();

@@ -56,7 +56,7 @@ pub enum ProtocolError {
         /// Bytes found.
         found: usize,
     },
-    /// A message must carry as many descriptors as the regions or queues that it names.
+    /// The message has another number of descriptors than its request needs.
     #[error("a message of type {request} has {found} descriptors, expected {expected}")]
     Descriptors {
         /// Number of the request.

@@ -134,13 +134,12 @@ impl GuestRequest {
         self.payload_length() + list
     }
 
-    /// Copies a write's payload; `None` if the named guest memory does not exist, or was removed meanwhile.
+    /// Copies a write's payload; `None` if the named guest memory does not exist, or was cut short.
     pub fn copy_payload(&self, into: &mut [u8]) -> Option<()> {
         copy_in(&self.memory, &self.data, into).filter(|()| !self.memory.is_lost())
     }
 
-    /// Copies the data of a read to the guest; `None` if the named guest memory does not exist, or was
-    /// removed meanwhile.
+    /// Copies the data of a read to the guest; `None` if the named guest memory does not exist, or was cut short.
     pub fn deliver(&self, payload: &[u8]) -> Option<()> {
         copy_out(&self.memory, &self.data, payload).filter(|()| !self.memory.is_lost())
     }
@@ -293,7 +292,7 @@ fn ranges(
     if all { Ok(Ranges { extents, flags: common }) } else { Err(Outcome::Failed) }
 }
 
-/// Writes the serial number, as much of it as there is room for.
+/// Writes as much of the serial number as there is room for; `None` if a segment is not in guest memory.
 fn identify(memory: &GuestMemoryMmap, segments: &[Segment], serial: [u8; 20]) -> Option<u32> {
     let (mut rest, mut written) = (serial.as_slice(), 0);
     for segment in segments {

@@ -31,7 +31,7 @@ pub enum Received {
     Packet(Packet),
     /// No whole message; wait until the socket is readable.
     Nothing,
-    /// The front end closed the connection.
+    /// The front end closed the connection, the socket failed, or the front end sent too many descriptors.
     End,
 }
 

@@ -91,7 +91,7 @@ impl Vring {
         self.queue.try_set_size(size).map_err(|_| bad())
     }
 
-    /// Says where the rings are, in the front end's addresses.
+    /// Records the places of the rings, given as addresses of the front end.
     pub(super) fn set_addresses(
         &mut self,
         addresses: VhostUserVringAddr,
@@ -144,13 +144,14 @@ impl Vring {
         self.stage == QueuePhase::Started && self.enabled
     }
 
-    /// Whether the queue may start: the front end has set its addresses and its kick descriptor.
+    /// Whether the queue may start: it is stopped, and the front end has set its addresses and its kick descriptor.
     pub(super) fn is_ready(&self) -> bool {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life with the features that the guest chose: with the requests that another daemon left in
-    /// flight, or at the index that the front end set.
+    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room for the
+    /// queue, it starts with the requests that another daemon left in flight, and continues behind the used index;
+    /// without, at the index that the front end set.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -202,7 +203,7 @@ impl Vring {
         self.queue.next_avail().wrapping_sub(untaken)
     }
 
-    /// The next head that the guest made available.
+    /// The next head: of a request that an earlier daemon left in flight, or that the guest made available.
     pub(super) fn next_head(&mut self, memory: &GuestMemoryMmap) -> Result<Option<u16>, QueueFault> {
         let head = match self.again.pop_front() {
             Some(head) => head,
@@ -232,7 +233,7 @@ impl Vring {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
 
-    /// Drops a head that was taken and cannot be answered, because the address of its status is unknown.
+    /// Drops a head that cannot be answered, for example because the address of its status is unknown.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }
@@ -257,23 +258,23 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the queue runs with the guest's kicks suppressed, so that requests may be available without a kick.
+    /// Whether the queue runs without relying on the guest's kicks, so that requests may be available without a kick.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.armed
     }
 
-    /// The guest kicked; its kicks are suppressed until the queue enables them again.
+    /// The guest kicked, or may have kicked: the queue does not rely on kicks until it requests them again.
     pub(super) fn kicked(&mut self) {
         self.armed = false;
     }
 
-    /// Whether the guest added requests; a ring that cannot be read is reported as broken by the next take.
+    /// Whether the guest added requests; `true` also if the ring cannot be read, which the next take reports.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.map_or(true, |index| index.0 != self.queue.next_avail())
     }
 
-    /// Asks the guest to kick from now on; `true` if the guest has added requests already.
+    /// Requests kicks from the guest from now on; `true` if the guest has added requests already.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
         let more = self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
         self.armed = !more;

@@ -1,11 +1,10 @@
 //! The `kickcache` program: its commands and their output.
 //!
 //! Rooms:
-//! * [`cli`]: the commands of the daemon and of its devices, a file each. `kickcache_lab` has the commands that
-//!   measure, simulate and convert.
+//! * [`cli`]: the commands. `kickcache_lab` has the commands that measure, simulate and convert.
 //!
-//! Invariants: nothing here serves or opens a volume itself. Commands make a plan for `kickcache_daemon`,
-//! send requests to a daemon over its control socket, or call its offline tools.
+//! Invariants: no code here serves a volume by other means than `kickcache_daemon`. Commands make a plan for
+//! it, send requests to a daemon over its control socket, or call its offline tools.
 //!
 //! Start with `cli/mod.rs`.
 

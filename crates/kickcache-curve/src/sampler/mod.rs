@@ -3,7 +3,8 @@
 //! Invariants:
 //! * H-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
 //!   room for.
-//! * H-2: an access of a sampled block counts as `n` accesses if, at that time, one block in `n` is in the sample.
+//! * H-2: a counted access of a sampled block counts as `n` accesses if, at that time, one block in `n` is in the
+//!   sample.
 
 use crate::curve::HitRatioCurve;
 use crate::hash;
@@ -12,7 +13,8 @@ use crate::number::float;
 use crate::recency::Recency;
 use crate::samples::Samples;
 
-/// When the sample is full, the threshold falls by one part in this many, which removes about the same part of the samples.
+/// When the sample exceeds its size, the threshold falls by one part in this many until the sample fits; each step
+/// removes about the same part of the samples.
 const STEP: u64 = 48;
 /// The most blocks of a sample.
 pub const SAMPLES_MAX: u32 = 1 << 27;
@@ -59,7 +61,7 @@ impl LruSampler {
         }
     }
 
-    /// Counts a read, which can hit.
+    /// Counts an access that can hit: a read, and in the models also a write.
     #[inline]
     pub fn count(&mut self, block: u64) {
         self.accesses += 1;
@@ -69,7 +71,7 @@ impl LruSampler {
         }
     }
 
-    /// A use of a block that is no hit or miss: a write brings it into the cache, or to the front.
+    /// A use of a block that is no hit or miss, such as a write that brings it into the cache, or to the front.
     #[inline]
     pub fn touch(&mut self, block: u64) {
         let hash = hash::hash(block);
@@ -88,7 +90,7 @@ impl LruSampler {
         }
     }
 
-    /// Bytes of the sampler's memory; the number does not change.
+    /// Bytes of the sampler's tables; the number does not change.
     pub fn memory_bytes(&self) -> usize {
         self.samples.memory_bytes() + self.recency.memory_bytes() + self.histogram.memory_bytes()
     }

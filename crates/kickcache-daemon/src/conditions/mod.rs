@@ -1,10 +1,11 @@
 //! Finds the conditions of a daemon in its report, and follows them from report to report.
 //!
-//! * [`watch`]: the memory between reports: when a condition began, and figures that have to be compared.
+//! * [`watch`]: the memory between reports: when a condition began, and figures that have to be compared;
+//!   `unlinked`: refuses a stop that loses data of removed files.
 //! * `of_daemon`, `of_cache`, `of_volume`: the conditions of each subject; `volume_history`: the compared figures of a volume.
 //! * [`state_probe`]: whether the state directory can be written.
 //!
-//! Invariant: a condition is found from a report, the [`Surroundings`] and that memory alone, so that all
+//! Invariant: a condition is found from a report, the [`Surroundings`], that memory and the time alone, so that all
 //! outputs show the same conditions.
 //!
 //! To add a condition: a row in `control/condition_kind.rs`, its finder here. Shown: docs/reference/status.md.
@@ -27,9 +28,10 @@ use crate::shell_command::DaemonCommands;
 /// Facts about a daemon that its report does not have.
 #[derive(Clone, Copy, Debug)]
 pub struct Surroundings<'a> {
-    /// Cache devices with an event loop that did not answer, or has ended.
+    /// Cache devices with an event loop that did not answer, or has ended; none while the daemon stops.
     pub silent: &'a [String],
-    /// Why the state directory cannot be written, if it cannot.
+    /// Why the state directory cannot be written; `None` if it can, if there is none, and until the first attempt
+    /// to write has ended.
     pub state_failure: Option<&'a str>,
     /// The commands for this daemon.
     pub commands: &'a DaemonCommands,

@@ -14,7 +14,8 @@ use crate::control::report::{CacheReport, HealthWord, RecordWord, VolumeReport};
 use crate::control::wear_report::GivenUpWord;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
-/// A condition exists if dirty and unflushed blocks fill at least this share of the capacity.
+/// The log of a cache device in service is nearly full if dirty and unflushed blocks fill at least this share of
+/// its capacity.
 const DIRTY_SHARE_MAX: f64 = 0.6;
 
 pub(super) fn find(cache: &CacheReport, around: &Surroundings<'_>, found: &mut Vec<Condition>) {
@@ -72,7 +73,7 @@ fn out_of_service(cache: &CacheReport, commands: &DaemonCommands) -> Option<Cond
     Some(condition.because(format!("{error}{place}{only}")).with_effect(format!("{served}{effect}")))
 }
 
-/// The volumes that may have blocks that only the device has.
+/// The volumes that may have blocks that only the device has, if it is out of service.
 fn incomplete(cache: &CacheReport) -> impl Iterator<Item = &VolumeReport> {
     cache.volumes.iter().filter(|volume| volume.incomplete)
 }
@@ -162,7 +163,8 @@ fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> 
     Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))
 }
 
-/// The condition of a nearly full log; its remedy drains the volume with most dirty blocks.
+/// The condition of a nearly full log; its remedy drains the volume with most dirty blocks. `None` below the limit,
+/// and without volumes.
 fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     let dirty = cache.not_clean_bytes();
     let limit = DIRTY_SHARE_MAX * cache.capacity_bytes as f64;
@@ -206,7 +208,7 @@ fn worn(cache: &CacheReport) -> Option<Condition> {
     Some(condition.figure("written", wear.day_bytes as f64, "bytes").figure("budget", budget as f64, "bytes"))
 }
 
-/// The running operations of the device.
+/// The running operations of the device and its server; a drain is an operation of a volume.
 fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     let running = |what: String| Condition::new(ConditionKind::OperationRunning, what, "wait for its end");
     let replacing = cache.replacing.as_ref().map(|replacing| {

@@ -5,10 +5,10 @@ use crate::control::condition::{Condition, ConditionKind};
 use crate::control::remedy::Step;
 use crate::control::report::Report;
 
-/// A condition exists if requests have waited for memory without a pause for at least this many seconds.
+/// Memory is short if each report of at least this many seconds has had requests that wait for memory.
 pub(super) const MEMORY_WAIT_MIN: f64 = 10.0;
 
-/// The conditions; `memory_wait` is how long requests have waited for memory without a pause.
+/// The conditions; `memory_wait` is for how many seconds each report has had requests that wait for memory.
 pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64, found: &mut Vec<Condition>) {
     for device in around.silent {
         let condition = Condition::new(

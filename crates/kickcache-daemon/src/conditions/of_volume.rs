@@ -20,17 +20,18 @@ use crate::words::ModeWord;
 
 /// How long an error of a device counts for a condition, in seconds.
 pub(super) const RECENT_SECONDS: f64 = 600.0;
-/// The least age of dirty blocks for a condition, in seconds; fewer bytes than are dirty must have been
-/// written back.
+/// A volume is `DirtyTooOld` if it has had dirty blocks for at least this many seconds, and fewer bytes than are
+/// dirty were written back in the last six hours or a little longer.
 const DIRTY_SECONDS_MAX: f64 = 6.0 * 3_600.0;
-/// The least time without progress of writeback for a condition, while writeback has to run.
+/// The least time without progress of writeback for `WritebackStuck`; idle volumes have to write back once they
+/// have been idle for this time beyond `idle_after`.
 const STUCK_MIN: Duration = Duration::from_secs(60);
 /// How long requests that were held back count for a condition.
 const HELD_SPAN: Duration = Duration::from_secs(60);
 /// How long healed blocks count for a condition.
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
-/// A volume in a report, with the cache device's report and the volume's earlier figures.
+/// A volume in a report, with the cache device's report, and the volume's history, which includes this report.
 pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,
@@ -61,7 +62,8 @@ impl VolumeContext<'_> {
         found.extend(all.into_iter().flatten().map(named));
     }
 
-    /// No command overwrites the blocks: they may hold a partition table or metadata, or be restored already.
+    /// The remedy has no command that overwrites the blocks: they may hold a partition table or metadata, or be
+    /// restored already.
     fn damaged(&self, commands: &DaemonCommands) -> Option<Condition> {
         let (name, bytes) = (&self.volume.name, self.volume.damaged_bytes);
         let status = commands.to_daemon(ShellCommand::new("status").word(name).word("--json"));
@@ -75,8 +77,8 @@ impl VolumeContext<'_> {
                  database"
             )),
             Step::outside(format!(
-                "on that machine, restore these files in place, or all of {name}, from a backup: the condition ends when \
-                 every lost block has been written again"
+                "on that machine, overwrite these files in their present blocks (`dd conv=notrunc`; a new file gets other \
+                 blocks), or all of {name}, from a backup: the condition ends when every lost block has been written again"
             )),
         ];
         let replace = commands.replace(Path::new(&self.cache.device));
@@ -236,7 +238,7 @@ impl VolumeContext<'_> {
         let volume = self.volume;
         let seconds = volume.dirty_seconds.filter(|seconds| *seconds >= DIRTY_SECONDS_MAX)?;
         let written = self.history.written_back_in_six_hours()? * BLOCK_SIZE;
-        // A volume that is written to without a pause always has some dirty block.
+        // A volume in write-back mode that is written to without a pause nearly always has some dirty block.
         if written >= volume.dirty_bytes {
             return None;
         }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// An attempt that has taken this long counts as failed while it runs.
 const PROBE_MAX: Duration = Duration::from_secs(30);
-/// Bytes of a probe: as many as a typical record has.
+/// The content of a probe.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
 /// Attempts to write a file to the state directory, at intervals.
@@ -23,7 +23,7 @@ pub struct StateProbe {
 
 #[derive(Debug, Default)]
 struct Probed {
-    /// When the attempt in progress began.
+    /// When the attempt in progress began; `None` if none is.
     begun: Option<Instant>,
     ended: Option<Instant>,
     failure: Option<String>,
@@ -35,7 +35,8 @@ impl StateProbe {
         StateProbe { directory, state: Arc::default() }
     }
 
-    /// Begins an attempt if one is due, and returns why the last attempt failed; `None` if it succeeded.
+    /// Begins an attempt if one is due and none is in progress. Returns why the last completed attempt failed, or
+    /// that the attempt in progress has taken [`PROBE_MAX`]; else `None`, also before the end of the first attempt.
     pub fn poll(&self, now: Instant) -> Option<String> {
         let mut probed = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = probed.begun {
@@ -61,7 +62,7 @@ impl StateProbe {
     }
 }
 
-/// Writes a file without a name: the directory is unchanged afterwards.
+/// Writes a file that has no name, or loses it at once: the directory has no other files afterwards.
 fn attempt(directory: &Path) -> Result<(), String> {
     let written = tempfile::tempfile_in(directory).and_then(|mut file| file.write_all(&PROBE_BYTES));
     written.map_err(|error| error.to_string())

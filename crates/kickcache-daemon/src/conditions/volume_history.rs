@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crate::control::report::VolumeReport;
 
-/// Distance of the marks of writeback, and their number: six hours.
+/// The least distance of two marks of writeback, and the number of distances that are kept: six hours in all.
 const MARK_EVERY: Duration = Duration::from_secs(900);
 const MARK_COUNT: usize = 24;
 
@@ -28,17 +28,18 @@ pub(super) struct VolumeHistory {
     held: Counter,
     healed: Counter,
     marks: VecDeque<(Instant, u64)>,
-    /// Whether recent reads were faster with the cache.
+    /// Whether recent reads were faster with the cache, by the last report that had recent requests.
     pub(super) gain: Gain,
 }
 
 /// Whether the cache makes reads faster.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) enum Gain {
-    /// The cache makes reads faster, or the reads were too few for a comparison.
+    /// The cache makes reads faster, the reads were too few for a comparison, or no report had recent requests yet.
     #[default]
     SomeOrUnknown,
-    /// Reads from the cache take at least as long as reads from the origin: the mean milliseconds of both.
+    /// Reads from the cache take on average at least as long as reads that use the origin: the mean milliseconds of
+    /// both.
     None { cache_ms: f64, origin_ms: f64 },
 }
 
@@ -101,12 +102,12 @@ impl VolumeHistory {
         }
     }
 
-    /// For how long the volume has had dirty blocks of which none was written back.
+    /// For how long the volume has had dirty blocks while no block was written back, as far as the reports show.
     pub(super) fn without_progress(&self, now: Instant) -> Duration {
         now.duration_since(self.progress)
     }
 
-    /// For how long the volume has had no requests, as far as the reports show.
+    /// For how long the volume has had no reads and writes, as far as the reports show.
     pub(super) fn idle(&self, now: Instant) -> Duration {
         now.duration_since(self.requests.changed.unwrap_or(self.first_seen))
     }
@@ -119,8 +120,8 @@ impl VolumeHistory {
         self.healed.changed_within(now, span)
     }
 
-    /// Blocks that were written back in the last six hours, or a little longer; `None` until the reports
-    /// cover six hours.
+    /// Blocks that were written back since the oldest mark, which is at least six hours old; `None` while there are
+    /// too few marks.
     pub(super) fn written_back_in_six_hours(&self) -> Option<u64> {
         let first = self.marks.front().filter(|_| self.marks.len() > MARK_COUNT)?;
         Some(self.writeback.value.saturating_sub(first.1))

@@ -1,5 +1,5 @@
-//! The conditions of a daemon from report to report: the begin of each condition, and the log entries of
-//! begins and ends.
+//! The conditions of a daemon from report to report: the begin of each condition, and the log entries of begins and
+//! ends, except ends of notices, and kinds that other code logs.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -18,7 +18,8 @@ type Key = (ConditionKind, Option<String>, Option<String>);
 pub struct ConditionWatch {
     present: BTreeMap<Key, Present>,
     volumes: BTreeMap<String, VolumeHistory>,
-    /// Since when requests have waited for memory without a pause; `None` while none waits.
+    /// The first of the latest reports that all had requests that wait for memory; `None` if the last report had
+    /// none.
     memory_waits: Option<Instant>,
     health: Health,
 }
@@ -33,13 +34,14 @@ struct Present {
 }
 
 impl ConditionWatch {
-    /// Completes a report with its conditions and the health, and logs begins and ends.
+    /// Completes a report with its conditions and the health, and logs begins and ends of the kinds that have no
+    /// event of their own.
     pub fn complete(&mut self, report: &mut Report, around: &Surroundings<'_>) {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.complete_at(Instant::now(), unix, report, around);
     }
 
-    /// The health at the last report.
+    /// The health at the last report; green without a sentence before the first.
     pub fn health(&self) -> &Health {
         &self.health
     }
@@ -83,7 +85,8 @@ impl ConditionWatch {
         found
     }
 
-    /// Adds to each condition since when it has been present.
+    /// Adds to each condition when it began and how long it has lasted, and logs begins and ends, except ends of
+    /// notices, and kinds with an event of their own.
     fn follow(&mut self, now: Instant, unix: u64, conditions: &mut [Condition]) {
         let mut before = std::mem::take(&mut self.present);
         for condition in conditions {

@@ -1,4 +1,4 @@
-//! The configuration file: TOML with the names of the flags, for daemons with several volumes.
+//! The configuration file: the plan of a daemon in TOML.
 
 pub mod plan_source;
 
@@ -28,7 +28,7 @@ const LENGTH_MAX: u64 = 1 << 20;
 /// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
-    /// It cannot be read.
+    /// The file cannot be read, is no regular file, or is too long.
     #[error("the configuration file {} cannot be read", .path.display())]
     Read {
         /// Its path.
@@ -36,7 +36,7 @@ pub enum ConfigError {
         /// Why.
         source: io::Error,
     },
-    /// A line has an invalid value.
+    /// A line has a syntax error, an unknown key or an invalid value, or lacks a key.
     #[error("{}, line {line}: {what}", .path.display())]
     Content {
         /// Its path.
@@ -59,7 +59,7 @@ pub enum ConfigError {
 /// Reads a configuration file into a checked plan.
 ///
 /// # Errors
-/// Names the file, the line if there is one, and the expected value.
+/// Names the file, the line if one is at fault, and the defect.
 pub fn read(path: &Path) -> Result<ServePlan, ConfigError> {
     let text = text(path).map_err(|source| ConfigError::Read { path: path.into(), source })?;
     parse(path, &text)
@@ -81,7 +81,7 @@ fn text(path: &Path) -> io::Result<String> {
 /// Turns the text of a configuration file into a checked plan.
 ///
 /// # Errors
-/// As [`read`].
+/// As [`read`], except that no file is read.
 pub fn parse(path: &Path, text: &str) -> Result<ServePlan, ConfigError> {
     let file: File = toml::from_str(text).map_err(|error| content_error(path, text, &error))?;
     let plan = file.into_plan();

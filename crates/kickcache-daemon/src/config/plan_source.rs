@@ -11,7 +11,7 @@ type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 /// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanSourceError {
-    /// There is no file.
+    /// The daemon was started without a configuration file.
     #[error(
         "the daemon was started with flags, and has no configuration file to read again; \
          `kickcache add`, `remove` and `mode` change the served volumes"
@@ -44,12 +44,12 @@ impl PlanSource {
         PlanSource(Some(SourceFile { path, read: Arc::new(read) }))
     }
 
-    /// The file, from the root.
+    /// The absolute path of the file; `None` without a file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
-    /// Whether there is a file.
+    /// Whether the daemon was started with a configuration file.
     pub(crate) fn is_file(&self) -> bool {
         self.0.is_some()
     }

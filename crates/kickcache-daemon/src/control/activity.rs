@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The requests of a span of time.
+/// The requests of a span of time that ended well.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
-    /// The length of the time in seconds.
+    /// The length of the span in seconds.
     pub seconds: f64,
     /// Reads a second.
     pub reads_per_second: f64,
@@ -39,7 +39,7 @@ pub struct RequestLatency {
 }
 
 impl Activity {
-    /// All reads, no matter which device served them.
+    /// All reads that ended well, no matter which device served them.
     pub fn reads(&self) -> u64 {
         self.hits.count + self.misses.count
     }

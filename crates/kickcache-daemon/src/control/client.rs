@@ -9,25 +9,23 @@ use std::time::Duration;
 use crate::control::recording_client::RecordingClient;
 use crate::control::report::Report;
 use crate::control::wire::{
-    Growing, LeaveOutOrder, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, RemoveOrder, Removed,
-    ReplacementOrder, Replacing, Reply, Request, Resized, VolumeToAdd, read_line, write_line,
+    AddedVolume, Growing, LeftOnCache, LeftOut, REPLY_LINE_MAX, Reloaded, Removed, Replacing, Reply, Request,
+    Resized, read_line, write_line,
 };
-use crate::control::{ChangeExtent, ReloadExtent};
 use crate::own_user::own_user;
 use crate::plan::address::{AddressError, check_socket_path};
-use crate::plan::removal::UnlinkedFate;
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
-use crate::words::ModeWord;
 
-/// The longest wait of an impatient client for an answer, and of each client for a connection or for sending
-/// a request.
+/// The longest wait for the sending of a request, for a connection (not of a client from [`Client::waiting`]), and
+/// for an answer (only to a request with a time limit, and not of a client from [`Client::waiting`] or
+/// [`Client::patient`]).
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The reason why a request failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// No process listens at the control socket.
+    /// The control socket does not exist, or no process listens at it.
     #[error(
         "no kickcache daemon answers at {}; start one (see `{}`), or name its control socket with --control",
         .0.display(), ShellCommand::new("serve").word("--help")
@@ -39,10 +37,10 @@ pub enum ClientError {
         own_user(), .0.display()
     )]
     NotAllowed(PathBuf),
-    /// The path is too long.
+    /// The path is empty or too long.
     #[error(transparent)]
     Path(#[from] AddressError),
-    /// The daemon ended, or closed the connection, before it answered.
+    /// The daemon ended, or closed the connection, before it answered; or another error of the connection.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
     Io {
         /// Path of the socket.
@@ -50,7 +48,8 @@ pub enum ClientError {
         /// Why.
         source: io::Error,
     },
-    /// The daemon has not answered, and may still carry the request out.
+    /// The daemon did not accept the connection in time; or it has not answered, and may still carry the request
+    /// out.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
          repeat the command",
@@ -72,24 +71,21 @@ pub enum ClientError {
     /// The request, or the configuration file, is wrong in itself.
     #[error("{0}")]
     Wrong(String),
-    /// The answer has an unknown format.
+    /// The answer has an unknown format, or is of another type than the request needs.
     #[error("the daemon at {} gave an answer that does not fit; is it another version of kickcache?", .0.display())]
     Answer(PathBuf),
 }
 
-/// A span in seconds, rounded up: a pause of less than a second must not end the pause.
-fn whole_seconds(span: Duration) -> u64 {
-    span.as_secs() + u64::from(span.subsec_nanos() > 0)
-}
-
 /// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
-/// the first one: a service manager may start another daemon meanwhile.
+/// the first one, since a service manager may start another daemon meanwhile; daemons of an old version have no name, and count as
+/// one daemon.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection; `None` if there is no limit.
+    /// Time limit for the daemon to accept a connection, and to name itself on it; `None` if there is no limit.
     accept_max: Option<Duration>,
-    /// Time limit for answers; without one, the client waits as long as the daemon process exists.
+    /// Time limit for answers, except to requests that may take long; without one, the client waits until the
+    /// daemon answers or closes the connection.
     answer_max: Option<Duration>,
     /// The daemon that answered first, for all clones.
     instance: Arc<OnceLock<String>>,
@@ -132,83 +128,22 @@ impl Client {
     /// # Errors
     /// See [`ClientError`].
     pub fn status(&self) -> Result<Report, ClientError> {
-        let reply = self.ask(&Request::Status {})?;
-        let Reply::Status(report) = reply else { return Err(self.refusal(reply)) };
-        Ok(*report)
+        self.request(&Request::Status {}).map(|report: Box<Report>| *report)
     }
 
-    /// Changes the mode of a volume.
+    /// Sends a request and returns the content of the reply.
     ///
     /// # Errors
     /// See [`ClientError`].
-    pub fn set_mode(&self, volume: &str, mode: ModeWord) -> Result<(), ClientError> {
-        self.tell(&Request::Mode { volume: volume.into(), mode })
+    pub fn request<T: ExpectedReply>(&self, request: &Request) -> Result<T, ClientError> {
+        let answer_max = if request.may_take_long() { None } else { self.answer_max };
+        let stream = self.connect_same()?;
+        let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
+        let reply = reply.map_err(|error| self.exchange_error(error))?;
+        T::of(reply).map_err(|other| self.refusal(other))
     }
 
-    /// Begins to drain a volume.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn drain(&self, volume: &str) -> Result<(), ClientError> {
-        self.tell(&Request::Drain { volume: volume.into() })
-    }
-
-    /// Stops caching reads of a volume for a time in whole seconds; less than a second ends the pause.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ClientError> {
-        self.tell(&Request::PauseCaching { volume: volume.into(), seconds: whole_seconds(span) })
-    }
-
-    /// Has the daemon take over the size of a volume's origin; gives the size in bytes.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn resize(&self, volume: &str) -> Result<Resized, ClientError> {
-        let reply = self.ask(&Request::Resize { volume: volume.into() })?;
-        let Reply::Resized(resized) = reply else { return Err(self.refusal(reply)) };
-        Ok(resized)
-    }
-
-    /// Makes the daemon use more of a cache device, or check whether this is possible.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn grow(
-        &self,
-        device: Option<&str>,
-        size_bytes: Option<u64>,
-        extent: ChangeExtent,
-    ) -> Result<Growing, ClientError> {
-        let dry_run = extent == ChangeExtent::CheckOnly;
-        let reply = self.ask(&Request::Grow { device: device.map(Into::into), size_bytes, dry_run })?;
-        let Reply::Growing(growing) = reply else { return Err(self.refusal(reply)) };
-        Ok(growing)
-    }
-
-    /// Has the daemon replace a cache device by a new one.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn replace(&self, order: ReplacementOrder) -> Result<Replacing, ClientError> {
-        // No time limit: a device that is put into use may have to be created first.
-        let reply = self.ask_within(None, &Request::Replace(order))?;
-        let Reply::Replacing(replacing) = reply else { return Err(self.refusal(reply)) };
-        Ok(replacing)
-    }
-
-    /// Has the daemon serve the volumes of a cache device without it, however long their dirty blocks take to be written back.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn leave_out(&self, order: LeaveOutOrder) -> Result<LeftOut, ClientError> {
-        let reply = self.ask_within(None, &Request::LeaveOut(order))?;
-        let Reply::LeftOut(left_out) = reply else { return Err(self.refusal(reply)) };
-        Ok(left_out)
-    }
-
-    /// Records the requests of a volume, until the returned value is dropped.
+    /// Records the requests of a volume, until the returned value is dropped or the daemon ends the recording.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -221,46 +156,6 @@ impl Client {
         let reply = reply.map_err(|error| self.exchange_error(error))?;
         let Reply::Recording(title) = reply else { return Err(self.refusal(reply)) };
         Ok(RecordingClient::new(stream, title, came))
-    }
-
-    /// Has the daemon serve one more volume, however long its origin takes to answer. Returns a hint if the next start
-    /// will not serve the volume.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn add(&self, volume: VolumeToAdd) -> Result<Option<String>, ClientError> {
-        let reply = self.ask_within(None, &Request::Add(volume))?;
-        let Reply::Added { hint } = reply else { return Err(self.refusal(reply)) };
-        Ok(hint)
-    }
-
-    /// Has the daemon serve a volume no longer, or check for obstacles, however long its dirty blocks take to be written back.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn remove(&self, order: RemoveOrder) -> Result<Removed, ClientError> {
-        let reply = self.ask_within(None, &Request::Remove(order))?;
-        let Reply::Removed(removed) = reply else { return Err(self.refusal(reply)) };
-        Ok(removed)
-    }
-
-    /// Makes the daemon apply its present configuration file, however long that takes.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn reload(&self, extent: ReloadExtent) -> Result<Reloaded, ClientError> {
-        let reply =
-            self.ask_within(None, &Request::Reload { dry_run: extent == ReloadExtent::DifferenceOnly })?;
-        let Reply::Reloaded(reloaded) = reply else { return Err(self.refusal(reply)) };
-        Ok(reloaded)
-    }
-
-    /// Begins a clean stop.
-    ///
-    /// # Errors
-    /// See [`ClientError`].
-    pub fn stop(&self, unlinked: UnlinkedFate) -> Result<(), ClientError> {
-        self.tell(&Request::Stop { lose_unlinked: unlinked == UnlinkedFate::Lost })
     }
 
     /// Requests a report of the daemon's end.
@@ -278,12 +173,6 @@ impl Client {
         Ok(AwaitedEnd(BufReader::new(stream)))
     }
 
-    fn tell(&self, request: &Request) -> Result<(), ClientError> {
-        let reply = self.ask(request)?;
-        let Reply::Done = reply else { return Err(self.refusal(reply)) };
-        Ok(())
-    }
-
     /// The error for a reply of another type than expected.
     fn refusal(&self, reply: Reply) -> ClientError {
         match reply {
@@ -292,7 +181,7 @@ impl Client {
             Reply::Running { message } => ClientError::Running(message),
             Reply::Done
             | Reply::Present { .. }
-            | Reply::Added { .. }
+            | Reply::Added(_)
             | Reply::Removed(_)
             | Reply::Reloaded(_)
             | Reply::Recording(_)
@@ -305,17 +194,7 @@ impl Client {
         }
     }
 
-    fn ask(&self, request: &Request) -> Result<Reply, ClientError> {
-        self.ask_within(self.answer_max, request)
-    }
-
-    fn ask_within(&self, answer_max: Option<Duration>, request: &Request) -> Result<Reply, ClientError> {
-        let stream = self.connect_same()?;
-        let reply = exchange(&stream, &mut BufReader::new(&stream), answer_max, request);
-        reply.map_err(|error| self.exchange_error(error))
-    }
-
-    /// A connection to the daemon that accepted the earlier ones.
+    /// A connection to the daemon that accepted the earlier ones, or to any daemon if it is the first.
     fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
         let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
@@ -363,6 +242,40 @@ impl Client {
     }
 }
 
+/// The content of one kind of reply.
+pub trait ExpectedReply: Sized {
+    /// The content.
+    ///
+    /// # Errors
+    /// Gives the reply back if it is of another kind.
+    fn of(reply: Reply) -> Result<Self, Reply>;
+}
+
+macro_rules! expected {
+    ($($content:ty: $reply:pat => $value:expr;)*) => {$(
+        impl ExpectedReply for $content {
+            fn of(reply: Reply) -> Result<Self, Reply> {
+                match reply {
+                    $reply => Ok($value),
+                    other => Err(other),
+                }
+            }
+        }
+    )*};
+}
+
+expected! {
+    (): Reply::Done => ();
+    Box<Report>: Reply::Status(report) => report;
+    Resized: Reply::Resized(resized) => resized;
+    Growing: Reply::Growing(growing) => growing;
+    Replacing: Reply::Replacing(replacing) => replacing;
+    LeftOut: Reply::LeftOut(left_out) => left_out;
+    AddedVolume: Reply::Added(added) => added;
+    Removed: Reply::Removed(removed) => removed;
+    Reloaded: Reply::Reloaded(reloaded) => reloaded;
+}
+
 /// A connection on which a client waits for the report of the daemon's end.
 #[derive(Debug)]
 pub struct AwaitedEnd(BufReader<UnixStream>);
@@ -372,14 +285,15 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 pub enum KnownEnd {
     /// The daemon ended cleanly, with these dirty blocks on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// The daemon did not end cleanly, for this reason.
+    /// The daemon did not end cleanly, for this reason, or closed the connection without a report.
     Unclean(String),
-    /// An older daemon, which does not report its end.
+    /// The daemon is an older one, which does not report its end.
     Untold,
 }
 
 impl AwaitedEnd {
-    /// The reported end; `None` if no report arrives within `span`, which must be above zero.
+    /// The reported end; `None` if no report arrives within `span`, which must be above zero, or if a signal
+    /// interrupts the wait.
     pub fn wait(&mut self, span: Duration) -> Option<KnownEnd> {
         let limited = self.0.get_ref().set_read_timeout(Some(span));
         let reply = limited.and_then(|()| read_line(&mut self.0, REPLY_LINE_MAX));

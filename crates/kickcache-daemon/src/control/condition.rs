@@ -19,7 +19,7 @@ pub struct Condition {
     pub severity: Severity,
     /// When the condition began, in seconds since 1970.
     pub since: u64,
-    /// How long the condition has lasted.
+    /// How long the condition has lasted, in seconds.
     pub lasted_seconds: f64,
     /// The volume, if it concerns one.
     pub volume: Option<String>,
@@ -34,7 +34,7 @@ pub struct Condition {
     pub effect: String,
     /// Its figures, for programs.
     pub figures: Vec<Figure>,
-    /// The action that ends the condition: the steps in a sentence, and another way.
+    /// The remedy: the steps in a sentence, and the text of `otherwise` if there is one.
     pub remedy: String,
     /// The steps of the remedy, in their order.
     #[serde(default)]
@@ -71,14 +71,15 @@ pub enum HealthColour {
 /// The health of a daemon in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Health {
-    /// How urgent the most urgent problem is.
+    /// How urgent the most urgent problem is; green if there is none.
     pub colour: HealthColour,
-    /// A sentence that there is no problem, or the most urgent problem.
+    /// A sentence that there is no problem; otherwise the sentences of the most urgent problem, and the number of
+    /// the others.
     pub sentence: String,
 }
 
 impl Condition {
-    /// A condition of a kind, without its time, which is added when it is reported.
+    /// A condition of a kind, without its times, which are added later.
     pub fn new(kind: ConditionKind, summary: impl Into<String>, remedy: impl Into<Remedy>) -> Condition {
         let remedy = remedy.into();
         Condition {
@@ -135,18 +136,20 @@ impl Condition {
         Condition { effect: effect.into(), ..self }
     }
 
-    /// Whether the condition concerns a volume directly, or its cache device.
+    /// Whether the condition concerns the volume itself, or its cache device in a way that reaches the device's
+    /// volumes.
     pub fn concerns(&self, volume: &str, device: &str) -> bool {
         let is_of_device = self.volume.is_none() && self.device.as_deref() == Some(device);
         self.volume.as_deref() == Some(volume) || is_of_device && self.kind.entry().reach == Reach::Volumes
     }
 
-    /// The condition and how long it has lasted; the effect of a problem; the remedy: a sentence each.
+    /// The condition, and how long it has lasted if that is at least a second; the effect of a problem; the remedy:
+    /// a sentence each.
     pub fn sentence(&self) -> String {
         format!("{} {}", self.situation(), self.remedy_sentence())
     }
 
-    /// The same without the remedy.
+    /// [`Condition::sentence`] without the remedy.
     pub fn situation(&self) -> String {
         let effect = match self.severity.is_problem() {
             true => format!(" {}", sentence(&self.effect)),
@@ -170,7 +173,7 @@ impl Condition {
         self.statement(None)
     }
 
-    /// For how long it has lasted, as in `for 40 s`. A condition that has just begun has no span.
+    /// For how long it has lasted, as in `for 40 s`. `None` if it has lasted for less than a second.
     fn span(&self) -> Option<String> {
         (self.lasted_seconds >= 1.0).then(|| format!("for {}", show_span(self.lasted_seconds)))
     }

@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// The condition is intended or an operation in progress, and no problem.
+    /// The condition is no problem: it is intended, an operation in progress, or only worth knowing.
     Notice,
-    /// Requests are served, but a device, a limit or an operation needs attention.
+    /// Most requests are served, but a device, a limit or an operation needs attention.
     Warning,
-    /// Requests wait or fail, data are at risk, or a volume is not served.
+    /// Requests wait or fail, data are at risk, a volume is not served, or a part of the daemon or a device has
+    /// failed.
     Error,
 }
 
@@ -33,7 +34,7 @@ impl Severity {
 /// Whether a condition of a cache device is also a condition of its volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// No: the volumes of the device are served as before.
+    /// No: the volumes of the device are served as before, or no device has such a condition.
     Subject,
     /// Yes: it changes how the volumes of the device are served.
     Volumes,
@@ -89,28 +90,30 @@ kinds! {
     /// A cache device is out of service, and this cannot be recorded.
     OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded"),
         "writes fail; reads are served";
-    /// Dirty blocks of a volume are on a cache device out of service alone.
+    /// Blocks of a volume are dirty or unflushed, and on a cache device that is out of service.
     DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service"),
         "reads of these blocks return errors (EIO) if the device cannot be read; all other requests are served by the origin";
-    /// The file of an origin or of a cache device was removed while it is served.
+    /// The file of an origin or of a cache device has no name any more while it is served: it was removed, or
+    /// replaced by another file.
     FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None,
         "clients are served until the daemon ends; then these data are lost";
-    /// A cache device failed and is not used any more.
+    /// A cache device failed, and is used for its dirty and unflushed blocks only.
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service"),
         "clients are served by the origins, without the cache";
     /// The server of a remote origin is lost, or unusable.
     OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost"),
         "requests that need the origin wait; cached blocks are served";
-    /// An origin completes none of its outstanding operations.
+    /// An origin has completed none of its outstanding operations for at least 10 s.
     OriginSilent: "origin-silent", Error, "SILENT", Subject, Some("device_silent"),
         "requests that need the origin wait; cached blocks are served";
-    /// A cache device completes none of its outstanding operations.
+    /// A cache device has completed none of its outstanding operations for at least 10 s.
     CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent"),
         "requests of its volumes wait";
     /// The event loop of a cache device does not answer, or has ended.
     LoopSilent: "loop-silent", Error, "SILENT", Volumes, None,
         "requests of its volumes are not answered";
-    /// A configured volume is not served.
+    /// A configured volume is not served, or a volume without a configuration has blocks on a cache device which
+    /// its origin lacks.
     VolumeNotServed: "volume-not-served", Error, "NOT SERVED", Subject, Some("volume_not_served"),
         "clients cannot use this volume; other volumes are served";
     /// The ublk device of a volume was removed by another program.
@@ -134,31 +137,33 @@ kinds! {
     /// Writeback has to run, and has made no progress for at least a minute.
     WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None,
         "clients are served until the log is full of dirty blocks; then writes wait for the origin";
-    /// Dirty blocks are at least 6 hours old, and fewer bytes than are dirty were written back in this time.
+    /// A volume has had dirty blocks for at least 6 hours, and fewer bytes than are dirty were written back in this
+    /// time.
     DirtyTooOld: "dirty-too-old", Warning, "dirty long", Subject, None,
         "clients are served; a loss of the cache device would lose these blocks";
     /// Dirty and unflushed blocks fill at least 60 % of the capacity of the cache device.
     LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None,
         "clients are served; at the dirty limit writes are as slow as the origin";
-    /// More is written to a cache device than its budget permits.
+    /// More was written to a cache device in a day than its budget permits, or blocks are kept out of the cache
+    /// because of the budget.
     WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None,
         "clients are served";
     /// New certificates cannot be used.
     CertificatesUnusable: "certificates-unusable", Warning, "certificates", Subject, Some("tls_not_renewed"),
         "clients are served with the earlier certificates until these expire";
-    /// Requests wait for memory for their payload.
+    /// Requests have waited for memory for their payload in all reports of at least 10 s.
     MemoryShort: "memory-short", Warning, "memory", Subject, None,
         "these requests wait";
-    /// Clean blocks were damaged in the cache, and read from the origin.
+    /// In the last hour, clean or unflushed blocks were found damaged in the cache, and read from the origin.
     BlocksHealed: "blocks-healed", Notice, "healed", Subject, None,
         "clients are served";
-    /// A limit on clients holds requests back.
+    /// In the last minute, a limit on clients held requests back.
     ClientsLimited: "clients-limited", Notice, "limited", Subject, None,
         "requests wait as long as the limit demands";
-    /// Reads from the cache take at least as long as reads from the origin.
+    /// Reads from the cache take on average at least as long as reads that use the origin.
     CacheDoesNotPay: "cache-does-not-pay", Notice, "no gain", Subject, None,
         "clients are served, as fast as without the cache";
-    /// The start found dirty blocks, and not all have been written back.
+    /// The start found dirty blocks, and the volume has had some without a pause since then.
     Recovered: "recovered", Notice, "recovered", Subject, None,
         "clients are served";
     /// A cache device is left out by order.

@@ -12,7 +12,8 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// The most connections at a time; for one more, an idle connection is closed. If all have a running request, none is.
+/// If there are this many connections, a new one closes the connection that was silent for longest, or none if all
+/// have a running request.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
 /// A connection without bytes for this long is closed, unless its client waits for an answer or for the end
 /// of the daemon.
@@ -82,7 +83,8 @@ impl Connections {
         Connections { open: Vec::new(), number: 0, instance: instance.into() }
     }
 
-    /// Adds a new connection; returns its first request if that has arrived completely.
+    /// Adds a new connection, except if it cannot be set to nonblocking mode; returns its first request for a
+    /// worker if that has arrived completely.
     pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
         stream.set_nonblocking(true).ok()?;
         if self.open.len() >= CONNECTION_COUNT_MAX {
@@ -131,7 +133,8 @@ impl Connections {
         })
     }
 
-    /// A watched connection is ready; gives a request if one is complete.
+    /// A watched connection is ready; returns a request if one is complete. A client that waited for the end has
+    /// disconnected.
     pub(super) fn handle_ready(&mut self, number: u64, now: Instant) -> Option<ControlRequest> {
         let connection = self.find(number)?;
         match connection.stage {
@@ -181,7 +184,7 @@ impl Connections {
         });
     }
 
-    /// The time at which the next connection will have been silent for too long.
+    /// The time at which the next connection will have been silent for too long; `None` if all may be silent.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let is_timed = |stage| !matches!(stage, ExchangePhase::Waiting | ExchangePhase::AwaitingEnd);
         let timed = self.open.iter().filter(|connection| is_timed(connection.stage));
@@ -218,7 +221,7 @@ impl Connection {
         self.next_request(now)
     }
 
-    /// Takes a request off the front of the received bytes.
+    /// Takes a request off the front of the received bytes, and returns it if it is for a worker.
     fn next_request(&mut self, now: Instant) -> Option<ControlRequest> {
         let end = self.input.iter().position(|byte| *byte == b'\n');
         let too_long = u64::try_from(self.input.len()).is_ok_and(|length| length >= REQUEST_LINE_MAX);

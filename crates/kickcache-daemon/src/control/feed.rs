@@ -11,13 +11,14 @@ use crate::control::wire::{Reply, write_line};
 use crate::recording::parcel::{COUNT_MAX, More, pack};
 use crate::recording::ring::{Recording, SLOT_COUNT};
 
-/// How long the thread sleeps at a low rate, and at a high one.
+/// The longest and the shortest wait between two parcels: it begins with the shortest after a full parcel, and
+/// doubles after each other one.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// If no access is recorded, an empty parcel is sent this often.
 const BEAT: Duration = Duration::from_secs(1);
 
-/// Sends a recording until the client ends it or disconnects, or the volume is removed.
+/// Sends a recording until the client ends it or disconnects, or the server of the volume ends it.
 pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recording) -> io::Result<()> {
     stream.set_nonblocking(false)?;
     write_line(&mut stream, reply)?;
@@ -42,7 +43,7 @@ pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recordi
     }
 }
 
-/// Sends the rest of the ring, and the mark of the end.
+/// Sends the rest of the ring, at most as many accesses as it holds, and the mark of the end.
 fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8>) -> io::Result<()> {
     for _ in 0..SLOT_COUNT / COUNT_MAX {
         if pack(recording, More::Yes, bytes) == 0 {

@@ -18,11 +18,11 @@ pub struct HostReport {
 }
 
 impl HostReport {
-    /// Of this machine and this process.
+    /// The report of this machine and this process.
     pub fn own(commands: &DaemonCommands) -> HostReport {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let is_system_service = commands.service.as_ref().is_some_and(|service| service.is_of_system());
-        // Its manager starts it as another user at most.
+        // The manager of a system service is root's, also if the daemon runs as another user.
         let user = if is_system_service { "root".into() } else { own_user_name() };
         HostReport { name, user, steps_without_answer: commands.steps_without_answer() }
     }

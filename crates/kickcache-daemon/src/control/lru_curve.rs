@@ -15,7 +15,7 @@ pub struct LruCurve {
     pub read_blocks: u64,
     /// Bytes of the blocks that were read or written.
     pub footprint_bytes: u64,
-    /// Each cache is twice as large as the previous one; the last holds all blocks.
+    /// Each cache is twice as large as the previous one; the last is the first that holds all blocks.
     pub points: Vec<LruPoint>,
 }
 

@@ -27,10 +27,11 @@ impl RecordingClient {
         &self.title
     }
 
-    /// The next parcel; `None` if none arrives within the time.
+    /// The next parcel; `None` if none has arrived completely by the end of the wait.
     ///
     /// # Errors
-    /// The daemon has ended, or sends bytes that are no recording. A paused daemon is not an error.
+    /// The daemon has ended or closed the connection, the connection fails, or the daemon sends bytes that are no
+    /// recording. A paused daemon is not an error.
     pub fn next(&mut self, wait: Duration) -> io::Result<Option<Parcel>> {
         if let Some(parcel) = self.take()? {
             return Ok(Some(parcel));

@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub struct Step {
     /// The action in words.
     pub action: String,
-    /// The command for it, as a shell reads it; `None` if the action is outside of kickcache.
+    /// The command for it, as a shell reads it; `None` if no command carries the action out.
     pub command: Option<String>,
 }
 
-/// The steps that end a condition, and another way.
+/// The steps that end a condition, and another way if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remedy {
     /// The steps, in their order.
@@ -39,7 +39,7 @@ impl Step {
         Step { action: format!("if {case}, {}", self.action), ..self }
     }
 
-    /// Both in a line, with the command at its end.
+    /// The action in a line, with the command, if there is one, at its end.
     pub fn line(&self) -> String {
         match &self.command {
             Some(command) => format!("{}: {command}", self.action),
@@ -47,7 +47,7 @@ impl Step {
         }
     }
 
-    /// Both in words.
+    /// The action in words, with the command, if there is one, in brackets.
     pub fn sentence(&self) -> String {
         match &self.command {
             Some(command) => format!("{} (`{command}`)", self.action),
@@ -63,7 +63,7 @@ impl Remedy {
         Remedy { otherwise, ..self }
     }
 
-    /// All in one sentence.
+    /// The steps and the other way in one sentence.
     pub fn sentence(&self) -> String {
         let steps: Vec<String> = self.steps.iter().map(Step::sentence).collect();
         let otherwise = self.otherwise.as_ref().map_or_else(String::new, |text| format!("; {text}"));

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A cache device that is being copied to another one, which takes over then.
+/// A cache device that is being replaced: it is copied to another one, which then takes over.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ReplacingReport {
     /// The path of the new device.

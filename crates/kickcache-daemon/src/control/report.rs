@@ -43,7 +43,8 @@ pub struct Report {
     pub state_directory: Option<PathBuf>,
     /// The cache devices.
     pub caches: Vec<CacheReport>,
-    /// Volumes that were configured and are not served.
+    /// Configured volumes that are not served, and volumes without a configuration that have blocks on a cache
+    /// device which their origins lack.
     #[serde(default)]
     pub unserved: Vec<UnservedReport>,
     /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before the
@@ -53,8 +54,8 @@ pub struct Report {
     /// Memory for the payload of requests.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// Why the present files of certificates cannot be used; `None` if they can. Until then, the previous certificates
-    /// are in use.
+    /// Why the present files of certificates cannot be used, so that the previous certificates are in use; `None` if
+    /// they can, or without certificates.
     #[serde(default)]
     pub tls_failure: Option<String>,
     /// The health of the daemon: a colour, and a sentence.
@@ -93,7 +94,7 @@ pub struct CacheReport {
     pub device: String,
     /// Whether the cache device is in service.
     pub health: HealthWord,
-    /// How the cache device and the origins are read and written: `io_uring` or `threads`.
+    /// How the cache device and the local origins are read and written: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
     /// If the cache device is out of service: where this is recorded.
@@ -105,10 +106,11 @@ pub struct CacheReport {
     /// The errors of the cache device, counted by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are at least 10.
+    /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
+    /// device only waits for the new one.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
-    /// The path below /proc of the cache file, if the file was removed.
+    /// The path below /proc of the cache file, if the file has no name any more.
     #[serde(default)]
     pub unlinked_at: Option<String>,
     /// The devices, records or requests, in words, that this cache device's server waits for while the daemon
@@ -118,10 +120,10 @@ pub struct CacheReport {
     /// The size of the cache device in bytes, as its superblock records it.
     #[serde(default)]
     pub device_bytes: u64,
-    /// The size in bytes after the growth in progress; `None` until the new size has been checked.
+    /// The size in bytes after the growth in progress; `None` without one, and until the new size has been checked.
     #[serde(default)]
     pub growing_to_bytes: Option<u64>,
-    /// The device that takes over once the copy is complete.
+    /// The replacement in progress, with the device that takes over once the copy is complete.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
     /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
@@ -137,7 +139,7 @@ pub struct CacheReport {
     pub segments: u64,
     /// Segments that are free for new blocks.
     pub free_segments: u64,
-    /// Segments that are not used any more, because the device failed in them.
+    /// Segments that get no more blocks, because the device failed in them.
     #[serde(default)]
     pub retired_segments: u64,
     /// Bytes on probation.
@@ -166,7 +168,8 @@ pub struct CacheReport {
 pub enum HealthWord {
     /// The cache device is in service.
     Good,
-    /// The cache device failed, or was left out: every request uses the origin.
+    /// The cache device failed, or was left out: requests use the origins, except for blocks that are dirty or
+    /// unflushed on the device.
     OutOfService,
 }
 
@@ -174,7 +177,8 @@ pub enum HealthWord {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecordWord {
-    /// No record is needed: the user took the cache device out of use.
+    /// No record is needed: the user took the cache device out of use, or an offline tool writes its dirty blocks
+    /// back.
     ByOrder,
     /// The record that the start found: the device was out of service before.
     Earlier,
@@ -204,16 +208,19 @@ pub struct VolumeReport {
     /// Seconds since the origin last completed an outstanding operation, if they are at least 10.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
-    /// Seconds since the server of a remote origin was lost, if it is unreachable.
+    /// Seconds since the connection to the server of a remote origin was lost, if it has not been replaced by
+    /// another one.
     #[serde(default)]
     pub origin_away_seconds: Option<f64>,
-    /// How the connection was lost, or why the returned server is refused.
+    /// How the connection was lost, or why the last attempt to connect again failed; `None` if there is a
+    /// connection.
     #[serde(default)]
     pub origin_away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already, `None` if there is a
+    /// connection.
     #[serde(default)]
     pub origin_fails_in_seconds: Option<f64>,
-    /// The path below /proc of the origin's file, if the file was removed.
+    /// The path below /proc of the origin's file, if the file has no name any more.
     #[serde(default)]
     pub origin_unlinked_at: Option<String>,
     /// The addresses where clients find the volume.
@@ -236,7 +243,8 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes of dirty blocks: the origin lacks them, and their writeback has not ended.
     pub dirty_bytes: u64,
-    /// Seconds since the volume last had no dirty bytes, if it has some now.
+    /// Seconds since the volume last had no dirty bytes, or since the start if it has had some since then; `None`
+    /// if it has none now.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
     /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
@@ -267,25 +275,28 @@ pub struct VolumeReport {
     /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
     #[serde(default)]
     pub incomplete: bool,
-    /// The share of the blocks read that the cache had, from 0 to 1; `None` before the first read.
+    /// The share of the blocks read, or requested to be promoted, that the cache had, from 0 to 1; `None` before
+    /// the first.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
     /// The part of the blocks read ahead that were hit later, from 0 to 1; `None` if no block was read ahead.
     #[serde(default)]
     pub read_ahead_hit_ratio: Option<f64>,
-    /// Requests to the origin for each 1,000 reads and writes of clients, if there were any; flushes do not count.
+    /// Reads, writes and write-zeroes of the origin for each 1,000 reads and writes of clients, if there were any.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
-    /// Bytes that clients read or wrote past the cache.
+    /// Bytes of the blocks that clients read or wrote past a cache device in service.
     #[serde(default)]
     pub bypass_bytes: u64,
-    /// The requests since the volume was added.
+    /// The requests since the volume was added; none in a report for metrics.
     #[serde(default)]
     pub since_start: Activity,
-    /// The requests of the present interval of 30 seconds and of the interval before.
+    /// The requests of the present interval, of at least 30 seconds, and of the interval before; none in a report
+    /// for metrics.
     #[serde(default)]
     pub recent: Activity,
-    /// The hit ratios of LRU caches of other sizes, once there were reads.
+    /// The hit ratios of LRU caches of other sizes, once there were reads; a report for metrics has the ratios of
+    /// one volume at a time.
     #[serde(default)]
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets; for metrics only.
@@ -295,7 +306,7 @@ pub struct VolumeReport {
     pub counters: VolumeCounters,
 }
 
-/// The data of a report about a cache device that the engine does not have.
+/// The data of a report about a cache device that the engine's status does not have.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CacheFacts {
     /// The time of the engine's numbers.
@@ -304,9 +315,9 @@ pub struct CacheFacts {
     pub device: PathBuf,
     /// The size of the cache device in bytes, as its superblock records it.
     pub size: u64,
-    /// The size in bytes after the growth in progress; `None` until the new size has been checked.
+    /// The size in bytes after the growth in progress; `None` without one, and until the new size has been checked.
     pub growing_to: Option<u64>,
-    /// The device that takes over once the copy is complete.
+    /// The replacement in progress, with the device that takes over once the copy is complete.
     pub replacing: Option<ReplacingReport>,
     /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
     /// replacement has begun.
@@ -326,26 +337,28 @@ pub struct CacheFacts {
     pub volumes: Vec<VolumeFacts>,
 }
 
-/// The problem of a device.
+/// The problems of a device, as far as it has any.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trouble {
     /// Its errors, if it had any.
     pub last_error: Option<LastError>,
     /// The errors of the device, counted by kind.
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are at least 10.
+    /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
+    /// device only waits for the new one.
     pub silent_seconds: Option<f64>,
-    /// Seconds since its server was lost, if it is unreachable.
+    /// Seconds since the connection to its server was lost, if there is none now.
     pub away_seconds: Option<f64>,
-    /// Why the server is unreachable.
+    /// How the connection was lost, or why the last attempt to connect again failed.
     pub away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable; 0 if they fail already.
+    /// Seconds until requests fail because the server is unreachable; 0 if they fail already, `None` if there is a
+    /// connection.
     pub fails_in_seconds: Option<f64>,
-    /// The path below /proc of a device's file that was removed.
+    /// The path below /proc of the device's file, if the file has no name any more.
     pub unlinked_at: Option<String>,
 }
 
-/// The data of a report about a volume that the engine does not have.
+/// The data of a report about a volume that the engine's status does not have, and its id.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VolumeFacts {
     /// Its id in the engine.
@@ -356,11 +369,12 @@ pub struct VolumeFacts {
     pub origin: String,
     /// The problem of the origin.
     pub trouble: Trouble,
-    /// The requests since the volume was added.
+    /// The requests since the volume was added; none in a report for metrics.
     pub since_start: Activity,
-    /// The requests of the present interval of 30 seconds and of the interval before.
+    /// The requests of the present interval, of at least 30 seconds, and of the interval before; none in a report
+    /// for metrics.
     pub recent: Activity,
-    /// The hit ratios of LRU caches of other sizes.
+    /// The hit ratios of LRU caches of other sizes; for metrics, of one volume at a time.
     pub lru_curve: Option<LruCurve>,
     /// How long requests took, in fixed buckets, for metrics.
     pub latencies: Option<Latencies>,
@@ -407,7 +421,7 @@ impl CacheReport {
         self.volumes.iter().map(VolumeReport::not_clean_bytes).sum()
     }
 
-    /// The report on one engine; volumes without facts are left out.
+    /// The report on one engine; volumes without facts or without a status in the engine are left out.
     pub fn new(status: &stats::Status, facts: CacheFacts) -> CacheReport {
         let (now, capacity) = (facts.now, status.capacity_blocks);
         let volume = |facts: VolumeFacts| {
@@ -559,7 +573,8 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Counters of a volume since the daemon opened it.
+    /// Counters of a volume since the daemon opened it, or since a cache device was last left out or put into use
+    /// for it.
     VolumeCounters {
         reads, writes, flushes, discards, read_bytes, write_bytes, hit_blocks, miss_blocks, shared_blocks,
         offloaded_blocks, bypass_blocks, stream_blocks, promoted_blocks, read_ahead_blocks, read_ahead_hit_blocks, logged_blocks, writeback_blocks,
@@ -569,7 +584,7 @@ counters! {
 }
 
 counters! {
-    /// Counters of a cache device since the daemon opened it.
+    /// Counters of a cache device since the daemon opened it or the device that it replaced.
     CacheCounters {
         reads, read_bytes, writes, write_bytes, batches, flushes, reinserted_blocks, discarded_bytes, demoted_blocks,
         refused_blocks, reclaimed_segments, kept_segments, checkpoints, journal_records, errors,

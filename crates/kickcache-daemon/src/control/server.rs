@@ -11,13 +11,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::control::ControlTarget;
 use crate::control::connections::{Connections, ControlRequest};
 use crate::control::feed::feed;
+use crate::control::request_handler::StatusOnly;
 use crate::control::socket_file::{ServerError, SocketFault, SocketUsers, open};
-use crate::control::status_only::StatusOnly;
 use crate::control::wire::{LeftOnCache, Reply};
-use crate::control::workers::{Answer, NumberedAnswer, Workers};
+use crate::control::workers::{NumberedAnswer, Workers};
+use crate::control::{Answer, RequestHandler};
 use crate::plan::address::check_socket_path;
 use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
@@ -29,7 +29,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// The longest wait of the end for running requests, unsent answers and recordings.
 const GOODBYE_MAX: Duration = Duration::from_secs(1);
 
-/// A control socket that is open; closing removes its path.
+/// A control socket or status socket that is open; closing removes its path, unless another file is there.
 #[must_use = "the socket is closed when this is dropped"]
 pub struct ControlServer {
     path: PathBuf,
@@ -54,22 +54,22 @@ impl ControlServer {
     /// replaced; missing folders are created, accessible to their owner only.
     ///
     /// # Errors
-    /// A live daemon, or a file that is no socket, has the path; or the system refuses.
-    pub fn start(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
-        ControlServer::start_for(path, target, SocketUsers::Owner)
+    /// The path is unusable or in use, see [`ServerError`]; or the system refuses.
+    pub fn start(path: &Path, handler: Arc<dyn RequestHandler>) -> Result<ControlServer, ServerError> {
+        ControlServer::start_for(path, handler, SocketUsers::Owner)
     }
 
     /// Opens a socket that only reports the status: the group of the socket may connect as well.
     ///
     /// # Errors
     /// As [`ControlServer::start`].
-    pub fn start_status(path: &Path, target: Arc<dyn ControlTarget>) -> Result<ControlServer, ServerError> {
-        ControlServer::start_for(path, Arc::new(StatusOnly(target)), SocketUsers::Group)
+    pub fn start_status(path: &Path, handler: Arc<dyn RequestHandler>) -> Result<ControlServer, ServerError> {
+        ControlServer::start_for(path, Arc::new(StatusOnly(handler)), SocketUsers::Group)
     }
 
     fn start_for(
         path: &Path,
-        target: Arc<dyn ControlTarget>,
+        handler: Arc<dyn RequestHandler>,
         users: SocketUsers,
     ) -> Result<ControlServer, ServerError> {
         check_socket_path(path).map_err(|error| users.fault(path, SocketFault::Path(error)))?;
@@ -77,7 +77,7 @@ impl ControlServer {
         let listener = open(path, users)?;
         listener.set_nonblocking(true).map_err(fail)?;
         let inode = std::fs::metadata(path).map_err(fail)?.ino();
-        let workers = Workers::new(target, users).map_err(fail)?;
+        let workers = Workers::new(handler, users).map_err(fail)?;
         let (wakeup, ending) = (workers.wakeup(), Arc::new(AtomicBool::new(false)));
         let (connections, ended) = (Connections::of(&instance()), Arc::new(OnceLock::new()));
         let acceptor = Acceptor {
@@ -162,7 +162,7 @@ impl Acceptor {
             }
             None => {}
         }
-        // The client that stopped the daemon still gets its answer.
+        // The client that stopped the daemon still gets its answer, if it takes it within [`GOODBYE_MAX`].
         let until = Instant::now() + GOODBYE_MAX;
         while self.owes() && Instant::now() < until {
             self.turn(Some(until));
@@ -174,7 +174,8 @@ impl Acceptor {
         self.connections.owes() || self.feeds.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for the next event, and handles it. Close to the end, no connection is accepted.
+    /// Waits for the next events, and handles them. If there is an `end`, the wait ends by then, and no connection
+    /// is accepted.
     fn turn(&mut self, end: Option<Instant>) {
         let now = Instant::now();
         self.pause = self.pause.filter(|pause| *pause > now);
@@ -219,7 +220,9 @@ impl Acceptor {
                     let job = self.connections.handle_reply(number, &reply, now);
                     self.begin(job);
                 }
-                Answer::Feed(reply, recording) => self.begin_feed(number, reply, recording),
+                Answer::Feed(title, recording) => {
+                    self.begin_feed(number, Reply::Recording(title), recording);
+                }
             }
         }
     }
@@ -250,8 +253,7 @@ impl Acceptor {
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(_) => {
-                    // Without free descriptors or memory, the connection that was silent for longest is
-                    // closed.
+                    // The reason may be a lack of descriptors or memory, so an idle connection is closed.
                     self.connections.close_longest_idle();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

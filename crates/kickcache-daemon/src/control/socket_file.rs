@@ -38,15 +38,15 @@ pub struct ServerError {
 /// The reason why a socket cannot be opened; [`ServerError`] has the sentence.
 #[derive(Debug)]
 pub enum SocketFault {
-    /// Another daemon has the socket: this process, if it could be found.
+    /// Another daemon has the socket; the value is its process, if that could be found.
     Live(Option<Opener>),
     /// A file of another type exists there.
     NotASocket,
     /// This path above the socket is no folder.
     NoFolder(PathBuf),
-    /// The path is too long.
+    /// The path is empty or too long.
     Path(AddressError),
-    /// The socket of the user with this number is there.
+    /// A socket of the user with this number is there, and this process may not connect to it.
     OtherUsers(u32),
     /// Other errors.
     Io(io::Error),
@@ -208,8 +208,8 @@ fn bind_for(path: &Path, users: SocketUsers) -> io::Result<UnixListener> {
     Ok(UnixListener::from(socket))
 }
 
-/// Restores the rights of the group, which the umask has removed. The file may have been replaced since: only a socket
-/// at the path itself is changed, never the target of a link.
+/// Restores the rights of the group, which the umask may have removed. The file may have been replaced since: only a
+/// socket at the path itself is changed, never the target of a link.
 fn permit_group(path: &Path, mode: u32) -> io::Result<()> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW;
     let file = File::options().read(true).custom_flags(flags.bits().cast_signed()).open(path)?;

@@ -26,12 +26,13 @@ pub struct WearReport {
     /// Bytes that may be written in the life of the device, if that is known.
     #[serde(default)]
     pub endurance_bytes: Option<u64>,
-    /// Years that it takes to write `endurance_bytes`, if each day is like the last one.
+    /// Years that it takes to write `endurance_bytes`, if each day is like the last one; `None` without an
+    /// endurance or writes, or if the count is shorter than an hour.
     #[serde(default)]
     pub life_years: Option<f64>,
 }
 
-/// The fills that are skipped, because more was written to the cache device than its budget permits.
+/// The fills that are skipped, because the write budget of the cache device is running out or is exceeded.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GivenUpWord {
@@ -44,7 +45,7 @@ pub enum GivenUpWord {
     UnknownBlocks,
     /// Of blocks that were requested before, too, only a share is filled, or none.
     KnownBlocks,
-    /// Only client writes in write-back enter the cache.
+    /// Only blocks that have to be cached enter the cache, such as client writes in write-back mode.
     Everything,
 }
 

@@ -93,6 +93,19 @@ pub enum Request {
 }
 
 impl Request {
+    /// Whether the daemon may answer only after it has made a device, or has written dirty blocks back: the client then waits
+    /// for the answer without a limit.
+    pub(super) fn may_take_long(&self) -> bool {
+        matches!(
+            self,
+            Request::Replace(_)
+                | Request::LeaveOut(_)
+                | Request::Add(_)
+                | Request::Remove(_)
+                | Request::Reload { .. }
+        )
+    }
+
     /// Whether an equal request that arrives while this one is running gets the same answer: users repeat a command that was
     /// interrupted. A reload must read its file again, and a resize its origin.
     pub(super) fn is_shared(&self) -> bool {
@@ -120,14 +133,14 @@ impl Request {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(tag = "reply", rename_all = "kebab-case")]
 pub enum Reply {
-    /// The operation has begun.
+    /// The request was carried out, or its operation has begun.
     Done,
     /// The daemon serves the connection.
     Present {
         /// The name of the daemon; each daemon that ever has the socket has another name.
         instance: String,
     },
-    /// The request was refused.
+    /// The request was refused, or its operation failed.
     Error {
         /// A sentence.
         message: String,
@@ -142,11 +155,8 @@ pub enum Reply {
         /// A sentence.
         message: String,
     },
-    /// A volume is served.
-    Added {
-        /// A sentence, if the next start will not serve the volume.
-        hint: Option<String>,
-    },
+    /// A volume is served, or could be.
+    Added(AddedVolume),
     /// A volume was removed.
     Removed(Removed),
     /// The difference to the configuration file, applied or not.
@@ -157,20 +167,28 @@ pub enum Reply {
     Ended {
         /// Why the daemon did not end cleanly; `None` if it did.
         error: Option<String>,
-        /// The volumes with bytes on cache devices that the origins lack, or have not flushed.
+        /// The volumes with bytes on cache devices that the origins lack, or have not flushed; empty if the end was
+        /// not clean.
         #[serde(default)]
         left: Vec<LeftOnCache>,
     },
-    /// The new size of a volume.
+    /// The size of a volume, new or unchanged.
     Resized(Resized),
-    /// A cache device grows.
+    /// A cache device grows, or in a dry run would grow.
     Growing(Growing),
-    /// A cache device is being replaced.
+    /// A cache device is being replaced, or in a dry run could be.
     Replacing(Replacing),
-    /// A cache device is left out.
+    /// A cache device is left out, or in a dry run could be.
     LeftOut(LeftOut),
     /// State and counters.
     Status(Box<Report>),
+}
+
+/// A volume that was added, or could be.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct AddedVolume {
+    /// A sentence, if the next start will not serve the volume.
+    pub hint: Option<String>,
 }
 
 /// A cache device that grows; `status` shows the completion.
@@ -204,7 +222,7 @@ pub struct ReplacementOrder {
     pub dry_run: bool,
 }
 
-/// A cache device that is being replaced; `status` shows the progress.
+/// A cache device that is being replaced, or in a dry run would be; `status` shows the progress.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Replacing {
     /// Its path.
@@ -251,14 +269,14 @@ pub struct LeaveOutOrder {
     pub dry_run: bool,
 }
 
-/// A cache device that is left out.
+/// A cache device that is left out, or in a dry run would be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeftOut {
     /// Its path.
     pub device: String,
     /// The dirty blocks at the time of the request.
     pub dirty: Vec<DirtyVolume>,
-    /// The part of the dirty blocks that was lost.
+    /// The part of the dirty blocks that was lost; empty in a dry run.
     pub lost: Vec<DirtyVolume>,
 }
 
@@ -350,12 +368,12 @@ pub struct RemoveOrder {
     pub dry_run: bool,
 }
 
-/// A removed volume.
+/// A volume that was removed, or in a dry run would be.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Removed {
-    /// Bytes lost by order: the origin lacks them, or has not flushed them.
+    /// Bytes lost by order, or in a dry run to be lost: the origin lacks them, or has not flushed them.
     pub lost_bytes: u64,
-    /// For a dry run: bytes that the origin lacks, or has not flushed.
+    /// For a dry run: bytes that the origin lacks, or has not flushed; else 0.
     #[serde(default)]
     pub dirty_bytes: u64,
 }
@@ -365,7 +383,7 @@ pub struct Removed {
 pub struct Reloaded {
     /// The differences.
     pub changes: Vec<PlanChange>,
-    /// Differences to the file that remain.
+    /// Differences to the file that remain, and other notes, in sentences.
     #[serde(default)]
     pub notes: Vec<String>,
 }
@@ -383,7 +401,8 @@ pub struct Resized {
 /// Reads one line; `None` at the end of the stream.
 ///
 /// # Errors
-/// I/O, a line longer than `length_max`, a line that is no JSON of this kind, or an object with two equal keys.
+/// I/O, a line longer than `length_max` or without an end, a line that is no JSON of this kind, or an object with
+/// two equal keys.
 pub fn read_line<T: DeserializeOwned>(stream: &mut impl BufRead, length_max: u64) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     let count = stream.take(length_max).read_until(b'\n', &mut line)?;

@@ -1,18 +1,15 @@
-//! Threads that carry out requests, which may wait for a daemon that starts: started when they are needed, up to a limit.
+//! Threads that carry out requests, as these may take long: started when they are needed, up to a limit.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
 
 use rustix::net::UCred;
 
 use crate::control::connections::ControlRequest;
 use crate::control::socket_file::SocketUsers;
-use crate::control::wire::{Reply, Request};
-use crate::control::{ChangeExtent, ControlError, ControlTarget, ReloadExtent, TitledRecording};
+use crate::control::wire::Request;
+use crate::control::{Answer, RequestHandler};
 use crate::jobs::Jobs;
-use crate::plan::removal::UnlinkedFate;
-use crate::recording::ring::Recording;
 use crate::wakeup::Wakeup;
 
 /// The most requests that are carried out at a time.
@@ -36,21 +33,14 @@ struct Running {
     sharers: Vec<u64>,
 }
 
-/// The result of a request.
-pub(super) enum Answer {
-    /// A line.
-    Reply(Reply),
-    /// A line, followed by a recording, which then has the connection for itself.
-    Feed(Reply, Recording),
-}
-
 struct Shared {
-    target: Arc<dyn ControlTarget>,
+    handler: Arc<dyn RequestHandler>,
     jobs: Jobs<ControlRequest>,
     answers: Mutex<Vec<NumberedAnswer>>,
-    /// The users of the socket; only requests of its owner are logged, because all others are refused.
+    /// The users of the socket; at a socket that others may use, no requests are logged, because all changes are
+    /// refused.
     users: SocketUsers,
-    /// Rung when there is a reply, or at the end.
+    /// Rung when there is an answer, when the thread of a recording ends, or at the end of the server.
     wakeup: Arc<Wakeup>,
 }
 
@@ -61,18 +51,18 @@ pub(super) struct NumberedAnswer {
 }
 
 impl Workers {
-    pub(super) fn new(target: Arc<dyn ControlTarget>, users: SocketUsers) -> std::io::Result<Workers> {
+    pub(super) fn new(handler: Arc<dyn RequestHandler>, users: SocketUsers) -> std::io::Result<Workers> {
         let wakeup = Arc::new(Wakeup::new()?);
-        let shared = Shared { target, jobs: Jobs::default(), answers: Mutex::default(), users, wakeup };
+        let shared = Shared { handler, jobs: Jobs::default(), answers: Mutex::default(), users, wakeup };
         Ok(Workers { shared: Arc::new(shared), threads: 0, running: Vec::new() })
     }
 
-    /// The descriptor that is readable when there is a reply; other code may ring it.
+    /// The descriptor that is readable when there is an answer; other code may ring it.
     pub(super) fn wakeup(&self) -> Arc<Wakeup> {
         Arc::clone(&self.shared.wakeup)
     }
 
-    /// Starts a request. If an equal request is running, both get its answer.
+    /// Starts a request. If an equal request of a kind that is shared is running, both get its answer.
     pub(super) fn begin(&mut self, job: ControlRequest) {
         if job.request.is_shared() {
             if let Some(running) = self.running.iter_mut().find(|running| running.request == job.request) {
@@ -86,7 +76,8 @@ impl Workers {
             let shared = Arc::clone(&self.shared);
             let started =
                 std::thread::Builder::new().name("control-worker".into()).spawn(move || shared.work());
-            // If no further thread can be started, the existing threads do the work.
+            // If no further thread can be started, the existing threads do the work, or a thread that is started
+            // for a later request.
             self.threads += usize::from(started.is_ok());
         }
     }
@@ -125,7 +116,8 @@ impl Shared {
     fn work(&self) {
         while let Some(job) = self.jobs.next() {
             self.log(&job);
-            let answer = answer(&*self.target, &job.request);
+            let answer =
+                self.handler.handle(&job.request).unwrap_or_else(|error| Answer::Reply(error.into()));
             self.answers
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -134,7 +126,7 @@ impl Shared {
         }
     }
 
-    /// Logs the client and its request, unless it only queries.
+    /// Logs the client and its request, unless it only queries, or was received at the status socket.
     fn log(&self, job: &ControlRequest) {
         let is_query = matches!(job.request, Request::Status {} | Request::AwaitEnd {});
         if is_query || self.users != SocketUsers::Owner {
@@ -147,47 +139,4 @@ impl Shared {
         let request = serde_json::to_string(&job.request).unwrap_or_default();
         tracing::info!(event = "control_request", "request of {who} at the control socket: {request}");
     }
-}
-
-fn answer(target: &dyn ControlTarget, request: &Request) -> Answer {
-    let error = |error: ControlError| match error {
-        ControlError::Wrong(message) => Reply::Wrong { message },
-        ControlError::Running(message) => Reply::Running { message },
-        ControlError::NoVolume { .. } | ControlError::Stopped | ControlError::Refused(_) => {
-            Reply::Error { message: error.to_string() }
-        }
-    };
-    let result = match request {
-        Request::Status {} => target.status().map(|report| Reply::Status(Box::new(report))),
-        Request::Mode { volume, mode } => target.set_mode(volume, *mode).map(|()| Reply::Done),
-        Request::Drain { volume } => target.drain(volume).map(|()| Reply::Done),
-        Request::PauseCaching { volume, seconds } => {
-            target.pause_caching(volume, Duration::from_secs(*seconds)).map(|()| Reply::Done)
-        }
-        Request::Resize { volume } => target.resize(volume).map(Reply::Resized),
-        Request::Grow { device, size_bytes, dry_run } => {
-            let extent = if *dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
-            target.grow(device.as_deref(), *size_bytes, extent).map(Reply::Growing)
-        }
-        Request::Replace(order) => target.replace(order).map(Reply::Replacing),
-        Request::LeaveOut(order) => target.leave_out(order).map(Reply::LeftOut),
-        Request::Record { volume } => match target.record(volume) {
-            Ok(TitledRecording { title, recording }) => {
-                return Answer::Feed(Reply::Recording(title), recording);
-            }
-            Err(error) => Err(error),
-        },
-        Request::Add(volume) => target.add(volume).map(|hint| Reply::Added { hint }),
-        Request::Remove(order) => target.remove(order).map(Reply::Removed),
-        Request::Reload { dry_run } => {
-            let extent = if *dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
-            target.reload(extent).map(Reply::Reloaded)
-        }
-        Request::Stop { lose_unlinked } => {
-            let unlinked = if *lose_unlinked { UnlinkedFate::Lost } else { UnlinkedFate::Kept };
-            target.stop(unlinked).map(|()| Reply::Done)
-        }
-        Request::AwaitEnd {} | Request::Ping {} => unreachable!("the thread of the connections answers it"),
-    };
-    Answer::Reply(result.unwrap_or_else(error))
 }

@@ -24,7 +24,8 @@ pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheRepor
     as_used(report_of(status, spec, None, &[]), spec.service)
 }
 
-/// The report of a cache device that is being taken out of use; `bytes` were dirty or unflushed at the start.
+/// The report of a cache device, with the progress of its leave-out if one is running; `bytes` were then dirty or
+/// unflushed at the begin, and are `None` otherwise.
 pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheReport {
     let left_bytes = report.not_clean_bytes();
     CacheReport { leaving_out: bytes.map(|bytes| LeavingOutReport { left_bytes, bytes }), ..report }

@@ -22,7 +22,7 @@ use crate::whole_path::whole_path;
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// The conditions found so far.
+/// Finds the conditions of a daemon, and keeps the conditions of the last look.
 pub(crate) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,
@@ -60,7 +60,7 @@ impl ConditionBook {
 
 /// A daemon whose conditions can be found.
 pub(crate) trait Look: Send + Sync + 'static {
-    /// Finds the conditions; a daemon that starts or stops has none.
+    /// Finds and logs the conditions; no conditions while the daemon starts or stops.
     fn look(&self);
 }
 

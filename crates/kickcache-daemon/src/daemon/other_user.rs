@@ -78,12 +78,13 @@ pub(crate) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     Ok(Some(separated))
 }
 
-/// Logs the end of the monitor.
+/// Starts a thread that logs the end of the monitor, if there is a monitor.
 pub(crate) fn watch(separated: Option<MonitorHandle>) -> anyhow::Result<()> {
     separated.map_or(Ok(()), MonitorHandle::watch).context("cannot start a thread that waits for the monitor")
 }
 
-/// The paths that the monitor may open: all paths in the configuration.
+/// The paths that the monitor may open: cache devices and origins of the plan, the paths of `may-open`, and the
+/// configuration file.
 fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     let grant = |path: &Path, right| Grant { path: whole_path(path), right };
     let caches = plan.caches.iter().map(|cache| grant(&cache.device, Right::Make));
@@ -99,7 +100,8 @@ fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     caches.chain(origins).chain(later).chain(config).collect()
 }
 
-/// Folders of sockets that are the daemon's own: below its runtime directory, or missing.
+/// Folders of sockets that are the daemon's own: below a runtime directory, or, for the control and the status
+/// socket, missing.
 fn socket_folders(plan: &ServePlan) -> BTreeSet<PathBuf> {
     let places: Vec<_> =
         plan.caches.iter().flat_map(|cache| &cache.volumes).map(|volume| volume.served_by()).collect();

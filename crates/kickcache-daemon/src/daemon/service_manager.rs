@@ -1,5 +1,5 @@
-//! Notifications to systemd (`NOTIFY_SOCKET`): that all volumes are served, the state of the daemon, and that
-//! every event loop runs.
+//! Notifications to systemd (`NOTIFY_SOCKET`): that the daemon serves its volumes, its state, and that every event
+//! loop runs which has not ended.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt as _;
@@ -68,8 +68,8 @@ pub(crate) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Notifies that all volumes are served, and then sends status notifications; does nothing without a
-    /// service manager.
+    /// Notifies that the daemon serves its volumes, and then sends status notifications; no notifications are sent
+    /// without a service manager.
     ///
     /// # Errors
     /// If there can be no thread for it.
@@ -122,7 +122,7 @@ fn send(path: &OsStr, message: &str) -> io::Result<()> {
     socket.send_to_addr(message.as_bytes(), &address).map(drop)
 }
 
-/// Whether all loops turn.
+/// Whether all event loops turn that have not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Turns {
     All,

@@ -21,7 +21,7 @@ pub(crate) struct StatusParts {
 }
 
 impl StatusParts {
-    /// The memory for payload, within the limit of the daemon.
+    /// The use of memory for payload, with the limit of the daemon.
     pub(crate) fn memory(&self, limit: MemoryLimit) -> MemoryReport {
         MemoryReport { limit_bytes: limit.bytes() as u64, ..self.memory }
     }

@@ -1,5 +1,5 @@
-//! Whether an origin was used without this cache device since: served with another device or without one,
-//! changed, or replaced by another file. The blocks of the origin on the cache device are stale then.
+//! Whether an origin was used without this cache device since: served with another device or without one, changed,
+//! or replaced by another file. The blocks of the origin on the cache device may be stale then.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 
-/// What happened to an origin since a cache device last served it.
+/// The reason why the blocks of an origin on a cache device may be stale.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
     /// The origin was served with the cache device at this path.
@@ -18,7 +18,7 @@ pub enum ServedSince {
     Without,
     /// The origin was not served since, but another file is at its path, as after a restore.
     Replaced,
-    /// The origin was not served since, but another program wrote to it.
+    /// The origin was not served since, but by its times another program wrote to it.
     Changed,
     /// The record of the origin cannot be read.
     Unknown,
@@ -75,8 +75,9 @@ impl Sameness {
     }
 }
 
-/// How an origin was served since; `None` if, by the records, all writes to the origin passed the cache
-/// device.
+/// How an origin was served or changed since; `None` if the records show no writes that bypassed the cache device,
+/// also if there are no records, their directory cannot be read, or the user claims that a replaced or changed file
+/// is the recorded one.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,
@@ -95,7 +96,7 @@ pub(crate) fn served_since(
     }
 }
 
-/// A volume with dirty blocks on a cache device that no daemon serves.
+/// A volume on a cache device that no daemon serves, which may have dirty blocks there.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldVolume<'a> {
     /// The path of the cache device.
@@ -124,8 +125,8 @@ pub fn origin_moved(volume: &str) -> Flag {
     Flag::new("--origin-moved", volume.as_ref())
 }
 
-/// How the file of an origin was changed since its last clean stop; `None` if the user claims that it is the
-/// recorded one.
+/// Whether the file of an origin was replaced, or changed since its last clean stop without a change of its size;
+/// `None` if neither, or if the user claims that it is the recorded one.
 fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
     if sameness == Sameness::Said {
         return None;
@@ -145,7 +146,8 @@ fn is_replaced(record: &OriginRecord) -> bool {
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
-/// The record of an origin, if another cache device than this one may hold blocks that the origin lacks.
+/// The record of an origin, if another cache device than that with this uuid, or any without a uuid, may hold
+/// blocks that the origin lacks; `None` also without a state directory.
 ///
 /// # Errors
 /// If its record is unreadable: such a device may exist.
@@ -160,10 +162,12 @@ pub fn missed(
     Ok(found.filter(|record| record.may_be_dirty && is_other(record)))
 }
 
-/// Notes, durably, that an origin is going to be written without the cache device that it was served with.
+/// Notes, durably, that an origin is going to be written without the cache device that it was served with; without
+/// a state directory, no note is made.
 ///
 /// # Errors
-/// If the record cannot be written, and the present one differs.
+/// If the record cannot be written, and the origin has an earlier record that can be read; otherwise the failure is
+/// only logged.
 pub(crate) fn note_written_without(
     place: &StatePlace,
     identity: &str,

@@ -250,8 +250,8 @@ pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candid
     }
 }
 
-/// If volumes are to use the cache device, refuses an older copy and a device out of service: its blocks may
-/// be stale.
+/// If volumes are to use the cache device, refuses an older copy and a device out of service: its blocks may be
+/// stale. A record of the device by a later version is refused in any case.
 fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     let refuse =
         |error: StateError| ServeError::Cache { path: cache.device.clone(), what: error.to_string() };
@@ -273,8 +273,8 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume if its blocks on the cache device are stale, because the origin was served without this
-/// device.
+/// Refuses a volume if its blocks on the cache device may be stale, because the origin was served, replaced or
+/// changed without this device.
 fn check_current(
     superblock: &Superblock,
     path: &Path,
@@ -342,8 +342,8 @@ fn knows(superblock: &Superblock, volume: &OpenVolume) -> Acquaintance {
     }
 }
 
-/// Refuses an origin that is a cache device, when it is attached for the first time. On a known origin a
-/// guest may have written such bytes, which must not prevent a start.
+/// Refuses an origin that is a cache device, when it is attached for the first time and the user does not force
+/// that. On a known origin a guest may have written such bytes, which must not prevent a start.
 fn check_no_cache(volume: &OpenVolume, acquaintance: Acquaintance) -> Result<(), ServeError> {
     let unreadable =
         |error: ServeError| ServeError::Volume { name: volume.name.clone(), what: error.to_string() };
@@ -384,7 +384,7 @@ fn check_left_behind(
     frontend::check_left_behind(spec, &volume.known_as, other.first())
 }
 
-/// Detects that cache and origin were swapped.
+/// The error that cache and origin are swapped, if an origin of these volumes is a cache device; otherwise `error`.
 fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeError {
     let is_cache = |volume: &OpenVolume| volume.origin.carries_superblock().unwrap_or(false);
     match volumes.into_iter().find(is_cache) {
@@ -399,7 +399,7 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-/// Opens the origin of a volume that is added to a running server, and locks it.
+/// Locks the origin of a volume and opens it, at a start or for a running server.
 pub(crate) fn open_held(
     spec: &VolumeSpec,
     state: &StatePlace,

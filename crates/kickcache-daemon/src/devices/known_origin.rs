@@ -8,7 +8,8 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// Refuses to format the recorded origin of a volume. A missing file is not refused.
+/// Refuses to format the recorded origin of a volume. A missing file is not refused; without a state directory, no
+/// file is.
 ///
 /// # Errors
 /// [`ServeError::Cache`] if the file is recorded as an origin, with the volume and its cache device, or

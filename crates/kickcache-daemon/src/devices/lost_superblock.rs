@@ -8,8 +8,8 @@ use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::whole_path::whole_path;
 
-/// The record of the cache device that was at a path, if it may hold dirty blocks, and the remedy; `None` if
-/// there is no such record.
+/// The record of the cache device that was at a path, if it may hold dirty blocks, and the remedy; `None` if there
+/// is no such record that can be read.
 pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
     let names = noted_dirty(path, state)?;
     let format = ShellCommand::new("format").word("--force").path(path).state(state);
@@ -22,8 +22,8 @@ pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
     ))
 }
 
-/// The names of the volumes with origins that may lack blocks of the cache device at a path, by the records;
-/// `None` if there are no such volumes.
+/// The names of the volumes with origins that may lack blocks of the cache device at a path, by the records; `None`
+/// if there are no such volumes, or the records cannot be listed.
 pub fn noted_dirty(path: &Path, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let whole = whole_path(path);

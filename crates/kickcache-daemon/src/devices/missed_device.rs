@@ -15,7 +15,7 @@ use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::whole_path::whole_path;
 
-/// Why a cache device is not accepted for an origin, and what to do, as a sentence.
+/// Why a cache device is not accepted for an origin, and the remedies, as a sentence.
 ///
 /// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is
 /// recommended only if the missed device is at its recorded path.
@@ -77,7 +77,7 @@ fn standing(record: &OriginRecord) -> DevicePresence {
     }
 }
 
-/// The uuid of the cache device at a path, if it is readable.
+/// The uuid of the cache device at a path, if it is readable and the device may be served.
 pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }

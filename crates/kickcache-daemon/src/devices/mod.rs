@@ -1,6 +1,8 @@
 //! Which cache device belongs to which origin: found before a volume is served, and recorded while it is.
 //!
-//! * [`device_opening`] opens the devices of a start; [`cache_device`] has the superblock, and formats devices.
+//! * [`device_opening`] opens the devices of a start, the origins as [`open_volume`]; [`cache_device`] has the
+//!   superblock, and formats devices; [`reservation_check`]: whether a device has the room that its volumes
+//!   reserve.
 //! * [`volume_identity`], [`recognition`], [`origin_checks`], [`stop_record_check`]: whether an origin is the disk of the
 //!   cached blocks; [`bypassed_device`]: whether it was used without its cache.
 //! * [`older_copy`], [`succession`], [`missed_device`], [`lost_superblock`], [`known_origin`], [`damaged_log`]: which device

@@ -25,7 +25,8 @@ pub(crate) struct OpenVolume {
     pub(crate) origin: Origin,
     pub(crate) size: u64,
     pub(crate) identified: Identified,
-    /// The identity for records: an older identity until the origin was compared, then the present one.
+    /// The identity for records: the present identity, or a recorded weak identity of an older version, which the
+    /// server replaces once the origin was compared.
     pub(crate) identity: String,
     /// Checks that need the cached blocks.
     pub(crate) check: OriginCheck,
@@ -52,8 +53,8 @@ pub(crate) struct OpenVolumeState {
 }
 
 impl OpenVolume {
-    /// Recognises the origin by the identity in a superblock, and warns if a later start may not recognise it for
-    /// certain.
+    /// Recognises the origin by the identity in a superblock. If there is none, warns if the present identity may
+    /// not suffice for a later start.
     pub(crate) fn recognise(&mut self, recorded: Option<&str>, state: &StatePlace) {
         let path = self.origin.local().map(|file| file.path().to_path_buf()).unwrap_or_default();
         if recorded.is_none() {

@@ -58,7 +58,8 @@ impl EventLoop<Engine> {
         ServeError::refusing(refused)
     }
 
-    /// By order of the user, drops the clean blocks of a changed origin, durably, before a client reads them.
+    /// By order of the user, drops the clean blocks of a changed origin, durably, before a client reads them;
+    /// refuses the origin if blocks are dirty.
     pub(crate) fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
         let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         if dirty > 0 {
@@ -169,7 +170,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Records the present identity of an origin that was recognised by an older identity.
+    /// Records the present identity of an origin that was recognised by an older identity; without a cache device,
+    /// no identity is recorded.
     fn rename_origin(&mut self, volume: VolumeId, identity: String) -> Result<(), ServeError> {
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(cache), Some(notes)) = (cache, &self.notes) else { return Ok(()) };

@@ -33,7 +33,7 @@ pub(crate) struct OriginRecords {
     /// The record of the cache device, which changes at a takeover. The lock is held while the record is
     /// written, so that changes of other threads are kept. If both locks are held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
-    /// The previous record of the cache device.
+    /// The previous record of the cache device; `None` without a readable one.
     cache_before: Option<CacheRecord>,
     volumes: Mutex<Vec<VolumeEntry>>,
     /// Whether the state directory has the record of the previous start.
@@ -55,7 +55,8 @@ struct VolumeEntry {
     /// be replaced.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0.
+    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0; `None`
+    /// before that.
     stopped: Option<FileStamp>,
     /// The previous record.
     before: Option<OriginRecord>,
@@ -109,7 +110,8 @@ pub(crate) fn knows(place: &StatePlace, identity: &str) -> bool {
     place.store().is_some_and(|store| store.origin(identity).is_ok_and(|record| record.is_some()))
 }
 
-/// Refuses a cache device in place of another device that may hold blocks which an origin lacks.
+/// Refuses a cache device in place of another device that may hold blocks which an origin lacks, unless the user
+/// accepts that; and a start that cannot be recorded.
 pub(crate) fn check(
     place: &StatePlace,
     chosen: CacheChoice<'_>,
@@ -214,7 +216,8 @@ fn untrusted(name: &str, error: &StateError) -> ServeError {
 }
 
 impl OriginRecords {
-    /// Notes which cache device each origin has, durably, before anything is served.
+    /// Notes which cache device each origin has, durably, before anything is served; without a usable state
+    /// directory, only in memory.
     pub(crate) fn begin(
         place: &StatePlace,
         (superblock, path): (&Superblock, &Path),
@@ -281,7 +284,7 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// Restores the previous record of a volume that was not added after all.
+    /// Restores the previous record of a volume that was not added after all; a failure is only logged.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -299,7 +302,7 @@ impl OriginRecords {
     /// are stale.
     ///
     /// # Errors
-    /// A sentence; the record says that the device may be dirty.
+    /// A sentence; the device may still be recorded as possibly dirty.
     pub(crate) fn part(&self, id: VolumeId) -> Result<(), StateError> {
         let noted = self.take(id);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != id);
@@ -379,7 +382,7 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// Restores the previous records after a failed start, in which no volume was served.
+    /// Restores the previous records after a failed start, in which no volume was served; a failure is only logged.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
@@ -406,7 +409,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records durably that a volume may be dirty, before it is served in write-back.
+    /// Records durably that a volume may be dirty, before it is served in write-back. No effect for an unknown
+    /// volume, or without records.
     pub(crate) fn expect_dirty(&self, name: &str) -> Result<(), ServeError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
@@ -424,8 +428,8 @@ impl OriginRecords {
         kept
     }
 
-    /// Records whether the origin of a volume is complete: it may be dirty, or it has no dirty block and
-    /// cannot get any.
+    /// Records whether the origin of a volume is complete: it may be dirty, or it has no dirty block and cannot get
+    /// any. A failure is only logged.
     pub(crate) fn note_completeness(&self, id: VolumeId, completeness: Completeness) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -444,8 +448,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change
-    /// is detected.
+    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change is
+    /// detected. A failure is only logged.
     pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -460,8 +464,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records that an origin differs from the clean blocks of its volume, so that the next start treats the
-    /// origin as changed.
+    /// Notes that an origin differs from the clean blocks of its volume: with the next record of the volume, the
+    /// next start treats the origin as changed.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
             volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
@@ -482,7 +486,7 @@ impl OriginRecords {
         store.forget_origin(&older)
     }
 
-    /// The writer of the record that the cache device is out of service.
+    /// The writer of the record that the cache device is out of service; `None` without a usable state directory.
     pub(crate) fn keeper(&self) -> Option<RecordSink> {
         let Some(Ok(store)) = &self.store else { return None };
         let (store, cache) = (store.clone(), Arc::clone(&self.cache));

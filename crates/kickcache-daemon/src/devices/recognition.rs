@@ -12,7 +12,8 @@ use crate::driver::device::identity::{Identified, Strength, stable_path};
 use crate::serve::origin::ComparedBlocks;
 use crate::shell_command::Flag;
 
-/// Samples that an origin must have for its weak identity to be accepted.
+/// Samples that an origin with cached blocks must have for its weak identity to be accepted without the user's
+/// confirmation.
 const SAMPLES_MIN: usize = 16;
 
 /// An origin that may be another disk than the recorded one.
@@ -24,14 +25,15 @@ pub(crate) struct Doubt {
     pub(crate) peers: Vec<PathBuf>,
     /// Whether the user has confirmed that the origin is the recorded disk.
     pub(crate) sameness: Sameness,
-    /// The identity to record when the origin was compared.
+    /// The identity to record when the origin was compared; `None` if it is recorded already.
     pub(crate) newer: Option<String>,
 }
 
 /// How an origin is recognised by a recorded identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recognised {
-    /// The identity for records: the recorded identity until a weak one is confirmed.
+    /// The identity for records: the present identity, or, until the origin was compared, a weak identity that an
+    /// older version recorded.
     pub(crate) identity: String,
     pub(crate) doubt: Option<Doubt>,
 }
@@ -102,7 +104,7 @@ impl Doubt {
     }
 }
 
-/// Warns of an origin that gets a weak identity.
+/// Warns of an origin with a weak identity.
 pub(crate) fn warn_of_weak(volume: &str, identified: &Identified, path: &std::path::Path) {
     if identified.strength == Strength::Strong {
         return;

@@ -66,7 +66,8 @@ impl RecordQueue {
         self.is_empty().then(|| self.wear.poll_timeout())
     }
 
-    /// As [`OriginRecords::note_completeness`], [`OriginRecords::note_newest`] or [`WearNote::keep`], off the loop.
+    /// As [`OriginRecords::note_completeness`], [`OriginRecords::note_newest`], [`OriginRecords::note_stop`] or
+    /// [`WearNote::keep`], off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<OriginRecords>, note: QueuedRecord) {
         self.waiting.push_back((Arc::clone(notes), note));
         self.go_on();
@@ -104,7 +105,8 @@ impl RecordQueue {
     }
 }
 
-/// Size and times of a file, after the file system has made them durable; `None` for block devices.
+/// Size and times of a file, after the file system has made them durable; `None` for block devices, and after an
+/// error.
 fn stamp_durably(origin: &BlockFile) -> Option<FileStamp> {
     let file = (origin.kind() == Kind::File).then(|| origin.file())?;
     file.sync_all().ok()?;

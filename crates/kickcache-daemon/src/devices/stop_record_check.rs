@@ -1,8 +1,8 @@
 //! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut,
 //! another program may have changed the origin while it was not served.
 //!
-//! A clean stop records size and times of a file ([`crate::devices::bypassed_device`]). Block devices have no such times,
-//! and are not checked.
+//! A clean stop records size and times of a file ([`crate::devices::bypassed_device`]). Block devices and exports have no
+//! such times, and are not checked for this.
 
 use kickcache_units::counted;
 
@@ -55,7 +55,7 @@ pub(crate) struct OriginCheck {
 pub(crate) enum Finding {
     /// The cached blocks may be used: no difference was found, or none was to be looked for.
     Same,
-    /// This number of compared blocks shows no change, but is too small to exclude one.
+    /// This number of compared blocks shows no change, which does not exclude one.
     NoProof(usize),
     /// The origin was changed: the clean blocks are stale, and the dirty ones must not be written over it.
     Changed(String),

@@ -24,7 +24,7 @@ const LENGTH_MAX: usize = 64;
 pub struct DeviceChain {
     /// The device that is the cache.
     pub device: PathBuf,
-    /// The device that is to take over from the cache device.
+    /// The device that is to take over from the cache device, if a takeover has begun.
     pub successor: Option<PathBuf>,
     /// The devices that have taken over, the earliest first.
     links: Vec<Link>,
@@ -45,8 +45,8 @@ struct DeviceSuperblock {
     superblock: Superblock,
 }
 
-/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result
-/// is the named device, and its open fails with a sentence.
+/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result is
+/// the last device that was reached, and its open fails with a sentence.
 pub fn follow(named: &Path) -> DeviceChain {
     let mut followed = DeviceChain { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
@@ -155,7 +155,8 @@ impl Link {
     }
 }
 
-/// Sets the cache device of a plan to the device that is the cache.
+/// Sets the cache device of a plan to the device that is the cache, and the successor of an unfinished takeover; a
+/// plan with a cache device that is not in service is unchanged.
 ///
 /// # Errors
 /// If that cannot be made durable, or the device is a copy from before its takeover.

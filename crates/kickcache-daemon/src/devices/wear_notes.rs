@@ -53,7 +53,7 @@ impl WearNotes {
 }
 
 impl WearNote {
-    /// Writes the record. A failure is logged once.
+    /// Writes the record. A failure is logged if the last record could be written.
     pub(crate) fn keep(&self, notes: &OriginRecords) {
         let Some(store) = notes.store() else { return };
         let kept = store.keep_wear(&WearRecord::new(&notes.cache().uuid, &self.history));
@@ -68,7 +68,7 @@ impl WearNote {
     }
 }
 
-/// The record from before this start.
+/// The record from before this start; `None` without a readable one.
 pub(crate) fn noted_wear(notes: &OriginRecords) -> Option<WearRecord> {
     notes.store()?.wear(&notes.cache().uuid).unwrap_or_else(|error| {
         tracing::warn!(

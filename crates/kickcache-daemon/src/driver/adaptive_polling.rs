@@ -2,7 +2,7 @@
 //!
 //! A wakeup costs the sleeping thread several microseconds, and the waking one as well. Polling costs
 //! processor time that other programs could use. So the thread polls only under three conditions. First,
-//! events keep arriving soon: an idle daemon sleeps at once. Second, few I/Os are in flight: with many,
+//! events keep arriving soon: an idle daemon sleeps at once after a few long waits. Second, few I/Os are in flight: with many,
 //! several share a wakeup, and clients, or the processes behind an origin, have a use for the processor.
 //! Third, the events are quickly handled: compared with the work for a long piece of a request, and even more
 //! an encrypted one, a wakeup is cheap.

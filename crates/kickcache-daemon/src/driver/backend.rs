@@ -1,4 +1,4 @@
-//! The driver's interface to the kernel: plain I/O and readiness of sockets, both without blocking.
+//! The driver's interface to the kernel: I/O, commands of devices, and readiness of descriptors.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
@@ -79,7 +79,7 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 
 /// Executes I/O and waits. One thread owns it.
 pub(crate) trait Backend {
-    /// Registers open devices, so that the kernel need not look them up for each I/O.
+    /// Registers open devices; a backend may then avoid a lookup for each I/O.
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
     /// Registers a device that is added later.
@@ -91,8 +91,8 @@ pub(crate) trait Backend {
     /// Starts an I/O; [`Backend::wait`] returns its event.
     fn start(&mut self, token: u32, io: Io);
 
-    /// Reports when the descriptor is ready: once, or for [`Interest::Signalled`] at each signal. A key has at most one
-    /// watch for each interest.
+    /// Reports when the descriptor is ready: once, or for [`Interest::Signalled`] at each signal until a signal is reported as
+    /// [`Interest::Readable`]. A key has at most one watch for each interest.
     fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest);
 
     /// Ends the watches of a key; to be called before the descriptor is closed. A last event may still
@@ -106,8 +106,8 @@ pub(crate) trait Backend {
     fn submit(&mut self) -> io::Result<()>;
 
     /// Submits started I/O to the kernel, and waits for an event, a doorbell or the timeout (`None`: without
-    /// limit). Returns all available events, and the time in which no event was available. A backend with
-    /// threads between it and the devices returns zero.
+    /// limit). Returns available events, and the time in which no event was available; the backend without
+    /// io_uring returns zero, as its threads are between it and the devices.
     fn wait(
         &mut self,
         timeout: Option<Duration>,

@@ -73,14 +73,14 @@ impl Buffers {
         }
     }
 
-    /// Free memory that is kept for reuse must fit into the unused part of the budget.
+    /// Returns free memory to the system until the memory kept for reuse fits into the unused part of the budget.
     fn limit_kept(&mut self) {
         self.allocator.keep_at_most(self.budget.unused_part());
     }
 
     /// Adds a request whose payload uses memory that the caller lends. The payload begins at the first byte
-    /// of this memory, which must be the first byte of a page of the volume. Lent memory does not count
-    /// against any limit.
+    /// of this memory, which must be the first byte of a page of the volume. Lent memory is not charged to
+    /// the budget.
     pub(crate) fn lend(&mut self, chunk: Chunk, length: usize) -> RequestId {
         assert!(length <= chunk.length(), "a request larger than the lent memory");
         self.place(Slot::Lent { chunk, length })
@@ -105,7 +105,7 @@ impl Buffers {
     /// Takes a request's memory back.
     ///
     /// # Panics
-    /// If the request is not in use.
+    /// If the request is not in use, or has lent memory.
     pub fn release(&mut self, id: RequestId) {
         let slot = std::mem::replace(&mut self.slots[index(id)], Slot::Free);
         match slot {

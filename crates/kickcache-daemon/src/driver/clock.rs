@@ -1,14 +1,14 @@
-//! The driver's clock: nanoseconds since the process opened its devices, never going back.
+//! The driver's clock: nanoseconds since its start.
 //!
-//! Time in which the process does not run (SIGSTOP, a suspended machine) does not count: the daemon takes no completion then, so that a
-//! device without one is not silent.
+//! A gap of 0.5 s or more in which the process does not run (SIGSTOP, a suspended machine) does not count, once a loop has detected it: the daemon
+//! takes no completion then, so that a device without one is not silent. The times of the turns of a loop never go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// A loop that is late by this much did not run.
+/// The least lateness at which a loop counts as not having run.
 pub(crate) const GAP_MIN: Duration = Duration::from_millis(500);
 
 /// A clock that starts at zero. Clones of a clock show the same time.
@@ -56,11 +56,11 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time before `now` in which the process did not run.
+    /// The time before `now` in which the process did not run; zero if it is less than [`GAP_MIN`].
     pub(crate) gap: Duration,
 }
 
-/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process did not run.
+/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process did not run. Zero for a wait without a limit.
 pub(crate) fn missed(wait: Option<std::time::Duration>, waited: std::time::Duration) -> std::time::Duration {
     let late = wait.map_or(std::time::Duration::ZERO, |wait| waited.saturating_sub(wait));
     if late.as_nanos() >= GAP_MIN.as_nanos().into() { late } else { std::time::Duration::ZERO }

@@ -3,7 +3,7 @@
 //! Invariants:
 //! * The bytes in use never exceed the limit.
 //! * While loops wait, only the first of them takes memory, so that small requests cannot starve a large one.
-//! * A request that fits into its loop's own part uses no atomic operation and no lock.
+//! * A request that gets memory of its loop's own part at once uses no atomic operation and no lock.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -23,7 +23,7 @@ pub(crate) struct CommonMemory {
 
 #[derive(Debug, Default)]
 struct Loops {
-    /// The wakeup of each loop.
+    /// The wakeup of each registered loop, with the number of the loop.
     wakeups: Vec<(u64, Arc<Wakeup>)>,
     /// The loops that wait, in order.
     waiting: VecDeque<u64>,
@@ -104,7 +104,7 @@ impl Member {
         true
     }
 
-    /// Takes bytes; if they are not free, the loop waits and is woken for another try.
+    /// Takes bytes; if they are not free, or another loop has waited for longer, the loop waits and is woken for another try.
     pub(crate) fn take_or_wait(&mut self, bytes: usize) -> bool {
         if self.take(bytes) {
             return true;
@@ -121,7 +121,7 @@ impl Member {
         self.take(bytes)
     }
 
-    /// Leaves the line; the next loop is woken.
+    /// If the loop waits, it leaves the line, and the first loop of the line is woken.
     pub(crate) fn end_wait(&mut self) {
         if std::mem::take(&mut self.is_waiting) {
             let mut loops = self.memory.lock();

@@ -21,7 +21,7 @@ pub(crate) struct DeviceClock {
 /// The delays of a thread, and the part that is still to be subtracted from waits.
 #[derive(Debug, Default)]
 struct Account {
-    /// Nanoseconds for which the thread has waited for a processor since its start.
+    /// The thread's nanoseconds of waiting for a processor since its start, at the last reading.
     late: u64,
     /// Nanoseconds of waits since `late` was read.
     unchecked: u64,
@@ -38,7 +38,7 @@ impl DeviceClock {
         DeviceClock { schedstat: schedstat.filter(|_| late.is_some()), account }
     }
 
-    /// The part of a wait that is due to devices.
+    /// The part of a wait that is due to devices; zero if the kernel does not count delays.
     pub(crate) fn pass(&mut self, wait: Duration) -> Duration {
         let Some(schedstat) = &self.schedstat else { return Duration::ZERO };
         self.account.pass(wait, || waits_for_a_processor(schedstat))
@@ -51,7 +51,7 @@ impl Account {
         self.unchecked = self.unchecked.saturating_add(nanos);
         if u128::from(self.unchecked) >= CHECK_AFTER.as_nanos() {
             let late = late().unwrap_or(self.late);
-            // Delays while the thread had work to do were not part of these waits.
+            // A longer delay was in part while the thread had work to do, and not in these waits.
             self.owed = late.saturating_sub(self.late).min(self.unchecked);
             (self.late, self.unchecked) = (late, 0);
         }

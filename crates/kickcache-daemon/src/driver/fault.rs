@@ -2,17 +2,17 @@
 
 use kickcache_engine::device::Device;
 
-/// An operation that a device ended with an error.
+/// A failed operation on a device, or a failed replacement of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
     /// Which device.
     pub device: Device,
-    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, for a cache device
-    /// only.
+    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, which only a cache device
+    /// has.
     pub operation: &'static str,
-    /// The offset of the operation in bytes; 0 for a flush and for `replace`.
+    /// The offset in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
     pub offset: u64,
-    /// The length of the operation in bytes; 0 for a flush and for `replace`.
+    /// The length in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
     pub length: u64,
     /// The cause of the failure.
     pub cause: Cause,
@@ -28,7 +28,7 @@ pub enum Cause {
     Short,
 }
 
-/// Faults since the last [`Faults::take`].
+/// The first [`FAULTS_MAX`] faults since the last [`Faults::take`].
 #[derive(Default)]
 pub(crate) struct Faults {
     list: Vec<Fault>,

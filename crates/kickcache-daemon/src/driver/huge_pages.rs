@@ -7,7 +7,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 
 use rustix::mm::{Advice, madvise};
 
-/// Allocations from this size on use huge pages.
+/// Allocations from this size on request huge pages.
 const LARGE: usize = 4 << 20;
 /// Bytes of a huge page.
 const HUGE_PAGE: usize = 2 << 20;

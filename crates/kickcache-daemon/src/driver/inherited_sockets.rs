@@ -24,8 +24,8 @@ pub struct InheritedSocket {
     pub fd: OwnedFd,
 }
 
-/// The sockets of `LISTEN_FDS` and `LISTEN_PID`, in order; empty if the variables are not for this process,
-/// and from the second call on.
+/// The sockets of `LISTEN_FDS` and `LISTEN_PID`, in order; empty if the variables are not for this process or name
+/// more than [`COUNT_MAX`], and from the second call on.
 pub fn inherited_sockets() -> Vec<InheritedSocket> {
     let count = count();
     if count == 0 || TAKEN.swap(true, Ordering::SeqCst) {
@@ -37,7 +37,8 @@ pub fn inherited_sockets() -> Vec<InheritedSocket> {
     sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
 }
 
-/// The paths of the inherited unix sockets, even after [`inherited_sockets`] has returned them.
+/// The paths of the unix sockets at the inherited descriptors that are still open, even after [`inherited_sockets`] has
+/// returned them.
 pub fn inherited_paths() -> Vec<PathBuf> {
     (FIRST..FIRST + count()).filter_map(path_of).collect()
 }

@@ -8,11 +8,11 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// The alignment of all memory handed out here, and the smallest size.
 pub(crate) const PAGE: usize = 4096;
-/// The largest size in bytes that is cut from shared mappings, and that the allocator never unmaps.
+/// The largest size in bytes that is cut from shared mappings, which stay mapped until the allocator is dropped.
 const CARVED_MAX: usize = 128 << 10;
 /// Bytes of a mapping that small sizes are cut from.
 const CARVE_MAPPING: usize = 1 << 20;
-/// The most bytes that are kept for reuse, in all.
+/// The most bytes that an allocator keeps for reuse, in all.
 const KEPT_MAX: usize = 64 << 20;
 /// Number of sizes: 4 KiB to 64 MiB.
 const CLASS_COUNT: usize = 15;
@@ -160,7 +160,7 @@ impl Allocator {
         }
     }
 
-    /// Returns the pages of the free stretch of a class that was not used for longest.
+    /// Returns the pages of the free stretch of a class that was not used for longest; a large one is unmapped.
     fn give_back(&mut self, class: usize) {
         let (list, length) = (&mut self.free[class], PAGE << class);
         if length > CARVED_MAX {

@@ -19,7 +19,7 @@ impl MinimumBlock {
     /// A sector, the unit of the engine's requests.
     pub(crate) const SECTOR: MinimumBlock = MinimumBlock(SECTOR_SIZE);
 
-    /// A block of this many bytes, or of a sector if that is more; `None` if `bytes` is no power of two.
+    /// A block of this many bytes, or of a sector if that is more; `None` if `bytes` is above a sector and no power of two.
     pub(crate) const fn new(bytes: u64) -> Option<MinimumBlock> {
         match bytes {
             0..=SECTOR_SIZE => Some(MinimumBlock::SECTOR),

@@ -1,4 +1,4 @@
-//! A device that stores no data: it replaces a cache device that is out of use.
+//! A device that stores no data: it has the place of the cache device while volumes are served without a cache.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;

@@ -11,12 +11,11 @@ use crate::driver::memory::Chunk;
 
 /// The most stretches of one system call.
 const STRETCHES_MAX: usize = 1024;
-/// The most bytes that one call discards or zeroes: between two calls the device can serve other requests,
-/// and a stop can take effect.
+/// The most bytes that one call discards or zeroes: between two calls the device can serve other requests.
 const CHUNK: u64 = 1 << 30;
 /// The most stretches of one call that writes zeroes; every stretch is the same memory.
 const ZERO_STRETCHES_MAX: u64 = 16;
-/// The most repetitions of interrupted calls for one operation.
+/// The most repetitions of calls that end with EINTR or EAGAIN, for one operation.
 const REPEATS_MAX: u32 = 1000;
 
 /// A submission in flight. Slots are reused, so that their lists need no new memory.
@@ -29,7 +28,7 @@ pub(crate) struct Operation {
     pub(crate) stretches: Vec<libc::iovec>,
     pub(crate) checksums: Checksums,
     pub(crate) bounce: Option<Chunk>,
-    /// Extents of a [`Work::Zero`] that are zeroed by writes.
+    /// Extents that are still to be zeroed by writes.
     pub(crate) unwritten: Vec<ByteExtent>,
     /// Whether the only stretch is written repeatedly until the length is reached.
     is_repeated: bool,
@@ -92,11 +91,11 @@ impl Work {
 /// How a write becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteSync {
-    /// A later flush makes the write durable.
+    /// The write itself is not made durable; a later flush does this, if the device needs one.
     Not,
     /// A flag of the write itself makes it durable.
     Flag,
-    /// The write is followed by a flush of its own, as the file system does not keep the flag's promise.
+    /// The write is followed by a flush of its own, as the file system is not known to keep the flag's promise.
     After,
 }
 
@@ -165,7 +164,7 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// Appends memory; memory that follows on directly extends the last stretch.
+    /// Appends memory; memory that follows on directly extends the last stretch while this stays below 1 GiB.
     pub(crate) fn add(&mut self, address: *mut u8, length: u32) {
         self.length += u64::from(length);
         let length = usize::try_from(length).expect("usize has at least 32 bits");
@@ -309,7 +308,7 @@ impl Operation {
         self.offset + self.done
     }
 
-    /// Bytes of the next call of an operation that writes one stretch again and again.
+    /// Bytes of the next call of an operation that writes one stretch again and again; `None` for other operations.
     pub(crate) fn repeated_length(&mut self) -> Option<i32> {
         let lengths = |list: &[libc::iovec]| list.iter().map(|stretch| stretch.iov_len).sum::<usize>();
         self.is_repeated.then(|| i32::try_from(lengths(self.stretches_left())).expect("16 MiB at most"))
@@ -328,7 +327,7 @@ impl Operation {
         }
     }
 
-    /// One checksum for each 4096 bytes of all stretches together.
+    /// One checksum for each whole 4096 bytes of all stretches together.
     pub(crate) fn compute_checksums(&self, into: &mut Vec<Checksum>) {
         let (mut running, mut filled) = (RunningChecksum::new(), 0);
         for stretch in &self.stretches {

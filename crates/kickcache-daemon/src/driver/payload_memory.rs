@@ -9,7 +9,7 @@ const LARGEST: usize = (32 << 20) + 4096;
 
 /// A daemon's memory for payload.
 ///
-/// Half of this memory is common, or as much as two of the largest requests need, up to three quarters;
+/// Half of this memory is common, or if two of the largest requests need more, as much as they need, up to three quarters;
 /// the rest is divided between the volumes.
 #[derive(Clone, Debug)]
 pub struct PayloadMemory {

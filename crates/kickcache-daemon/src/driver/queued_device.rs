@@ -1,5 +1,5 @@
-//! Devices that the system does not execute: another process, another machine or a simulation executes their
-//! requests.
+//! Devices with requests that the system does not execute: another process, another machine, a simulation or the
+//! device's own code executes them.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -48,7 +48,7 @@ pub struct QueuedEnd {
     pub result: Result<(), i32>,
 }
 
-/// A part of a device, as the device reports it.
+/// A part of a device, as the device reports it for a query of its extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
     /// Bytes.
@@ -74,9 +74,9 @@ pub struct ExtentsTold {
 pub struct ServerOutage {
     /// How long it has been unreachable.
     pub span: Duration,
-    /// The reason: how the connection was lost, or why the returned server is refused.
+    /// The reason: how the connection was lost, or why the last attempt to use a server failed.
     pub why: String,
-    /// The time until requests fail because of the outage; zero if they fail already.
+    /// The time until the time limit of the outage, after which requests fail; zero if the limit is over.
     pub fails_in: Duration,
 }
 

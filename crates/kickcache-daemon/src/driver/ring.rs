@@ -17,7 +17,7 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
-/// Kernel threads, for each device, for operations that the device cannot do without waiting: as many as
+/// Kernel threads, for each device of the start, for operations that the device cannot do without waiting: as many as
 /// operations are given to it at once. By default there are four a processor for all devices together, and
 /// one device that does not respond would soon occupy them.
 const KERNEL_WORKER_COUNT: u32 = 128;
@@ -46,7 +46,7 @@ impl Ring {
     /// A ring of this thread.
     ///
     /// # Errors
-    /// If io_uring is switched off, not permitted, or older than Linux 6.1.
+    /// If io_uring is switched off, not permitted, or older than Linux 6.1, or memory or descriptors are short.
     pub(crate) fn new() -> io::Result<Ring> {
         let ring = IoUring::builder()
             .setup_single_issuer()
@@ -70,7 +70,7 @@ impl Ring {
             if pushed.is_ok() {
                 return;
             }
-            // The kernel empties a full queue. If it refuses, the next wait returns the error.
+            // The kernel empties a full queue; if it refuses, this is tried again.
             let _ = self.ring.submit();
         }
     }

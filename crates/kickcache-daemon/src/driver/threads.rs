@@ -39,7 +39,7 @@ impl Threads {
     /// A pool of threads and an epoll instance.
     ///
     /// # Errors
-    /// If the process has no threads or descriptors left.
+    /// If memory or descriptors are short.
     pub(crate) fn new() -> io::Result<Threads> {
         let workers = Workers::new()?;
         let epoll = epoll::create(CreateFlags::CLOEXEC)?;

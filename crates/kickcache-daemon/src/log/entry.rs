@@ -8,7 +8,7 @@ use tracing::{Event, Level};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 
-/// The most bytes of a sentence: an entry must fit one datagram.
+/// The most bytes of a sentence or value for the journal: an entry must fit one datagram.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
 /// An entry of the log.

@@ -10,7 +10,7 @@ const SOCKET: &str = "/run/systemd/journal/socket";
 
 /// The kind of standard error, in relation to the journal.
 pub(super) enum Journal {
-    /// There is no journal.
+    /// Standard error does not lead to the journal.
     Absent,
     /// The journal, whose socket cannot be reached: it gets lines of text.
     Text,

@@ -40,7 +40,7 @@ struct Queue {
     dropped: u64,
     /// No more lines are queued.
     ending: bool,
-    /// The thread has written all lines, or has ended.
+    /// The thread has written or lost all lines.
     done: bool,
 }
 

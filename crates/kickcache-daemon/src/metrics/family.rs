@@ -17,7 +17,7 @@ pub(super) struct Family<T> {
     pub(super) values: Values<T>,
 }
 
-/// The values of a metric, of a subject; several have labels more than the subject.
+/// The value of a metric for a subject, or several values, which have labels of their own in addition.
 pub(super) enum Values<T> {
     /// A number that only grows.
     Counter(fn(&T) -> u64),

@@ -30,7 +30,7 @@ pub(super) enum DocumentRequest {
     Page,
     /// The data that the page draws.
     History {
-        /// The data after this second.
+        /// Rows up to this second are left out.
         since: u64,
         curves: Curves,
     },
@@ -43,7 +43,7 @@ pub(super) enum DocumentRequest {
 /// The host name in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
-    /// The host is an address or `localhost`.
+    /// The host is an address, `localhost`, empty or not named.
     Own,
     /// Another name. Any name can be made to point to this machine, so that a browser would let a foreign
     /// page read the data here (DNS rebinding).
@@ -207,7 +207,8 @@ fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Itera
     named.map(|header| header.value)
 }
 
-/// The format with the highest weight; Prometheus' own if the request names none.
+/// The format with the highest weight; OpenMetrics if both have the same, and Prometheus' own if the request names
+/// none.
 fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut open_metrics, mut prometheus) = (0.0, 0.0_f64);
     for range in accepts.flat_map(|value| value.split(|byte| *byte == b',')) {

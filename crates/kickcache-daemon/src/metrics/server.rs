@@ -149,8 +149,8 @@ impl Responder {
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {
-                    // Without free descriptors or memory, the connection that was silent for longest is
-                    // closed.
+                    // The reason may be a lack of descriptors or memory, so the connection that was silent for
+                    // longest is closed.
                     self.connections.close_longest_silent();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

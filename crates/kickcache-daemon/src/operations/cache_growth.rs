@@ -56,7 +56,7 @@ impl CacheGrowth {
         self.step
     }
 
-    /// Bytes that the device is to use; `None` until they were checked.
+    /// Bytes that the device is to use; `None` until they were checked, and without a growth.
     pub(crate) fn size(&self) -> Option<u64> {
         match self.step? {
             GrowthStep::Looking(_) => None,

@@ -14,27 +14,36 @@ use crate::driver::device::{AccessMode, check_different};
 use crate::driver::executor::Medium;
 use crate::operations::cache_removal::{records, volume_settings};
 use crate::operations::standby_engine::{Recovered, StandbyParts};
-use crate::operations::volume_addition::ServerContext;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::control::NamedSettings;
-use crate::serve::engine_change::{
-    AskEngine, CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind,
-};
+use crate::serve::engine_change::{CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind};
 use crate::serve::error::ServeError;
+use crate::serve::server::{ServerContext, ServerHandle};
 
-/// The volumes of a new cache device.
-pub struct CacheInsertion<'a> {
+/// The volumes of a new cache device, and the treatment of its free segments.
+pub(crate) struct CacheInsertion<'a> {
     /// The volumes with their present settings.
-    pub volumes: &'a [VolumeSpec],
+    pub(crate) volumes: &'a [VolumeSpec],
     /// The new settings of the volumes.
-    pub settings: &'a [NamedSettings],
+    pub(crate) settings: &'a [NamedSettings],
     /// Whether free segments are discarded.
-    pub freed_segments: FreedSegments,
+    pub(crate) freed_segments: FreedSegments,
 }
 
-/// Refuses if there is an obstacle.
-pub(crate) fn check(asked: &impl AskEngine, around: &ServerContext) -> Result<(), ServeError> {
-    refuse(around, &asked.ask_engine(EngineOrder::Look)??)
+/// Checks for obstacles to putting a cache device of this many bytes into use, without a change.
+///
+/// # Errors
+/// An obstacle, such as too little room for the volumes, or [`ServeError::Stopped`].
+pub(crate) fn check(
+    server: &ServerHandle,
+    device: &Path,
+    size: u64,
+    volumes: &[VolumeSpec],
+) -> Result<(), ServeError> {
+    refuse(&server.context(), &server.ask_engine(EngineOrder::Look)??)?;
+    let superblock = Superblock::new([0; 16], size);
+    let failed = |source| ServeError::Engine { path: device.into(), source };
+    check_rooms(device, &superblock.map_err(failed)?.geometry, volumes)
 }
 
 fn refuse(around: &ServerContext, behind: &CurrentEngine) -> Result<(), ServeError> {
@@ -49,22 +58,25 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine) -> Result<(), ServeErr
 
 /// Replaces the engine without a cache by one with a new cache device. `format` creates the device, or opens
 /// an existing one.
+///
+/// # Errors
+/// The error of `format`, or requests in flight do not end. The volumes are served as before.
 pub(crate) fn take_in(
-    asked: &impl AskEngine,
-    around: &ServerContext,
+    server: &ServerHandle,
     taken_in: &CacheInsertion<'_>,
     format: impl FnOnce() -> Result<CacheDevice, ServeError>,
-) -> Result<Arc<OriginRecords>, ServeError> {
-    let behind = asked.ask_engine(EngineOrder::Begin)??;
+) -> Result<(), ServeError> {
+    let around = &server.context();
+    let behind = server.ask_engine(EngineOrder::Begin)??;
     let prepared = refuse(around, &behind).and_then(|()| prepare(around, &behind, taken_in, format));
     let Ready { other, notes } = match prepared {
         Ok(ready) => ready,
         Err(error) => {
-            asked.ask_engine(EngineOrder::Stay)?;
+            server.ask_engine(EngineOrder::Stay)?;
             return Err(error);
         }
     };
-    let changed = asked.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer));
+    let changed = server.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer));
     match changed.and_then(|changed| changed) {
         Ok(former) => drop(former),
         Err(error) => {
@@ -72,7 +84,8 @@ pub(crate) fn take_in(
             return Err(error);
         }
     }
-    Ok(notes)
+    server.keep_notes(Some(notes));
+    Ok(())
 }
 
 /// The prepared engine.

@@ -1,32 +1,29 @@
 //! A cache device is left out while its volumes are served: the steps outside of the loop.
 
-use std::sync::Arc;
-
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::engine::Engine;
 use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
 use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 
-use crate::devices::origin_records::OriginRecords;
 use crate::driver::executor::Medium;
 use crate::driver::null_device::NullDevice;
 use crate::operations::standby_engine::{Recovered, StandbyParts};
-use crate::operations::volume_addition::ServerContext;
 use crate::plan::removal::DirtyFate;
 use crate::serve::control::NamedSettings;
 use crate::serve::engine_change::{
-    AskEngine, CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices, UncleanBlocks,
+    CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices, UncleanBlocks,
 };
 use crate::serve::error::ServeError;
+use crate::serve::server::{ServerContext, ServerHandle};
 
 /// Refuses to leave the device out if there is an obstacle; returns the blocks to be written back.
-pub(crate) fn check(
-    asked: &impl AskEngine,
-    around: &ServerContext,
-    fate: DirtyFate,
-) -> Result<Vec<UncleanBlocks>, ServeError> {
-    let behind = asked.ask_engine(EngineOrder::Look)??;
-    refuse(around, &behind, fate)?;
+///
+/// # Errors
+/// The device is out of use already, grows, is being replaced, or has unwritten blocks of unserved
+/// volumes; or [`ServeError::Stopped`].
+pub(crate) fn check(server: &ServerHandle, fate: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
+    let behind = server.ask_engine(EngineOrder::Look)??;
+    refuse(&server.context(), &behind, fate)?;
     Ok(behind.unclean)
 }
 
@@ -48,27 +45,30 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine, fate: DirtyFate) -> Re
     Ok(())
 }
 
-/// Replaces the engine by one without a cache, and closes the cache device; returns the blocks given up.
+/// Replaces the engine by one without a cache, with these settings of the volumes, and closes the cache device; returns the blocks
+/// given up. New requests wait for 5 s at most until no request is in flight.
+///
+/// # Errors
+/// As [`check`]; or requests in flight do not end. The device stays in use.
 pub(crate) fn leave_out(
-    asked: &impl AskEngine,
-    around: &ServerContext,
+    server: &ServerHandle,
     fate: DirtyFate,
     settings: &[NamedSettings],
-    notes: Option<&Arc<OriginRecords>>,
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
-    let behind = asked.ask_engine(EngineOrder::Begin)??;
+    let (around, notes) = (&server.context(), server.notes());
+    let behind = server.ask_engine(EngineOrder::Begin)??;
     let changed = refuse(around, &behind, fate).and_then(|()| without_cache(around, &behind, settings));
     let other = match changed {
         Ok(CachelessEngine { engine, superblock }) => {
             NewEngine { engine, superblock, kind: NewEngineKind::WithoutCache(fate) }
         }
         Err(error) => {
-            asked.ask_engine(EngineOrder::Stay)?;
+            server.ask_engine(EngineOrder::Stay)?;
             return Err(error);
         }
     };
     let OldDevices { lost, _cache: cache } =
-        asked.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer))??;
+        server.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer))??;
     if let Some(Err(error)) = notes.map(|notes| notes.leave_out()) {
         tracing::warn!(
             event = "record_failed",
@@ -77,6 +77,7 @@ pub(crate) fn leave_out(
     }
     // Closes the device before the result is reported, as the user may then remove the drive.
     drop(cache);
+    server.keep_notes(None);
     Ok(lost)
 }
 

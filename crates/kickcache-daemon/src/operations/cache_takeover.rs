@@ -22,19 +22,20 @@ use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::StateError;
 use crate::driver::device::BlockFile;
 use crate::operations::patience::{PATIENCE_SECONDS, Patience};
-use crate::operations::takeover_order::{OrderTime, TakeoverOrder};
 use crate::serve::background::Background;
 use crate::serve::config::StatePlace;
 use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// The longest time between two checks whether the next step can begin, while no thread works.
+/// The least time between two checks whether the next step can begin, while no thread works.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// As [`LOOK_PAUSE`], while I/O in flight on an abandoned device may take long.
+/// The time between two checks of an abandoned takeover, while no thread works: I/O in flight on the device may
+/// take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most checks, one a second, of a part being copied, also if no client waits: some drives pause for
@@ -58,18 +59,17 @@ pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     /// The present step, if a takeover is in progress.
     pub(crate) step: Option<TakeoverStep>,
-    /// The mirror of writes, from the begin of the copy on.
+    /// The mirror of writes, from the begin of the copy until the takeover or its abandonment is complete.
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the begin of the takeover on.
+    /// The name of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
     /// Whether the order is from this daemon or an earlier one.
     pub(crate) given: OrderTime,
-    /// The two devices, once the new one was made ready.
+    /// The two devices, from the time when the new one was made ready to the end of the takeover.
     pub(crate) pair: Option<Pair>,
-    /// Why the last takeover was abandoned; `None` also if its caller received the refusal, or a new one has
-    /// begun.
+    /// Why the last takeover failed, unless its caller received the refusal; cleared when a new one begins.
     pub(crate) failure: Option<String>,
     /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
@@ -106,10 +106,10 @@ pub(crate) enum TakeoverStep {
     Sealed(Instant),
     /// The state directory records the takeover.
     Recording,
-    /// The stop began before the takeover could be recorded: both devices get all writes until its end, and
-    /// the next start decides by their superblocks.
+    /// A stop does not wait any more for a superblock or record of the takeover: the next start decides by the
+    /// superblocks. From the begin of the copy on, both devices get all writes until the end of the stop.
     Unnoted,
-    /// The takeover waits until no I/O is in flight on both devices.
+    /// The takeover waits until no I/O is in flight on either device.
     Parting,
     /// The takeover was abandoned: the new device is released once no I/O is in flight on it.
     GivenUp(TakeoverFate),
@@ -132,9 +132,9 @@ pub(crate) enum TakeoverOutcome {
     Prepared(Result<Successor, ServeError>),
     /// The old device's superblock, written or not.
     Announced(Box<Superblock>, Result<(), ServeError>),
-    /// A part was copied, and how long that took.
+    /// A part was copied or not, and the time for it.
     Copied(Result<(), ServeError>, Duration),
-    /// The new device was flushed.
+    /// The new device was flushed and is at its recorded path, or not.
     Flushed(Result<(), ServeError>),
     /// The content of the new device's superblock.
     Noted(Result<Box<Superblock>, ServeError>),
@@ -166,8 +166,8 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblock is being written, or must not be written by other code any more: the old device
-    /// may be marked as replaced.
+    /// Whether the superblock is being written, or must not be written by other code until the takeover ends: the
+    /// old device may be marked as replaced. See also [`CacheTakeover::is_unnoted`].
     pub(crate) fn is_storing(&self) -> bool {
         match self.step {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
@@ -336,7 +336,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// The result of the step that ended.
+    /// The result of a thread of the takeover that ended.
     pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
         let outcome = self.background.poll()?;
         self.is_busy = false;
@@ -363,8 +363,8 @@ impl CacheTakeover {
     }
 
     /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
-    /// completed no operation for long, or a part is not copied for an even longer time. The new device may
-    /// be given up until the old one is marked as replaced.
+    /// completed no operation for long, or a part is not copied for an even longer time. The new device may be
+    /// given up until the superblocks are to be written.
     pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
         let mirror = self.mirror_with_new();
         let waits_for_part = self.waits_for_part();
@@ -383,7 +383,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Whether a stop has waited long enough for a superblock that a thread writes.
+    /// Whether a stop has waited long enough for a superblock or record that a thread writes.
     pub(crate) fn is_stop_late(&mut self, now: Instant) -> bool {
         let waited_for = (self.is_busy && self.is_storing()).then_some(self.ends);
         self.stop.is_over(now, waited_for)

@@ -13,9 +13,11 @@ use crate::operations::devices_in_file::{follow_taken_in, leave_unserved, replac
 use crate::operations::kept_state::{keep_activation, keep_added, know_grown, leave_alone};
 use crate::operations::leave_out::LeaveOutOperation;
 use crate::operations::operation_lock::{OperationGuard, Operations};
+use crate::operations::places_change::ReadyPlaces;
 use crate::operations::reload_result::{ChangesMade, FailedReload};
 use crate::operations::remove::RemoveOperation;
 use crate::operations::take_in;
+use crate::operations::volume_addition::{self, ReadyVolume, check_promised};
 use crate::plan::ServePlan;
 use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use crate::plan::conflicts::check_free;
@@ -26,7 +28,7 @@ use crate::plan::room::RoomBounds;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
-use crate::serve::server::{NamedSettings, ReadyPlaces, ReadyVolume};
+use crate::serve::server::NamedSettings;
 use crate::start::folders::{MissingFolders, make_runtime_dir};
 use crate::start::servers::{PlannedServer, StartResult};
 use crate::start::unserved_volumes::orphans;
@@ -56,7 +58,8 @@ impl Changes {
         &self.plan
     }
 
-    /// Says that the next start does not serve a volume that a command added, unless the file names it.
+    /// A hint that the next start may not serve a volume that a command added; `None` if the configuration file
+    /// names it.
     pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
@@ -85,13 +88,14 @@ impl Changes {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    /// The volumes that are being removed; some requests for them are refused.
+    /// The change in progress, and the volumes and cache devices that are about to go; some requests for these are
+    /// refused.
     pub(crate) fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
-    /// The present plan of the configuration file and its difference to the served volumes; volumes that are
-    /// being removed are skipped.
+    /// The present plan of the configuration file and its difference to the served volumes; volumes that are about
+    /// to go are skipped, and the state that the file does not have is no difference.
     ///
     /// # Errors
     /// If the file cannot be used, or the daemon cannot apply a difference while it runs.
@@ -159,7 +163,8 @@ impl Turn<'_> {
     /// may still have clients.
     ///
     /// # Errors
-    /// As a reload that makes no change.
+    /// If the file cannot be used, the daemon cannot apply a difference, or a new device, socket or reservation is
+    /// refused.
     pub(crate) fn check_reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, mut reloaded, .. } = self.changes.compare(started)?;
         let folders = MissingFolders::of(&wanted);
@@ -179,7 +184,7 @@ impl Turn<'_> {
         }
     }
 
-    /// Makes the changes, after all checks.
+    /// Checks the removals and opens all new devices and sockets, and then makes the changes.
     fn apply(
         &self,
         started: &mut StartResult,
@@ -206,7 +211,8 @@ impl Turn<'_> {
             .map_err(control_error)
     }
 
-    /// Serves one more volume.
+    /// Serves one more volume, or in a dry run checks that; a volume that is served in the same way already stays
+    /// as it is.
     ///
     /// # Errors
     /// If the volume cannot be served; the daemon is then unchanged.
@@ -228,17 +234,17 @@ impl Turn<'_> {
         plan.check().map_err(|error| wrong(&error))?;
         let served = &mut started.servers[index];
         if spec.room_min.is_some() || spec.room_max.is_some() {
-            served.handle.check_rooms(&plan.caches[index].volumes).map_err(control_error)?;
+            check_promised(&served.handle, &plan.caches[index].volumes).map_err(control_error)?;
         }
         let folders = MissingFolders::of(&plan);
         make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
-        let ready = served.handle.prepare_volume(&spec).map_err(control_error);
+        let ready = volume_addition::prepare(&served.handle, &spec).map_err(control_error);
         if wanted.dry_run {
             let checked = ready.map(drop);
             folders.remove_again();
             return checked;
         }
-        served.handle.join_volume(ready?).map_err(control_error)?;
+        volume_addition::join(&served.handle, ready?).map_err(control_error)?;
         started.take_in(index, spec.clone());
         started.added.insert(spec.name);
         Ok(())
@@ -278,7 +284,7 @@ impl Turn<'_> {
     /// Stops serving a volume.
     ///
     /// # Errors
-    /// If the volume cannot be removed; it stays.
+    /// If the volume cannot be removed; it stays, except if its removal cannot be recorded on the cache device.
     pub(crate) fn remove(
         &self,
         started: &mut StartResult,
@@ -321,8 +327,9 @@ struct Ready {
     places: Vec<(VolumeSpec, ReadyPlaces)>,
 }
 
-/// Opens volumes and places that are new.
-/// Checks reservations, and opens all new devices and sockets, before the first change.
+/// Opens volumes and places that are new. Checks reservations, and opens all new devices and sockets, before the
+/// first change; a volume that the start skipped and that still cannot be opened is removed from the changes, with
+/// a note.
 fn open_new(
     started: &StartResult,
     wanted: &ServePlan,
@@ -331,7 +338,7 @@ fn open_new(
     let known =
         started.servers.iter().filter_map(|served| Some((served, wanted.cache(&served.cache.device)?)));
     for (served, cache) in known.filter(|(served, cache)| has_other_rooms(&served.cache, cache)) {
-        served.handle.check_rooms(&cache.volumes).map_err(control_error)?;
+        check_promised(&served.handle, &cache.volumes).map_err(control_error)?;
     }
     make_runtime_dir(wanted).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
     prepare(started, wanted, reloaded)
@@ -350,11 +357,12 @@ fn prepare(
             let known = served.cache.volumes.iter().find(|known| known.name == volume.name);
             match known {
                 Some(known) if !has_same_places(known, volume) => {
-                    let places = served.handle.prepare_places(known, volume).map_err(control_error)?;
+                    let places =
+                        ReadyPlaces::prepare(&served.handle, known, volume).map_err(control_error)?;
                     ready.places.push((volume.clone(), places));
                 }
                 Some(_) => {}
-                None => match served.handle.prepare_volume(volume) {
+                None => match volume_addition::prepare(&served.handle, volume) {
                     Ok(open) => ready.volumes.push((volume.clone(), open)),
                     Err(error) if started.is_unserved(&volume.name) => {
                         let name = &volume.name;
@@ -394,12 +402,12 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
 fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {
-            started.servers[index].handle.join_volume(open).map_err(control_error)?;
+            volume_addition::join(&started.servers[index].handle, open).map_err(control_error)?;
             started.take_in(index, spec);
         }
         for (wanted, open) in places {
             let served = &mut started.servers[index];
-            served.handle.change_places(open).map_err(control_error)?;
+            open.apply(&served.handle).map_err(control_error)?;
             let volumes = served.cache.volumes.iter_mut();
             volumes.filter(|volume| volume.name == wanted.name).for_each(|volume| {
                 volume.frontends = wanted.frontends.clone();

@@ -11,6 +11,7 @@ use kickcache_units::{counted, show_bytes};
 use crate::control::ControlError;
 use crate::control::wire::DirtyVolume;
 use crate::driver::clock::WatchedTime;
+use crate::operations::cache_removal;
 use crate::operations::control_error::control_error;
 use crate::plan::removal::DirtyFate;
 use crate::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
@@ -24,9 +25,10 @@ const STUCK_MAX: Duration = Duration::from_secs(10);
 const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
 /// As [`STUCK_MAX`], if all remaining blocks are unreadable.
 const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
-/// The most blocks that may be left for the end, when new requests wait: clients keep rewriting a few blocks.
+/// The most blocks that may be left for the end, when new requests wait, if there was no error: clients keep
+/// rewriting a few blocks.
 const REST_MAX: u64 = 64;
-/// How long the drain must have made no progress before that.
+/// How long the drain must have made no progress before at most [`REST_MAX`] blocks may be left.
 const REST_AFTER: Duration = Duration::from_millis(300);
 
 /// A cache device that is to be left out.
@@ -45,7 +47,7 @@ impl LeaveOutOperation {
     pub(crate) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
-        served.handle.check_leaving_out(fate).map_err(control_error)?;
+        cache_removal::check(&served.handle, fate).map_err(control_error)?;
         let settings = served.settings();
         Ok(LeaveOutOperation { served, fate, settings })
     }
@@ -53,9 +55,9 @@ impl LeaveOutOperation {
     /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
-    /// If the server is stopping.
+    /// If the server is stopping or does not answer, or the device is left out already.
     pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
-        let unclean = self.served.handle.check_leaving_out(DirtyFate::Abandoned);
+        let unclean = cache_removal::check(&self.served.handle, DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
 
@@ -113,7 +115,7 @@ impl LeaveOutOperation {
     /// # Errors
     /// If the device cannot be left out; it stays in use.
     pub(crate) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
-        let lost = self.served.handle.leave_out(self.fate, &self.settings);
+        let lost = cache_removal::leave_out(&self.served.handle, self.fate, &self.settings);
         Ok(dirty_volumes(lost.map_err(control_error)?))
     }
 
@@ -178,8 +180,8 @@ impl DeviceRemainder {
         left
     }
 
-    /// The refusal after a time without progress. It recommends to abandon blocks only after an error: a slow device may still take
-    /// them.
+    /// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read
+    /// or the server of an origin is away: a slow device may still take them.
     fn stuck(&self, errors_before: u64, stuck_for: Duration) -> ControlError {
         let has_failed = self.errors != errors_before || self.damaged > 0 || self.is_away;
         if has_failed { self.refusal() } else { self.late(stuck_for) }

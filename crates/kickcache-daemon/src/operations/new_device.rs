@@ -34,7 +34,7 @@ struct Use {
 }
 
 impl NewDevice {
-    /// Of an order to a daemon that was started with a plan.
+    /// The device of an order, to a daemon that was started with `plan`.
     pub(crate) fn new(
         order: &ReplacementOrder,
         state: StatePlace,
@@ -82,14 +82,15 @@ impl NewDevice {
         }
     }
 
-    /// Refuses a device with data that may be needed, as `format` does.
+    /// Refuses a device in use by this daemon, and, as `format` does, a device with data that may be needed.
     fn check(&self) -> Result<(), ServeError> {
         self.check_unused()?;
         let checked = self.formatting(self.spec.overwrite).check_contents();
         checked.map_err(|error| self.refuse(self.without_path(&error_sentence(&*error))))
     }
 
-    /// The data that `--force` destroys, as a text.
+    /// The data that `--force` destroys, as a text; `None` without `--force` or such data, or if the device cannot
+    /// be examined.
     pub(crate) fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
@@ -129,6 +130,7 @@ impl NewDevice {
 }
 
 /// The replacement that an earlier order with the same device began: a user repeats a command that was interrupted.
+/// `None` for a dry run, and while the device is being prepared.
 pub(crate) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
     let (device, with) = (shown_path(&status.cache), shown_path(&order.with));
     let replacing = |bytes, stage| {

@@ -11,7 +11,7 @@ use crate::shell_command::ShellCommand;
 /// How long a change waits for an earlier one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The change in progress, and the volumes that are being removed.
+/// The change in progress, and the volumes and cache devices that are about to go.
 #[derive(Default)]
 pub(crate) struct Operations {
     now: Mutex<Option<Change>>,
@@ -28,7 +28,8 @@ struct Change {
 /// A change has its turn while this lives.
 pub(crate) struct OperationGuard<'a>(&'a Operations);
 
-/// A volume is about to go while this lives.
+/// A volume counts as leaving while this lives, because it is being removed, or its cache device is being left out
+/// or taken in.
 pub(crate) struct RemovalGuard<'a> {
     under_way: &'a Operations,
     volume: String,
@@ -47,7 +48,8 @@ impl Operations {
         LeaveOutGuard { under_way: self, device: device.into() }
     }
 
-    /// How many bytes were to be written back of a cache device that is about to be left out.
+    /// How many bytes were to be written back of a cache device that is about to be left out; `None` for other
+    /// devices.
     pub(crate) fn leaving_out(&self, device: &str) -> Option<u64> {
         lock(&self.leaving_out).get(device).copied()
     }
@@ -92,7 +94,7 @@ impl Operations {
     /// Records that a volume is about to be removed.
     ///
     /// # Errors
-    /// If the volume is being removed already.
+    /// If the volume is about to go already, see [`RemovalGuard`].
     pub(crate) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
         match lock(&self.leaving).insert(volume.into()) {
             true => Ok(RemovalGuard { under_way: self, volume: volume.into() }),
@@ -100,10 +102,11 @@ impl Operations {
         }
     }
 
-    /// Records that several volumes are about to be removed.
+    /// Records that several volumes are about to be removed, or that their cache device is about to be left out or
+    /// taken in.
     ///
     /// # Errors
-    /// If one of the volumes is being removed already.
+    /// If a volume is about to go already.
     pub(crate) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
@@ -111,10 +114,10 @@ impl Operations {
         volumes.map(|volume| self.leave(volume)).collect()
     }
 
-    /// Refuses requests to a volume that is being removed.
+    /// Refuses requests to a volume that is about to go, see [`RemovalGuard`].
     ///
     /// # Errors
-    /// If the volume is being removed.
+    /// If the volume is about to go.
     pub(crate) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
         match lock(&self.leaving).contains(volume) {
             true => Err(is_leaving(volume)),

@@ -1,18 +1,17 @@
 //! A change of the addresses of a served volume: sockets are opened, and block devices created, before the
 //! order to the loop.
 
-use crate::operations::membership::{Members, MembershipOrder, PlaceFate, PlaceOrder};
-use crate::operations::volume_addition::ServerContext;
-use crate::operations::volume_removal::AskLoop;
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::check_unused;
 use crate::serve::frontend::open_places::OpenPlaces;
+use crate::serve::server::ServerHandle;
+use crate::serve::verbs::membership::{Members, MembershipOrder, PlaceFate, PlaceOrder};
 
 /// Places that are ready to be used.
-pub struct ReadyPlaces {
+pub(crate) struct ReadyPlaces {
     name: String,
     added: OpenPlaces,
     removed: Vec<NbdAddress>,
@@ -22,15 +21,15 @@ pub struct ReadyPlaces {
 }
 
 impl ReadyPlaces {
-    /// Opens the addresses in `wanted` that are not in `before`.
+    /// Opens the addresses and creates the block device in `wanted` that are not in `before`, and refuses to remove
+    /// a block device in use.
     pub(crate) fn prepare(
-        asked: &impl AskLoop,
+        server: &ServerHandle,
         before: &VolumeSpec,
         wanted: &VolumeSpec,
-        surroundings: &ServerContext,
     ) -> Result<ReadyPlaces, ServeError> {
-        let members: Members = asked.ask(MembershipOrder::Members)??;
-        let exposure = surroundings.exposure;
+        let members: Members = server.ask_membership(MembershipOrder::Members)??;
+        let exposure = server.context().exposure;
         let (old, new) = (before.served_by(), wanted.served_by());
         let mut added = OpenPlaces::open(wanted, Some(before), &members.addresses, exposure)?;
         let is_gone = |address: &&NbdAddress| !new.nbd.addresses().contains(address);
@@ -49,8 +48,13 @@ impl ReadyPlaces {
         Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, device, exposure })
     }
 
-    pub(crate) fn into_order(self) -> PlaceOrder {
+    /// Serves the volume at these places.
+    ///
+    /// # Errors
+    /// If that fails; the volume is then served where it was.
+    pub(crate) fn apply(self, server: &ServerHandle) -> Result<(), ServeError> {
         let ReadyPlaces { name, added, removed, guests, device, exposure } = self;
-        PlaceOrder { name, added, removed, guests, device, exposure }
+        let order = Box::new(PlaceOrder { name, added, removed, guests, device, exposure });
+        server.ask_membership(|answer| MembershipOrder::ChangePlaces(order, answer))?
     }
 }

@@ -5,15 +5,15 @@ use std::sync::mpsc::Sender;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{Location, VolumeId};
 
-use crate::operations::membership::EmptyVolume;
 use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::membership::EmptyVolume;
 
 /// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
 /// stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// How long before the removal gives up an unresponsive origin is abandoned, if the user accepts the loss of
-/// its blocks.
+/// If the user accepts the loss of blocks, an unresponsive origin is abandoned this long before the end of
+/// [`QUIET_MAX`].
 const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
 /// The interval of checks if no event occurs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -39,7 +39,8 @@ pub(crate) struct RemovalState {
 /// The step of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RemovalStep {
-    /// The removal waits until clients have their replies, and the origin has all data.
+    /// The removal waits until clients have their replies, and the origin has all data or its missing blocks are
+    /// abandoned.
     Quieting,
     /// The volume's blocks are dropped, from this location on.
     Forgetting(Location),

@@ -10,8 +10,10 @@ use kickcache_units::counted;
 use crate::control::ControlError;
 use crate::control::wire::Removed;
 use crate::driver::clock::WatchedTime;
+use crate::operations::volume_removal::part;
 use crate::plan::removal::{Clients, DirtyFate, in_use};
 use crate::serve::error::ServeError;
+use crate::serve::verbs::membership::LeaveOrder;
 use crate::start::servers::PlannedServer;
 
 /// Time between two checks of a drain.
@@ -33,7 +35,8 @@ impl RemoveOperation {
     /// Checks for present obstacles before the operation starts.
     ///
     /// # Errors
-    /// If the volume has clients that are to be respected, the file of its origin was removed, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed and its data are not to be
+    /// lost, or its server is stopping.
     pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -158,11 +161,12 @@ impl RemoveOperation {
     /// Removes the volume.
     ///
     /// # Errors
-    /// If the volume cannot be removed; it stays.
+    /// If the volume cannot be removed; it stays, except if its removal cannot be recorded on the cache device.
     pub(crate) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
-        let parted = self.served.handle.part_volume(&self.volume, self.clients, self.dirty);
+        let order = LeaveOrder { name: self.volume.clone(), clients: self.clients, dirty: self.dirty };
+        let parted = part(&self.served.handle, order);
         let lost_bytes = parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE;
         Ok(Removed { lost_bytes, dirty_bytes: 0 })
     }
@@ -172,7 +176,8 @@ fn refuse(error: &ServeError) -> ControlError {
     ControlError::Refused(error.to_string())
 }
 
-/// The refusal after a time without progress. It recommends to abandon blocks only after an error: a slow device may still take them.
+/// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read or the
+/// server of the origin is away: a slow device may still take them.
 fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlError {
     let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
     let what = if left.errors > errors_before || left.is_unreachable {

@@ -1,4 +1,4 @@
-//! An engine that reads its log back on a thread of its own, while another engine serves.
+//! An engine that reads its log back outside of the loop's thread, while another engine serves.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ pub(crate) struct StandbyParts<'a> {
 /// A recovered engine that is ready to serve, and its cache device.
 pub(crate) struct Recovered {
     pub(crate) engine: Engine,
-    /// The cache device; `None` if it is not a file or block device.
+    /// The cache device; `None` if it is not a file or block device, or has another owner.
     pub(crate) cache: Option<BlockFile>,
 }
 
@@ -40,7 +40,7 @@ impl StandbyParts<'_> {
     /// submissions.
     ///
     /// # Errors
-    /// If its log cannot be read back.
+    /// If its log cannot be read back, or input and output cannot be set up.
     pub(crate) fn recover(&self, cache: Medium) -> Result<Recovered, ServeError> {
         let StandbyParts { clock, io_engine, settings, superblock, volumes, path } = self;
         let media = vec![NamedMedium { device: Device::Cache, medium: cache }];

@@ -10,13 +10,14 @@ use crate::error_sentence::error_sentence;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
-use crate::serve::server::CacheInsertion;
 
 use crate::devices::offline::format_check::FormatCheck;
+use crate::operations::cache_insertion::{self, CacheInsertion};
 use crate::operations::control_error::control_error;
 use crate::start::servers::PlannedServer;
 
-/// Whether volumes of a cache device are served without it.
+/// Whether volumes of a cache device are served without it by order, or since the start; a device that failed later
+/// does not count.
 pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
     match served.cache.service {
         CacheService::LeftOut | CacheService::OutOfService => true,
@@ -34,10 +35,10 @@ pub(crate) fn check(
     state: &StatePlace,
 ) -> Result<(), ControlError> {
     let size = formatting(order, state).check().map_err(|error| refused(&order.with, &error))?;
-    served.handle.check_taking_in(&order.with, size, &served.cache.volumes).map_err(control_error)
+    cache_insertion::check(&served.handle, &order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Puts a device into use, in place of the device that was left out.
+/// Puts a device into use, in place of the device that was left out, or was out of service at the start.
 ///
 /// # Errors
 /// If the device cannot be put into use; the volumes are then served as before.
@@ -58,7 +59,7 @@ pub(crate) fn take_in(
             .format()
             .map_err(|error| ServeError::Cache { path: order.with.clone(), what: what(error) })
     };
-    let taken_in = served.handle.take_in(&taken_in, format);
+    let taken_in = cache_insertion::take_in(&served.handle, &taken_in, format);
     if taken_in.is_err() && is_new {
         // The new file is not needed.
         drop(access::remove_made(&order.with));

@@ -1,22 +1,17 @@
 //! Adding a volume to a running server: the steps outside of the loop, which may wait.
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 
-use kickcache_engine::config::EngineSettings;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_units::{are, counted};
 
 use crate::devices::cache_device::{attach, store_superblock};
 use crate::devices::device_opening::{candidate, check_late, facts, open_held};
 use crate::devices::open_volume::OpenVolume;
-use crate::devices::origin_records::OriginRecords;
+use crate::devices::reservation_check::check_rooms;
 use crate::devices::state::uuid_text;
 use crate::devices::stop_record_check::{Finding, warn_of_no_proof};
 use crate::driver::device::{AccessMode, BlockFile, check_different};
-use crate::operations::membership::{Lease, Members, MembershipOrder, NewVolume, VolumeBlockCount};
-use crate::operations::volume_removal::AskLoop;
-use crate::plan::Exposure;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
@@ -25,34 +20,23 @@ use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::origin::check_not_own;
 use crate::serve::origin::compare as compare_blocks;
-use crate::serve::stop_wish::StopWish;
+use crate::serve::server::{ServerContext, ServerHandle};
+use crate::serve::verbs::membership::{Lease, Members, MembershipOrder, NewVolume, VolumeBlockCount};
 use crate::shell_command::ShellCommand;
 
-/// The parameters that a new volume shares with the served volumes.
-#[derive(Clone)]
-pub(crate) struct ServerContext {
-    /// The cache device.
-    pub(crate) cache: PathBuf,
-    pub(crate) engine: EngineSettings,
-    pub(crate) state: StatePlace,
-    pub(crate) exposure: Exposure,
-    pub(crate) stop_wish: StopWish,
-}
-
 /// A checked volume that can be served; so far only its sockets are open and its block device is created.
-pub struct ReadyVolume {
+pub(crate) struct ReadyVolume {
     volume: OpenVolume,
     places: OpenPlaces,
 }
 
-/// Opens a volume and checks it as a start does.
-pub(crate) fn prepare(
-    asked: &impl AskLoop,
-    spec: &VolumeSpec,
-    surroundings: &ServerContext,
-) -> Result<ReadyVolume, ServeError> {
-    let ServerContext { cache: path, state, exposure, stop_wish, .. } = surroundings;
-    let members: Members = asked.ask(MembershipOrder::Members)??;
+/// Opens a volume and checks it as a start does. Waits as long as a start does.
+///
+/// # Errors
+/// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
+pub(crate) fn prepare(server: &ServerHandle, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
+    let ServerContext { cache: path, state, exposure, stop_wish, .. } = &server.context();
+    let members: Members = server.ask_membership(MembershipOrder::Members)??;
     check_apart(spec, &members)?;
     check_not_own(spec)?;
     let mut volume = open_held(spec, state, stop_wish)?;
@@ -61,7 +45,7 @@ pub(crate) fn prepare(
         members.origins.iter().try_for_each(|other| check_different(other, origin))?;
     }
     check_late(&mut volume, spec, &members.superblock, path, state)?;
-    compare(asked, &mut volume, &members, state)?;
+    compare(server, &mut volume, &members, state)?;
     let mut places = OpenPlaces::open(spec, None, &members.addresses, *exposure)?;
     let (identity, size, access) = (volume.known_as.clone(), volume.size, volume.access);
     places.open_device(spec, None, &KnownVolume { identity, size, access }, members.io_engine)?;
@@ -78,7 +62,7 @@ fn check_apart(spec: &VolumeSpec, members: &Members) -> Result<(), ServeError> {
 /// Checks earlier blocks of the volume on the cache device: they must match this origin, and must not be
 /// dirty if the origin is read-only.
 fn compare(
-    asked: &impl AskLoop,
+    server: &ServerHandle,
     volume: &mut OpenVolume,
     members: &Members,
     state: &StatePlace,
@@ -88,7 +72,7 @@ fn compare(
     let is_known = superblock.volume(&volume.name).is_some();
     let id = attach(&mut superblock, members.cache.path(), facts(volume, state))?;
     let held = match is_known {
-        true => asked.ask(|answer| MembershipOrder::Held(id, answer))?,
+        true => server.ask_membership(|answer| MembershipOrder::Held(id, answer))?,
         false => VolumeBlockCount { cached: 0, not_clean: 0, samples: Vec::new() },
     };
     if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
@@ -135,30 +119,32 @@ fn confirm(
 
 /// Serves a prepared volume: first its name is stored durably, then its records are written, and then the
 /// loop serves the volume.
-pub(crate) fn join(
-    asked: &impl AskLoop,
-    ready: ReadyVolume,
-    surroundings: &ServerContext,
-    notes: Option<&Arc<OriginRecords>>,
-) -> Result<(), ServeError> {
+///
+/// # Errors
+/// The volume is not served and leaves no trace.
+pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), ServeError> {
+    let (context, notes) = (server.context(), server.notes());
     let ReadyVolume { mut volume, places } = ready;
-    let Lease { superblock: held, cache } = asked.ask(MembershipOrder::Lease)??;
+    let Lease { superblock: held, cache } = server.ask_membership(MembershipOrder::Lease)??;
     let mut superblock = held.clone();
     let name = volume.name.clone();
-    let recorded = record(&mut superblock, &mut volume, &cache, surroundings);
+    let recorded = record(&mut superblock, &mut volume, &cache, &context);
     let recorded = recorded.and_then(|()| {
-        let noted =
-            notes.map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
+        let noted = notes
+            .as_ref()
+            .map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
         // Removes the stored name again, although a name without cached blocks is harmless.
         noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
     });
     if let Err(error) = recorded {
-        asked.ask(|answer| MembershipOrder::EndLease(None, answer))?;
+        server.ask_membership(|answer| MembershipOrder::EndLease(None, answer))?;
         return Err(error);
     }
     let id = volume.settings.volume;
-    let joining = NewVolume { superblock, volume, places, exposure: surroundings.exposure };
-    let joined = asked.ask(|answer| MembershipOrder::Join(Box::new(joining), answer)).and_then(|done| done);
+    let joining = NewVolume { superblock, volume, places, exposure: context.exposure };
+    let joined = server
+        .ask_membership(|answer| MembershipOrder::Join(Box::new(joining), answer))
+        .and_then(|done| done);
     if joined.is_err() {
         notes.into_iter().for_each(|notes| notes.undo_join(id));
     }
@@ -182,4 +168,13 @@ fn record(
         return Ok(());
     }
     store_superblock(cache, superblock)
+}
+
+/// Checks that the cache device has the room that these volumes are promised together.
+///
+/// # Errors
+/// If it has too little room, or is not in service.
+pub(crate) fn check_promised(server: &ServerHandle, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
+    let members: Members = server.ask_membership(MembershipOrder::Members)??;
+    check_rooms(&server.device(), &members.superblock.geometry, volumes)
 }

@@ -14,7 +14,7 @@ use crate::whole_path::{real_path, whole_path};
 /// Longest path of a unix socket in bytes: it fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
-/// An address that an NBD server listens on.
+/// An address that a server of the daemon listens on, mostly for NBD.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NbdAddress {
     /// A unix socket.

@@ -74,7 +74,8 @@ impl CacheSpec {
     }
 }
 
-/// A volume that was configured and is not served.
+/// A configured volume that is not served, or a volume without a configuration that has blocks on a cache device
+/// which its origin lacks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SkippedVolume {
     /// Its name.
@@ -101,7 +102,7 @@ pub enum CacheService {
 /// Whether a cache device may replace one that may hold blocks which the origins lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Replacement {
-    /// A start is refused: the other cache device is missing, and the user should look for it.
+    /// A start is refused, so that the user can serve the volumes with the other cache device.
     #[default]
     Refuse,
     /// The user accepts that the blocks on the other device are lost.

@@ -23,7 +23,7 @@ use crate::whole_path::real_path;
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
-    /// No volume to serve.
+    /// No cache device to serve.
     #[error(
         "there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file"
     )]
@@ -77,7 +77,7 @@ pub enum PlanError {
         /// The second use.
         second: String,
     },
-    /// One address for volumes of two cache devices.
+    /// One address for two volumes that cannot share it, such as volumes of two cache devices.
     #[error(
         "the volumes `{first}` and `{second}` both listen on {address}, behind different cache devices; give each an address of its own"
     )]
@@ -100,7 +100,7 @@ pub enum PlanError {
     /// Another socket on the path of the status socket.
     #[error("the status socket {} is also the path of another socket; choose another path for either", .0.display())]
     StatusSocket(PathBuf),
-    /// An NBD address with the path of the control socket.
+    /// An NBD address, or another socket of a volume, with the path of the control socket.
     #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
     /// NBD on a public address without an explicit flag.

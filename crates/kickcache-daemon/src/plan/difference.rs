@@ -97,7 +97,8 @@ pub enum Unchangeable {
         /// The value in the file.
         after: String,
     },
-    /// A volume is added, but its origin is already served.
+    /// A volume is added, but its origin is already served or a cache device, or its serial number is another
+    /// volume's.
     #[error(transparent)]
     Taken(#[from] Conflict),
 }

@@ -54,7 +54,7 @@ pub use crate::plan::check::{PlanError, check_cache_size};
 pub struct ServePlan {
     /// Path of the control socket.
     pub control: PathBuf,
-    /// Path of a socket that only reports the status, for the group of its folder, if there is one.
+    /// Path of a socket that only reports the status, also to the group of the socket, if there is one.
     pub status_socket: Option<PathBuf>,
     /// Where metrics are served, if anywhere.
     pub metrics: Option<MetricsAddress>,

@@ -15,12 +15,13 @@ pub enum Clients {
     Disconnected,
 }
 
-/// The treatment of the dirty blocks of a volume that is being removed.
+/// The treatment of the dirty blocks of a volume that is being removed, or of a cache device that is being left
+/// out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DirtyFate {
-    /// The dirty blocks are written back before the volume is removed.
+    /// The dirty blocks are written back before, or the volume or device stays.
     WrittenBack,
-    /// The dirty blocks are lost.
+    /// The dirty blocks may be lost.
     Abandoned,
 }
 

@@ -1,4 +1,5 @@
-//! The keys of a cache device and of a volume with their values, for the comparison of two plans.
+//! Keys of the configuration file with their values, for the comparison of two plans; the keys of cache devices and
+//! volumes are listed here.
 
 use crate::driver::device::AccessMode;
 use crate::plan::cache_spec::CacheSpec;
@@ -31,7 +32,7 @@ impl CacheSpec {
         ]
     }
 
-    /// Settings that are fixed while the cache device is in use.
+    /// Settings that are fixed while the cache device is in use, except its path and its size.
     pub(super) fn fixed(&self) -> Vec<Setting> {
         vec![Setting::new("discard", &self.discard)]
     }

@@ -26,10 +26,11 @@ use crate::plan::span::{parse_burst, parse_idle_time};
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
 
-/// Whether a volume may be added although its dirty blocks on another cache device are then lost.
+/// Whether a volume may be served although its dirty blocks on a cache device that is not used for it are then
+/// lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DirtyLoss {
-    /// The volume is refused.
+    /// The volume is refused while there may be such blocks.
     #[default]
     Refused,
     /// The user accepts the loss of the dirty blocks.
@@ -101,7 +102,7 @@ pub struct VolumeSpec {
     /// The user's claims about the origin.
     #[serde(default, rename = "origin-no-flush", deserialize_with = "claims")]
     pub claims: OriginClaims,
-    /// Whether the volume may be added although dirty blocks are then lost.
+    /// Whether the volume may be served although dirty blocks on another cache device are then lost.
     #[serde(skip)]
     pub dirty_loss: DirtyLoss,
     /// The file or device number that the opened origin must have, if an offline tool checked the origin
@@ -162,7 +163,7 @@ impl VolumeSpec {
         self.frontends.serial.clone().unwrap_or_else(|| SerialNumber::of_name(&self.name))
     }
 
-    /// Takes over the mode and the policies of `wanted`.
+    /// Takes over the settings of `wanted` that may change while the volume is served, its addresses not included.
     pub fn take_settings(&mut self, wanted: &VolumeSpec) {
         self.mode = wanted.mode;
         self.admission = wanted.admission;

@@ -1,4 +1,4 @@
-//! One access as the loop records it: time, type and place, never the data.
+//! An access as the loop records it: time, type, durability and place, never the data.
 
 use kickcache_engine::request::{Durability, Operation};
 use kickcache_engine::units::ByteExtent;

@@ -1,7 +1,7 @@
 //! The format of a recording on the control connection: parcels of recorded accesses, little-endian.
 //!
-//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each
-//! access. An empty parcel shows that the daemon is alive.
+//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each access or
+//! gap. An empty parcel shows that the daemon is alive.
 
 use crate::recording::access::{BYTES, RecordingEntry, WORDS};
 use crate::recording::ring::Recording;
@@ -36,7 +36,7 @@ pub struct Parcel {
 #[error("the daemon sent bytes that are not part of a recording; is it another version of kickcache?")]
 pub struct NoParcel;
 
-/// Packs recorded accesses into a parcel; returns the number of accesses.
+/// Packs recorded accesses and gaps into a parcel; returns the number of these entries.
 pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
     bytes.resize(HEAD_BYTES, 0);

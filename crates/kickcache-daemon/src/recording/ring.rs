@@ -114,7 +114,8 @@ impl Drop for Recorder {
 }
 
 impl Recording {
-    /// Takes entries, at most `count_max`, passes the words of each, and returns their number.
+    /// Takes entries, at most `count_max`, passes the words of each entry to `each`, and returns the number of
+    /// entries.
     pub(crate) fn take(&mut self, count_max: u64, mut each: impl FnMut([u64; WORDS])) -> u64 {
         let noted = self.ring.noted.0.load(Ordering::Acquire);
         let count = (noted - self.taken).min(count_max);

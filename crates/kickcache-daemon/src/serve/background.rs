@@ -36,7 +36,7 @@ impl<T: Send + 'static> Background<T> {
         thread::Builder::new().name("kickcache-wait".into()).spawn(work).map(drop)
     }
 
-    /// The next result; `None` if no thread has ended since.
+    /// The next result; `None` if there is none yet.
     pub(crate) fn poll(&self) -> Option<T> {
         self.results.try_recv().ok()
     }

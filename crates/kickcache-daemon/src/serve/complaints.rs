@@ -1,4 +1,5 @@
-//! Lines of the log that clients and guests can provoke: a few of each kind a minute, and how many more there were.
+//! Lines of the log that clients, guests or the server of an origin can provoke: a few of each kind a minute, and how many more
+//! there were.
 
 use std::fmt;
 
@@ -7,8 +8,7 @@ use tracing::Level;
 
 use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN, SuppressedKind, SuppressedLines};
 
-/// A kind of line. A front end has one complaint for each kind of line that its clients can provoke, and for each
-/// volume.
+/// A kind of line, for one volume or for none: another volume has the line as another kind.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
     /// The stable name of the event.
@@ -65,7 +65,7 @@ impl Complaints {
         }
     }
 
-    /// Logs the complaints suppressed until the end.
+    /// Logs how many lines were suppressed in all spans, for the last report.
     pub(crate) fn tell_all_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
         for SuppressedKind { kind: complaint, held } in self.0.end(now) {
             tell(complaint, held, &name);

@@ -28,7 +28,7 @@ pub struct ServerConfig {
     pub limits: Limits,
     /// The daemon's memory for payload.
     pub memory: PayloadMemory,
-    /// Whether TCP addresses other than loopback are accepted.
+    /// Whether TCP addresses other than loopback are accepted; TLS that requires a certificate of each client permits them, too.
     pub exposure: Exposure,
     /// TLS for NBD clients.
     pub tls: TlsPlan,
@@ -79,7 +79,7 @@ pub struct InheritedSockets {
 /// service.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
-    /// No records are kept; for servers in tests and benches.
+    /// No records are kept.
     #[default]
     NotKept,
     /// The records are in this directory.
@@ -120,8 +120,8 @@ pub struct Limits {
     pub connection_bytes_max: u64,
     /// Time from the acceptance of an NBD client to the end of its handshake; a later client is disconnected.
     pub handshake_max: Duration,
-    /// Time after which an NBD client that holds memory without progress is disconnected, while requests to
-    /// its volume wait for memory.
+    /// Time after which an NBD client that holds memory without enough progress is disconnected, while requests
+    /// of its volume wait for memory, or others for common memory that its volume has.
     pub reply_max: Duration,
     /// Time that NBD clients have to take their last replies, from the end of the engine on.
     pub goodbye_max: Duration,

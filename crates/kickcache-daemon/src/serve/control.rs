@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use kickcache_curve::curve::HitRatioCurve;
-use kickcache_engine::config::{Mode, VolumeSettings};
+use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::stats::{Status, Wear};
@@ -17,8 +17,6 @@ use crate::driver::fault::{Cause, Fault};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::ServerOutage;
 use crate::latency::Latencies;
-use crate::operations::membership::MembershipOrder;
-use crate::operations::takeover_order::TakeoverOrder;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::plan::write_budget::WriteBudget;
@@ -27,23 +25,23 @@ use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
 pub use crate::serve::recovery::Recovery;
 use crate::serve::times::Activity;
+use crate::serve::verbs::VerbCall;
+use crate::serve::verbs::membership::MembershipOrder;
+use crate::serve::verbs::takeover_order::TakeoverOrder;
 pub use crate::serve::volume_info::VolumeInfo;
 
-/// A command to the event loop; the loop answers through the sender that the command contains.
+/// A command to the event loop; the loop answers through the sender that the command contains, if it contains one.
 pub(crate) enum Control {
     Status(Sender<ServerStatus>),
     Vitals(Sender<ServerStatus>),
     Sample(Sender<ServerSample>),
     Beat(Sender<ServerHealth>),
-    SetMode(String, Mode, Sender<Result<(), ServeError>>),
-    /// Change modes and policies of some volumes, all or none.
+    /// Call these verbs.
+    Verbs(VerbCall),
+    /// Change modes, policies and client caps of some volumes, all or none.
     ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
     /// Set another write budget for the cache device, or remove the budget.
     SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
-    Drain(String, Sender<Result<(), ServeError>>),
-    /// Stop caching reads of a volume for this long.
-    PauseCaching(String, Duration, Sender<Result<(), ServeError>>),
-    Resize(String, Sender<Result<Resized, ServeError>>),
     /// Use more of the cache device: this many bytes of a file, or with `None` the whole device.
     Grow(Option<u64>, Sender<Result<CacheGrown, ServeError>>),
     /// Return the device for a check of a growth, if there is no obstacle.
@@ -53,7 +51,7 @@ pub(crate) enum Control {
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
-    /// Add or remove a volume.
+    /// An order about the volumes: report them, add or remove a volume, or change its places.
     Membership(MembershipOrder),
     /// An order about the engine: return its state, keep it, or replace it.
     Engine(EngineOrder),
@@ -71,7 +69,7 @@ pub(crate) struct DeviceInUse {
     pub(crate) cache: Arc<BlockFile>,
 }
 
-/// Modes and policies of a volume.
+/// Mode, policies and client caps of a volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NamedSettings {
     /// Its name.
@@ -94,18 +92,18 @@ pub struct Recorded {
 /// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Resized {
-    /// The new size of the volume in bytes.
+    /// The size of the volume in bytes after the check.
     pub size: u64,
     /// Whether this size differs from the size before.
     pub growth: Growth,
 }
 
-/// The future size of a growing cache device.
+/// The result of an order to grow the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheGrown {
     /// The bytes that the cache device uses before the growth.
     pub before: u64,
-    /// The bytes that the cache device will use.
+    /// The bytes that the cache device will use; the same as before if it does not grow.
     pub size: u64,
     /// Whether this size differs from the size before.
     pub growth: Growth,
@@ -188,8 +186,8 @@ pub struct ServerStatus {
     pub wear: Wear,
     /// Size of the cache device in bytes, according to its superblock.
     pub cache_size: u64,
-    /// Size of the cache device in bytes after the growth in progress; `None` until that size has been
-    /// checked.
+    /// Size of the cache device in bytes after the growth in progress; `None` without a growth, and until that
+    /// size has been checked.
     pub growing_to: Option<u64>,
     /// The progress of the copy to a device that is to take over from the cache device.
     pub takeover: Option<TakeoverProgress>,
@@ -209,13 +207,14 @@ pub struct ServerStatus {
     pub orphans: Vec<Orphan>,
     /// The problems of the origins, in the order of the volumes.
     pub origin_troubles: Vec<Trouble>,
-    /// How long the requests of each volume took, in the same order.
+    /// How long the requests of each volume took, in the same order; empty activities in a sample for metrics.
     pub activities: Vec<Activities>,
-    /// The hit ratios of LRU caches of other sizes for each volume, in the same order.
+    /// The hit ratios of LRU caches of other sizes for each volume, in the same order; `None` where they were not
+    /// requested.
     pub curves: Vec<Option<HitRatioCurve>>,
     /// The devices, records or requests that a stop waits for, in words; `None` while the server serves.
     pub awaited: Option<String>,
-    /// The errors by device and kind; errors of removed or replaced devices do not count.
+    /// The errors by device and kind; errors of removed origins and former cache devices do not count.
     pub faults: Vec<FaultCount>,
     /// Memory for payload.
     pub memory: MemoryUse,
@@ -238,10 +237,10 @@ pub struct ServerStatus {
 /// State of a server for metrics: expensive parts are omitted, and returned in turns.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerSample {
-    /// The state, without activities, and with the curve of one volume only, which is another one in each
-    /// sample.
+    /// The state, without activities, and with the curve of one volume only, of each volume in turn; a whole
+    /// status in [`ServerSample::whole`].
     pub status: ServerStatus,
-    /// How long requests took, in the order of the volumes.
+    /// How long requests took, in the order of the volumes; empty in [`ServerSample::whole`].
     pub latencies: Vec<Latencies>,
     /// How long the loop was occupied by this sample.
     pub pause: Duration,
@@ -280,7 +279,8 @@ pub struct Activities {
 pub struct Trouble {
     /// The errors of the device, if it had any.
     pub errors: Option<Errors>,
-    /// For how long the device has completed none of its outstanding operations, if for 10 s or longer.
+    /// For how long the device has completed none of its outstanding operations, if for 10 s or longer; `None` for a
+    /// cache device that only waits for the device that is to take over.
     pub silent: Option<Duration>,
     /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,
@@ -310,6 +310,6 @@ pub struct FaultCount {
     pub operation: &'static str,
     /// The cause of the failure.
     pub cause: Cause,
-    /// How often this error occurred since the device was put into use.
+    /// How often this error occurred since the device was put into use; for devices that are to take over, since the start.
     pub count: u64,
 }

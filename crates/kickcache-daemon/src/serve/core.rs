@@ -20,8 +20,8 @@ use crate::serve::served_volumes::{ServedVolumes, Volume};
 use crate::serve::throttle::{Throttles, Weight};
 use crate::serve::times::{Class, Times};
 
-/// How long no connection is accepted after the acceptance of a connection failed, for example without
-/// free descriptors.
+/// How long a listener is not watched after it failed to accept a connection, for example without free
+/// descriptors.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 /// The parts that the loop and its front ends share.
@@ -45,9 +45,10 @@ pub(crate) struct Core<E> {
     pub(crate) throttles: Throttles<PreparedRequest>,
     /// Requests that wait while the engine is being replaced.
     on_hold: Option<VecDeque<PreparedRequest>>,
-    /// When connections are accepted again; `None` unless the acceptance of one failed.
+    /// When listeners that are not watched are watched again, after the acceptance of a connection failed;
+    /// `None` otherwise.
     pub(crate) accept_again: Option<Instant>,
-    /// Checksums of the next payload for the engine.
+    /// The checksums of a write's payload, while it is passed to the engine.
     checksums: Vec<Checksum>,
 }
 
@@ -115,7 +116,7 @@ impl<E: CacheEngine> Core<E> {
         self.stage == LoopPhase::Serving
     }
 
-    /// Begins the first turn: the time before it does not count as a gap.
+    /// Begins a turn without a check for a gap before it.
     pub(crate) fn begin_first_turn(&mut self) {
         self.now = self.clock.now();
     }
@@ -126,8 +127,8 @@ impl<E: CacheEngine> Core<E> {
         self.wake(self.now)
     }
 
-    /// Begins a turn after a sleep that was to end at `until`: lateness counts as a gap. A sleep without an
-    /// end has none.
+    /// Begins a turn after a sleep that was to end at `until`: lateness of half a second or more counts as a gap. A
+    /// sleep without an end has no gap.
     pub(crate) fn begin_turn_after(&mut self, until: Option<Instant>) -> Instant {
         match until {
             Some(until) => self.wake(until.max(self.now)),
@@ -150,8 +151,8 @@ impl<E: CacheEngine> Core<E> {
         std::mem::replace(&mut self.missed, Duration::from_nanos(0))
     }
 
-    /// Passes a request to the engine, now or when the cap of its volume permits; its reply contains
-    /// `pending`.
+    /// Passes a request to the engine, now or when the cap of its volume and a replacement of the engine permit, during a
+    /// stop regardless of the cap; the front end gets `pending` back with the reply.
     pub(crate) fn begin(&mut self, asked: &EngineRequest, pending: Pending) {
         let begun = PreparedRequest { asked: *asked, pending };
         if !self.is_serving() {
@@ -235,7 +236,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Stops accepting connections for [`ACCEPT_PAUSE`].
+    /// Lets the loop watch unwatched listeners again after [`ACCEPT_PAUSE`].
     pub(crate) fn pause_accepting(&mut self) {
         self.accept_again = Some(self.now.plus(ACCEPT_PAUSE));
     }

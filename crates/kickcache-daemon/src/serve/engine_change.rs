@@ -1,5 +1,5 @@
-//! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, if the
-//! cache device is taken out of use, or by one with an empty cache device, if one is put into use. This
+//! Replaces the engine behind the front ends while volumes are served: by an engine without a cache, to take the cache
+//! device out of use, or by one with a cache device, to put that into use. This
 //! module has the orders to the loop; steps that may wait for a device are done between the orders by the
 //! caller's thread ([`crate::operations::cache_removal`], [`crate::operations::cache_insertion`]).
 //!
@@ -36,12 +36,6 @@ pub(crate) enum EngineOrder {
     Change(Box<NewEngine>, Sender<Result<OldDevices, ServeError>>),
     /// Keep the present engine.
     Stay(Sender<()>),
-}
-
-/// The interface for orders to the loop.
-pub(crate) trait AskEngine {
-    /// Sends an order, and waits for its result.
-    fn ask_engine<T>(&self, order: impl FnOnce(Sender<T>) -> EngineOrder) -> Result<T, ServeError>;
 }
 
 /// The engine and devices behind the front ends.
@@ -110,7 +104,7 @@ pub(crate) enum EngineLease {
     None,
     /// A caller prepares another engine.
     Prepared,
-    /// New requests wait until the engine is replaced.
+    /// New requests wait until the engine is replaced, or the change is cancelled.
     Changing(EngineChange),
 }
 

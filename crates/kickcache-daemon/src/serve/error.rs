@@ -1,4 +1,4 @@
-//! The reasons why a server cannot start, or has ended.
+//! The reasons why a server cannot start, has ended, or refuses a command.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ pub enum ServeError {
     /// A device cannot be opened.
     #[error(transparent)]
     Device(#[from] OpenError),
-    /// The engine refuses the cache device or a volume.
+    /// The engine refuses the cache device, a volume, or a change of either.
     #[error("{path}: {source}")]
     Engine {
         /// The cache device.
@@ -80,7 +80,7 @@ pub enum ServeError {
         /// The problem, the expectation and the remedy.
         what: String,
     },
-    /// Several volumes do not match the records about their origins.
+    /// Several volumes cannot be served; each sentence has the reason of one volume.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.
@@ -113,7 +113,7 @@ pub enum ServeError {
     /// A stop ended at a user's second request, before all operations, requests and records had ended.
     #[error("{what}")]
     GivenUp {
-        /// The device for which the stop did not wait, and the consequence.
+        /// The devices, records or requests that had not ended, and the consequence.
         what: String,
     },
     /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks or the data
@@ -123,7 +123,7 @@ pub enum ServeError {
         /// Which volumes have such blocks, and the remedy; or how many blocks are lost.
         what: String,
     },
-    /// The server has ended.
+    /// The server has ended or is stopping, or its loop did not answer in time; or a stop request ended a start.
     #[error("the server has stopped")]
     Stopped,
 }
@@ -169,7 +169,7 @@ impl ServeError {
         }
     }
 
-    /// The engine's refusal of a cache device, with the commands that use the intact part of a damaged log.
+    /// The engine's refusal of a cache device; if its log is damaged, with the commands that use the intact part.
     pub(crate) fn of_engine(path: &Path, source: Error, state: &StatePlace) -> ServeError {
         match damaged_log(&source, path, state) {
             Some(next) => ServeError::Cache { path: path.into(), what: format!("{source}; {next}") },

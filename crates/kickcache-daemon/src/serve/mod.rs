@@ -30,4 +30,5 @@ pub mod stop_wish;
 pub mod throttle;
 pub(crate) mod times;
 pub(crate) mod troubles;
+pub(crate) mod verbs;
 pub(crate) mod volume_info;

@@ -46,7 +46,7 @@ impl Recorders {
         self.0.iter().filter(|entry| entry.volume == volume && entry.recorder.is_wanted()).count()
     }
 
-    /// Records a request in every recording of its volume.
+    /// Records a request, except a promotion, in every recording of its volume.
     #[inline]
     pub(crate) fn note(&mut self, now: Instant, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         if !self.0.is_empty() {

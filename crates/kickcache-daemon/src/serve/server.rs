@@ -8,29 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use kickcache_engine::config::Mode;
+use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::config::{EngineSettings, Mode};
 use kickcache_engine::device::Device;
-use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::VolumeId;
 
+use crate::devices::cache_device::check_extension;
 pub use crate::devices::cache_device::successor::SuccessorSpec;
-use crate::devices::cache_device::{CacheDevice, check_extension};
 use crate::devices::origin_records::OriginRecords;
-use crate::devices::reservation_check::check_rooms;
-use crate::operations::cache_insertion;
-pub use crate::operations::cache_insertion::CacheInsertion;
-use crate::operations::cache_removal;
-use crate::operations::membership::{LeaveOrder, Members, MembershipOrder};
-pub use crate::operations::places_change::ReadyPlaces;
-use crate::operations::takeover_order::TakeoverOrder;
-pub use crate::operations::volume_addition::ReadyVolume;
-use crate::operations::volume_addition::{self, ServerContext};
-pub use crate::operations::volume_removal::RemovedVolume;
-use crate::operations::volume_removal::{self, AskLoop};
-use crate::plan::removal::{Clients, DirtyFate};
-use crate::plan::volume_spec::VolumeSpec;
+use crate::plan::Exposure;
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
-use crate::serve::config::ServerConfig;
+use crate::serve::config::{ServerConfig, StatePlace};
 pub use crate::serve::control::{
     Activities, CacheGrown, Errors, FaultCount, Growth, MemoryUse, NamedSettings, Orphan, Recorded, Recovery,
     Resized, ServerHealth, ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage,
@@ -38,17 +28,33 @@ pub use crate::serve::control::{
 };
 use crate::serve::control::{Control, DeviceInUse};
 use crate::serve::core::engine_span;
+use crate::serve::engine_change::EngineOrder;
 pub use crate::serve::engine_change::UncleanBlocks;
-use crate::serve::engine_change::{AskEngine, EngineOrder};
 use crate::serve::error::ServeError;
 use crate::serve::startup;
+use crate::serve::stop_wish::StopWish;
 pub use crate::serve::times::{Activity, LatencySum};
+use crate::serve::verbs::Verbs;
+use crate::serve::verbs::membership::MembershipOrder;
+use crate::serve::verbs::takeover_order::TakeoverOrder;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
+use crate::words::ModeWord;
 
 /// How long scrapes of metrics, frequent looks and pulses wait for a loop: one loop that the kernel holds up
 /// must not hide the other loops.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
+
+/// The parameters that a new volume shares with the served volumes.
+#[derive(Clone)]
+pub(crate) struct ServerContext {
+    /// The cache device.
+    pub(crate) cache: PathBuf,
+    pub(crate) engine: EngineSettings,
+    pub(crate) state: StatePlace,
+    pub(crate) exposure: Exposure,
+    pub(crate) stop_wish: StopWish,
+}
 
 /// Starts servers.
 #[derive(Debug)]
@@ -198,8 +204,8 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume. A change from write-back first drains the volume, which continues after
-    /// this call.
+    /// Changes the mode of a volume for new writes. A change from write-back also begins a drain of the volume, which
+    /// continues after this call.
     ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -208,13 +214,74 @@ impl ServerHandle {
         if let (Some(notes), Mode::WriteBack) = (self.notes(), mode) {
             notes.expect_dirty(volume)?;
         }
-        self.ask(|answer| Control::SetMode(volume.into(), mode, answer))?
+        self.on_volume(volume, move |engine, id, now| engine.set_mode(now, id, mode))?;
+        let word = ModeWord::from(mode).as_str();
+        tracing::info!(event = "mode_changed", volume, "the mode of {volume} is now {word}");
+        Ok(())
     }
 
-    /// Changes modes and policies of volumes, all or none.
+    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks. If a drain of the
+    /// volume is running, no second message is logged.
     ///
     /// # Errors
-    /// As [`ServerHandle::set_mode`].
+    /// If no volume has the name, or [`ServeError::Stopped`].
+    pub fn drain(&self, volume: &str) -> Result<(), ServeError> {
+        let name = volume.to_owned();
+        self.on_volume(volume, move |engine, id, now| {
+            let volumes = engine.status().volumes;
+            if !volumes.iter().any(|found| found.volume == id && found.is_draining) {
+                tracing::info!(event = "drain_begun", volume = name, "the drain of {name} begins");
+            }
+            engine.drain(now, id);
+        })
+    }
+
+    /// Stops caching reads of a volume for a time; a zero time ends the pause.
+    ///
+    /// # Errors
+    /// If no volume has the name, or [`ServeError::Stopped`].
+    pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ServeError> {
+        let pause = engine_span(span);
+        self.on_volume(volume, move |engine, id, now| engine.pause_caching(id, now.plus(pause)))?;
+        match span.as_secs() {
+            0 => {
+                tracing::info!(event = "caching_resumed", volume, "reads of {volume} are cached again");
+            }
+            seconds => {
+                tracing::info!(
+                    event = "caching_paused",
+                    volume,
+                    "reads of {volume} are not cached for {seconds} s"
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
+    ///
+    /// # Errors
+    /// The volume stays: it or its block device has users, its blocks cannot be written back in time, it is the last
+    /// one, or another change is in progress. If the cache device fails, the volume is not served any more, but its name
+    /// stays on the device.
+    fn on_volume(
+        &self,
+        volume: &str,
+        verb: impl FnOnce(&mut dyn CacheEngine, VolumeId, Instant) + Send + 'static,
+    ) -> Result<(), ServeError> {
+        let volume = volume.to_owned();
+        self.in_turn(move |verbs, now| {
+            let id = verbs.volume_id(&volume)?;
+            verb(verbs.engine(), id, now);
+            Ok(())
+        })?
+    }
+
+    /// Begins to write back all dirty data of a volume. All is at the origin when the volume's status has 0 dirty and 0
+    /// unflushed blocks, and no drain.
+    ///
+    /// # Errors
+    /// If a volume is not served, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn change_settings(&self, wanted: Vec<NamedSettings>) -> Result<(), ServeError> {
         if let Some(notes) = self.notes() {
             let writes_back = |wanted: &&NamedSettings| wanted.settings.mode == Mode::WriteBack;
@@ -229,91 +296,6 @@ impl ServerHandle {
     /// [`ServeError::Stopped`].
     pub fn set_write_budget(&self, budget: Option<WriteBudget>) -> Result<(), ServeError> {
         self.ask(|answer| Control::SetWriteBudget(budget, answer))?
-    }
-
-    /// Stops caching reads of a volume for a time; a zero time ends the pause.
-    ///
-    /// # Errors
-    /// If no volume has the name, or [`ServeError::Stopped`].
-    pub fn pause_caching(&self, volume: &str, span: Duration) -> Result<(), ServeError> {
-        self.ask(|answer| Control::PauseCaching(volume.into(), engine_span(span), answer))?
-    }
-
-    /// Opens and checks a volume that is to be added. Waits as long as a start does.
-    ///
-    /// # Errors
-    /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
-    pub fn prepare_volume(&self, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
-        volume_addition::prepare(self, spec, &self.surroundings())
-    }
-
-    /// Checks that the cache device has the room that these volumes are promised together.
-    ///
-    /// # Errors
-    /// If it has too little room, or is not in service.
-    pub fn check_rooms(&self, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
-        let members: Members = AskLoop::ask(self, MembershipOrder::Members)??;
-        check_rooms(&self.device(), &members.superblock.geometry, volumes)
-    }
-
-    /// Has a volume served that is ready.
-    ///
-    /// # Errors
-    /// The volume is not served and leaves no trace.
-    pub fn join_volume(&self, ready: ReadyVolume) -> Result<(), ServeError> {
-        volume_addition::join(self, ready, &self.surroundings(), self.notes().as_ref())
-    }
-
-    /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
-    ///
-    /// # Errors
-    /// The volume stays as it is: it has clients or dirty blocks, or is the last one. If the cache device
-    /// fails, it is removed, but its name stays there.
-    pub fn part_volume(
-        &self,
-        volume: &str,
-        clients: Clients,
-        dirty: DirtyFate,
-    ) -> Result<RemovedVolume, ServeError> {
-        let order = LeaveOrder { name: volume.into(), clients, dirty };
-        volume_removal::part(self, order, self.notes().as_ref())
-    }
-
-    /// Opens the places of a volume that it has not had before; see [`ServerHandle::change_places`].
-    ///
-    /// # Errors
-    /// If a place cannot be opened.
-    pub fn prepare_places(
-        &self,
-        before: &VolumeSpec,
-        wanted: &VolumeSpec,
-    ) -> Result<ReadyPlaces, ServeError> {
-        ReadyPlaces::prepare(self, before, wanted, &self.surroundings())
-    }
-
-    /// Serves a volume at other places.
-    ///
-    /// # Errors
-    /// If that fails; the volume is then served where it was.
-    pub fn change_places(&self, ready: ReadyPlaces) -> Result<(), ServeError> {
-        AskLoop::ask(self, |answer| MembershipOrder::ChangePlaces(Box::new(ready.into_order()), answer))?
-    }
-
-    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks.
-    ///
-    /// # Errors
-    /// If no volume has the name, or [`ServeError::Stopped`].
-    pub fn drain(&self, volume: &str) -> Result<(), ServeError> {
-        self.ask(|answer| Control::Drain(volume.into(), answer))?
-    }
-
-    /// Takes over the size of a volume's origin, which was extended. Waits for devices for 8 s at most.
-    ///
-    /// # Errors
-    /// If no volume has the name, its origin is smaller than before, a device does not answer in time, or
-    /// [`ServeError::Stopped`].
-    pub fn resize(&self, volume: &str) -> Result<Resized, ServeError> {
-        self.ask(|answer| Control::Resize(volume.into(), answer))?
     }
 
     /// Begins to use more of the cache device: this many bytes of a cache file, which is extended, or the
@@ -371,68 +353,18 @@ impl ServerHandle {
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 
-    /// Checks for obstacles to taking the device out of use. Returns the blocks to be written back before.
-    ///
-    /// # Errors
-    /// The device is out of use already, grows, is being replaced, or has unwritten blocks of unserved
-    /// volumes; or [`ServeError::Stopped`].
-    pub fn check_leaving_out(&self, dirty: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
-        cache_removal::check(self, &self.surroundings(), dirty)
-    }
-
-    /// Takes the cache device out of use: the volumes are served from their origins alone, with these
-    /// settings, and the device is closed. Returns the blocks given up. New requests wait for 5 s at most
-    /// until no request is in flight.
-    ///
-    /// # Errors
-    /// As [`ServerHandle::check_leaving_out`]; or requests in flight do not end. The device stays in use.
-    pub fn leave_out(
-        &self,
-        dirty: DirtyFate,
-        settings: &[NamedSettings],
-    ) -> Result<Vec<UncleanBlocks>, ServeError> {
-        let notes = self.notes();
-        let lost = cache_removal::leave_out(self, &self.surroundings(), dirty, settings, notes.as_ref())?;
-        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = None;
-        Ok(lost)
-    }
-
-    /// Checks for obstacles to putting a cache device of this many bytes into use, without a change.
-    ///
-    /// # Errors
-    /// An obstacle, such as too little room for the volumes, or [`ServeError::Stopped`].
-    pub fn check_taking_in(
-        &self,
-        device: &Path,
-        size: u64,
-        volumes: &[VolumeSpec],
-    ) -> Result<(), ServeError> {
-        cache_insertion::check(self, &self.surroundings())?;
-        let superblock = Superblock::new([0; 16], size);
-        let refuse = |source| ServeError::Engine { path: device.into(), source };
-        check_rooms(device, &superblock.map_err(refuse)?.geometry, volumes)
-    }
-
-    /// Puts a new cache device, which `format` makes, into use for volumes that were served without one.
-    ///
-    /// # Errors
-    /// The error of `format`, or an error as of [`ServerHandle::leave_out`]. The volumes are served as
-    /// before.
-    pub fn take_in(
-        &self,
-        taken_in: &CacheInsertion<'_>,
-        format: impl FnOnce() -> Result<CacheDevice, ServeError>,
-    ) -> Result<(), ServeError> {
-        let notes = cache_insertion::take_in(self, &self.surroundings(), taken_in, format)?;
-        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = Some(notes);
-        Ok(())
-    }
-
-    fn notes(&self) -> Option<Arc<OriginRecords>> {
+    /// The records of the origins; `None` while volumes are served without a cache device, or if no records are kept.
+    pub(crate) fn notes(&self) -> Option<Arc<OriginRecords>> {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn surroundings(&self) -> ServerContext {
+    /// Replaces the records of the origins.
+    pub(crate) fn keep_notes(&self, notes: Option<Arc<OriginRecords>>) {
+        *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = notes;
+    }
+
+    /// The parameters that new volumes and engines of this server share.
+    pub(crate) fn context(&self) -> ServerContext {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
@@ -441,7 +373,7 @@ impl ServerHandle {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Records the requests of a volume, until the recording is dropped or the server stops.
+    /// Records the requests of a volume, until the recording is dropped, the volume is removed or the server stops.
     ///
     /// # Errors
     /// If no volume has the name, the limit of recordings is reached, or [`ServeError::Stopped`].
@@ -471,7 +403,8 @@ impl ServerHandle {
         let _ = self.send(Control::Insist);
     }
 
-    /// Waits for the end of the server and returns the dirty blocks on the cache device. Only the first caller gets them, or the error.
+    /// Waits for the end of the server and returns the dirty and unflushed blocks on the cache device. Only the first caller gets
+    /// these blocks, or the error; others get an empty list at once.
     ///
     /// # Errors
     /// The error that ended the server; also that of a stop that was cut short, or left blocks behind.
@@ -493,23 +426,38 @@ impl ServerHandle {
         answered.recv().map_err(|_| ServeError::Stopped)
     }
 
+    /// Calls verbs in one turn of the loop, and waits for that.
+    pub(crate) fn in_turn<T: Send + 'static>(
+        &self,
+        verbs: impl FnOnce(&mut dyn Verbs, Instant) -> T + Send + 'static,
+    ) -> Result<T, ServeError> {
+        self.ask(|answer| {
+            // If the caller does not wait any more, the failed send is harmless.
+            Control::Verbs(Box::new(move |data_plane, now| drop(answer.send(verbs(data_plane, now)))))
+        })
+    }
+
+    /// Sends an order about the served volumes, and waits for its result.
+    pub(crate) fn ask_membership<T>(
+        &self,
+        order: impl FnOnce(Sender<T>) -> MembershipOrder,
+    ) -> Result<T, ServeError> {
+        self.ask(|answer| Control::Membership(order(answer)))
+    }
+
+    /// Sends an order about the engine, and waits for its result.
+    pub(crate) fn ask_engine<T>(
+        &self,
+        order: impl FnOnce(Sender<T>) -> EngineOrder,
+    ) -> Result<T, ServeError> {
+        self.ask(|answer| Control::Engine(order(answer)))
+    }
+
     fn send(&self, control: Control) -> Result<(), ServeError> {
         let link = self.shared.link.lock().unwrap_or_else(PoisonError::into_inner);
         link.sender.send(control).map_err(|_| ServeError::Stopped)?;
         self.shared.wakeup.ring();
         Ok(())
-    }
-}
-
-impl AskLoop for ServerHandle {
-    fn ask<T>(&self, order: impl FnOnce(Sender<T>) -> MembershipOrder) -> Result<T, ServeError> {
-        ServerHandle::ask(self, |answer| Control::Membership(order(answer)))
-    }
-}
-
-impl AskEngine for ServerHandle {
-    fn ask_engine<T>(&self, order: impl FnOnce(Sender<T>) -> EngineOrder) -> Result<T, ServeError> {
-        ServerHandle::ask(self, |answer| Control::Engine(order(answer)))
     }
 }
 

@@ -23,7 +23,6 @@ use crate::driver::clock::Clock;
 use crate::driver::executor::{Driver, DriverSettings, NamedMedium};
 use crate::operations::cache_growth::CacheGrowth;
 use crate::operations::cache_takeover::CacheTakeover;
-use crate::operations::resizes::Resizes;
 use crate::plan::cache_spec::CacheService;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
@@ -40,6 +39,7 @@ use crate::serve::served_volumes::Volume;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::throttle::Throttles;
 use crate::serve::troubles::Troubles;
+use crate::serve::verbs::resizes::RunningResizes;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
@@ -83,7 +83,7 @@ pub(crate) fn start(
         damaged: Vec::new(),
         control,
         note_queue: RecordQueue::new(Arc::clone(&wakeup)),
-        resizes: Resizes::new(Arc::clone(&wakeup)),
+        resizes: RunningResizes::default(),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), config.cache.device),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),

@@ -1,10 +1,10 @@
-//! A stop request during a start: the start checks for such a request wherever it waits for a device or
-//! server.
+//! A stop request during a start, a change or an offline writeback: it ends the wait for the server of an origin, and the
+//! writeback.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Whether a start is to end before it is complete. All clones share one flag.
+/// Whether such work is to end before it is complete. All clones share one flag.
 #[derive(Clone, Debug, Default)]
 pub struct StopWish(Arc<AtomicBool>);
 

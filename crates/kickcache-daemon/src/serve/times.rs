@@ -7,7 +7,7 @@ use kickcache_engine::units::VolumeId;
 
 use crate::latency::{Latencies, LatencyHistogram};
 
-/// The shortest and the longest time that are distinguished: other times count as the nearer of the two.
+/// The shortest and the longest time that the histograms distinguish for certain; averages use the exact times.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Significant decimal digits that a histogram keeps of each time.

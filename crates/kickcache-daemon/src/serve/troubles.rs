@@ -31,7 +31,7 @@ pub(crate) struct Troubles {
 /// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// The number of errors since the device was put into use.
+    /// The number of errors in the time of [`Troubles::tally`].
     pub(crate) count: u64,
     /// The last error.
     pub(crate) last: Fault,
@@ -105,12 +105,13 @@ impl Troubles {
         self.limit.end_of(now, |kind| kind.device == device)
     }
 
-    /// The errors of a device since it was put into use; `None` without any.
+    /// The errors of a device since it was put into use, or, if it is to take over, since the start of the server; `None`
+    /// without any.
     pub(crate) fn tally(&self, device: Device) -> Option<Tally> {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
     }
 
-    /// The errors of the present devices, by device and kind, since each device was put into use.
+    /// The errors by device and kind, except of removed origins and former cache devices.
     pub(crate) fn counts(&self) -> Vec<FaultCount> {
         let count = |(kind, count): (&FaultKind, &u64)| {
             let FaultKind { device, operation, cause } = *kind;

@@ -12,7 +12,8 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
-/// Folders that were created for sockets: a start that fails removes them again.
+/// Folders of sockets that did not exist before a start or before the check of a change; they are removed again
+/// after a failed start, and after a check.
 pub(crate) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {
@@ -31,7 +32,8 @@ impl MissingFolders {
     }
 }
 
-/// Makes the folder for the sockets that got no path from the user, if a socket of the plan is in it.
+/// Makes the folder for the sockets that got no path from the user, if a socket of a volume or of the metrics is in
+/// it.
 pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);

@@ -1,4 +1,4 @@
-//! What to do about an origin that is not where it was.
+//! The remedy for an origin that is not where it was.
 
 use std::io;
 use std::path::Path;
@@ -16,8 +16,8 @@ pub(crate) fn is_missing(error: &OpenError) -> bool {
     matches!(error, OpenError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// The remedy for the missing origin of a volume, appended to the reason; it names the volume's dirty bytes
-/// on the cache device.
+/// The remedy for the missing origin of a volume, appended to the reason; it names the volume's dirty bytes on the
+/// cache device, if these are known.
 pub(crate) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
     let back = "put it back, or name its new place (--origin, with --origin-moved), then `kickcache reload`, or start again";
@@ -38,7 +38,7 @@ pub(crate) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> S
     }
 }
 
-/// Bytes on the cache device that the origin may lack; `None` if they are unknown.
+/// Bytes of dirty blocks on the cache device that the origin may lack; `None` if they are unknown.
 fn dirty_bytes(device: &Path, name: &str, state: &StatePlace) -> Option<u64> {
     let held = needed(device, &[name], state).ok()?;
     Some(held.iter().flat_map(|volume| &volume.dirty).map(|extent| extent.length).sum())

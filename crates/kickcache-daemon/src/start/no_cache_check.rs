@@ -52,7 +52,7 @@ impl LossAcceptance {
 }
 
 /// Takes a cache device out of use if the user requests it. Volumes with dirty blocks that would be lost are
-/// removed from the plan.
+/// removed from the plan, unless the user accepts the loss.
 pub(crate) fn leave_out(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -183,8 +183,8 @@ fn missed_of(
     }
 }
 
-/// Removes volumes from the plan that have, or may have, dirty blocks on the cache device. An unreadable
-/// device has no dirty blocks of a volume whose origin is recorded as complete.
+/// Removes volumes from the plan that have, or may have, dirty blocks on the cache device, unless the user accepts
+/// the loss. An unreadable device has no dirty blocks of a volume if its origin is recorded as complete.
 fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     let kept = || cache.volumes.iter().filter(|volume| volume.dirty_loss == DirtyLoss::Refused);
     let names: Vec<&str> = kept().map(|volume| volume.name.as_str()).collect();

@@ -103,8 +103,7 @@ impl<'a> Refusals<'a> {
         left.map_err(|_| error.into())
     }
 
-    /// Whether the error is a missing origin, so that the cache device can be searched for the volume's dirty
-    /// blocks.
+    /// Whether the error is a missing origin, and the cache device may be searched for the volume's dirty blocks.
     fn is_origin_missing(&self, cache: &CacheSpec, error: &ServeError) -> bool {
         let is_missing =
             matches!(error, ServeError::Origin { source, .. } if missing_origin::is_missing(source));

@@ -1,4 +1,4 @@
-//! Checks a start for all errors before it changes anything.
+//! Checks a start for errors, as far as possible, before it changes anything.
 
 use std::path::Path;
 

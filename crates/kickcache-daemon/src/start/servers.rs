@@ -163,15 +163,16 @@ impl PlannedServer {
         }
     }
 
-    /// The size that the cache device has, which its plan may not have; `None` if the server has ended.
+    /// The size that the cache device has, which its plan may not have; `None` if the server has ended or does not
+    /// answer.
     pub(crate) fn size(&self) -> Option<Size> {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
 
-    /// Waits for its end; returns dirty blocks that are left on the cache device.
+    /// Waits for the server's end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
-    /// The error that ended the server, unless the server was stopped.
+    /// The error that ended the server, also if its stop was cut short or left blocks behind.
     pub(crate) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();
@@ -320,7 +321,8 @@ fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skips the volumes with origins that cannot be used.
+/// Skips the volumes with origins that cannot be used; no volume if the plan has only one, as its start reports the
+/// error.
 fn check_origins(
     caches: &mut [CacheSpec],
     refusals: &Refusals<'_>,
@@ -389,7 +391,7 @@ fn start_server(
     Ok(None)
 }
 
-/// All devices of a plan.
+/// All files and block devices of a plan: cache devices and origins.
 fn devices(plan: &ServePlan) -> Vec<&Path> {
     let caches = plan.caches.iter().map(|cache| cache.device.as_path());
     let volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);

@@ -22,9 +22,9 @@ use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
 use crate::start::stale_cache_check::drop_outdated;
 
-/// Stops using a cache device that is out of service, or that the user takes out of use. If the device is out
-/// of service, volumes with dirty blocks on it alone are removed from the plan, unless the user accepts their
-/// loss.
+/// Stops using a cache device that is out of service, or that the user takes out of use; drops the stale blocks on
+/// a device that is used, and refuses volumes on an older copy. If the device is out of service, volumes with dirty
+/// blocks on it alone are removed from the plan, unless the user accepts their loss.
 pub(crate) fn decide_service(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -123,7 +123,7 @@ fn lose(
         }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
-    // Also without lost volumes: the detected mark may not yet be durable on the device.
+    // This is recorded even without lost volumes: the detected mark may not yet be durable on the device.
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 

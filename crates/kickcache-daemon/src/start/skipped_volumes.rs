@@ -11,7 +11,8 @@ pub(crate) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>)
     cache.unserved.extend(refused);
 }
 
-/// Removes unserved volumes from the plan, and cache devices without any volume, and logs them.
+/// Removes unserved volumes from the plan, and cache devices without any volume. Logs these volumes; if no volume
+/// is left, the error names the first instead.
 ///
 /// # Errors
 /// If no volume is left at all.

@@ -17,7 +17,7 @@ pub(crate) struct ActivationSockets {
 }
 
 impl ActivationSockets {
-    /// Assigns the sockets to the plan, and removes a default path that no flag set from the plan.
+    /// Takes the sockets for the only volume of the plan, which then gets no default NBD address.
     ///
     /// # Errors
     /// If the purpose of a socket is unclear, or a virtual machine would get two sockets, one of them unused.

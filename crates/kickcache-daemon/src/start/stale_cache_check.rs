@@ -1,4 +1,4 @@
-//! Checks before volumes are served with a cache device that was missing when their origins were last served:
+//! Checks before volumes are served with a cache device that their origins may have been served or changed without:
 //! their blocks on the device are dropped, or the volumes are refused.
 
 use std::path::Path;
@@ -21,8 +21,8 @@ use crate::start::no_cache_check::{LossAcceptance, check_origin, leave_missed};
 use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
 
-/// Drops stale blocks, durably. Volumes with stale dirty blocks are removed from the plan, unless the user
-/// accepts their loss.
+/// Drops stale blocks, durably. Volumes with stale dirty blocks that their origin may lack are removed from the
+/// plan, unless the user accepts their loss. So are volumes with unreadable records.
 pub(crate) fn drop_outdated(
     cache: &mut CacheSpec,
     state: &StatePlace,

@@ -11,7 +11,7 @@ use crate::serve::server::Orphan;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// The unserved volumes that the servers have found on their cache devices.
+/// The unserved volumes that the servers have found on their cache devices, except volumes of the plan.
 pub(crate) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()

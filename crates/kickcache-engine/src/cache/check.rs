@@ -1,4 +1,5 @@
-//! Checks the consistency of the cache metadata: recomputes all counts and the index from the slots.
+//! Checks the consistency of the cache metadata: recomputes counts from the slots, and looks each live block up in the
+//! index.
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;

@@ -73,7 +73,7 @@ const EMPTY_BUCKET: Bucket = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], pa
 #[derive(Debug)]
 pub(crate) struct Index {
     table: Table,
-    /// The table that replaces the present one while the index grows; empty otherwise.
+    /// The table that is to replace the present one while the index grows; empty otherwise.
     larger: Table,
     /// Buckets that the larger table is to have.
     wanted: usize,
@@ -146,8 +146,8 @@ impl Index {
         self.of(hash).find(key, hash, slots)
     }
 
-    /// Changes the location of an existing entry; returns the old location. The caller may fill the slot at `location`
-    /// before or after, but the old slot must still have the key.
+    /// Changes the location of an existing entry; returns the old location, `None` without an entry. The caller may
+    /// fill the slot at `location` before or after, but the old slot must still have the key.
     pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).replace(key, hash, location, slots)
@@ -162,7 +162,7 @@ impl Index {
         self.of_mut(hash).insert(hash, location);
     }
 
-    /// Removes a key; returns its location.
+    /// Removes a key; returns its location, `None` if there is none.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).remove(key, hash, slots)

@@ -1,9 +1,10 @@
-//! Cache metadata: index, slots and segments, changed only together and only here.
+//! Cache metadata: index, slots and segments, kept consistent with each other. They change only here, except some
+//! fields of segments ([`Cache::segment_mut`]).
 //!
 //! Invariants:
 //! * B-1: the index points at location L for key K exactly if slot L is not dead and holds K.
 //! * S-1 of the segments, and the counts by volume, agree with the slots.
-//! * F-1 of the searches: they receive each block that is inserted or moved.
+//! * F-1 of the searches: they receive each block of their extents that is inserted or moved.
 
 mod check;
 pub(crate) mod index;
@@ -47,7 +48,8 @@ impl VolumeBlocks {
     }
 }
 
-/// A block at a location, in one generation of its segment: it never equals a later block at this location.
+/// A block at a location, in one generation of its segment: it never equals a block of a later generation at this
+/// location.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BlockCopy {
     pub(crate) key: BlockKey,
@@ -144,8 +146,8 @@ impl Cache {
         &self.segments
     }
 
-    /// Gives access to the queue, the generation, the pins and the last sequence number of a segment. Its state and its
-    /// counts of blocks change only by the other methods of this type.
+    /// Gives access to the queue, the generation, the pins, the last sequence number and the hits as a candidate of a
+    /// segment. Its state and its counts of blocks change only by the other methods of this type.
     pub(crate) fn segment_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
         self.segments.get_mut(segment)
     }
@@ -293,7 +295,7 @@ impl Cache {
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
-    /// Drops a block; returns its location.
+    /// Drops a block; returns its location, `None` if it is not cached.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
         if mutant!(MetadataDrift) {
@@ -378,7 +380,7 @@ impl Cache {
         self.slots.raise(location, SlotFlag::ReadAhead);
     }
 
-    /// A sweep of writeback includes the block, or a write through the log is about to store it on the origin.
+    /// A sweep or a writeback includes the block, or a write through the log is about to store it on the origin.
     pub(crate) fn enter_sweep(&mut self, location: Location) {
         self.slots.raise(location, SlotFlag::InSweep);
     }

@@ -1,5 +1,5 @@
 //! Searches for the cached blocks of an extent, in steps: over the blocks of the extent, or over the segments with
-//! blocks of the volume, with the smaller number of steps.
+//! blocks of the volume, if that is likely to take fewer steps.
 //!
 //! Searches over the segments of one volume share their rounds: each search begins at the segment that is next at the
 //! time, and ends after as many segments as there are.
@@ -14,7 +14,8 @@ use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, SegmentIndex, VolumeId};
 
-/// Steps of a look-up in the index, which waits for memory. One step is to look at the next slot of a segment.
+/// Steps of a look-up in the index, which waits for memory. One step is to look at the next slot of a segment, or to
+/// skip a segment without blocks of the volume.
 const LOOKUP_STEPS: u32 = 8;
 
 /// The next result of a search.

@@ -37,7 +37,7 @@ pub(super) struct VolumeSearches {
     /// The search has examined the current segment from its first slot on without a block of the volume, and no block
     /// of the volume was placed meanwhile.
     pub(super) is_unused: bool,
-    /// Blocks of the extents that were inserted or moved since their searches began.
+    /// Blocks of the extents that were inserted or moved since their searches began, and are still to be looked up.
     pub(super) late: Vec<BlockKey>,
     pub(super) ended: Vec<RequestSlot>,
 }
@@ -90,7 +90,8 @@ impl VolumeSearches {
         by_block.or_else(|| self.by_segment.pop().map(|search| search.id))
     }
 
-    /// Advances to the next of `count` segments; returns the current one if it contains no block of the volume.
+    /// Advances to the next of `count` segments; returns the current one if it is known to contain no block of the
+    /// volume.
     pub(super) fn end_segment(&mut self, count: u32) -> Option<SegmentIndex> {
         let unused = self.is_unused.then_some(SegmentIndex::new(self.segment));
         self.segment = if self.segment + 1 < count { self.segment + 1 } else { 0 };

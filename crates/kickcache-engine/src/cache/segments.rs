@@ -20,17 +20,19 @@ const NONE: u32 = u32::MAX;
 pub(crate) enum SegmentState {
     /// The segment's content does not count; its next opening is not recorded.
     Free,
-    /// The record of the segment's opening is being written.
+    /// The record of the segment's opening is being written, or the segment is being discarded after that.
     Opening,
     /// The segment's opening is durable; a head of the log may use it.
     Ready,
-    /// A head of the log fills the segment.
+    /// A head of the log fills the segment, or has filled it and the writes of its batches have not all ended. Recovery
+    /// loads segments in this state.
     Open,
     /// The segment receives no more batches, and its summary is not written yet.
     Sealing,
-    /// The segment receives no more batches, and the write of its summary has ended.
+    /// The segment receives no more batches, and the write of its summary has ended, or recovery has loaded the
+    /// segment.
     Sealed,
-    /// Reclaim empties the segment.
+    /// Reclaim empties the segment, or has emptied it.
     Reclaiming,
     /// It could not be opened, a write to it failed, a damaged block is in it, or its generation is too high: it
     /// receives no new blocks; its live blocks stay in use.
@@ -67,7 +69,7 @@ pub(crate) struct Segment {
     /// References to the segment: reads and a summary's write in flight, and copies that must stay until newer ones
     /// have landed or their drop is durable.
     pub(crate) pins: u32,
-    /// The sequence number of the newest batch in the segment.
+    /// The sequence number of the newest batch that was submitted to the segment; after recovery, of its newest entry.
     pub(crate) last_sequence: Sequence,
     /// Hits since the segment last became a candidate of a shift of the working set; `None` if it did not in this
     /// generation.
@@ -340,7 +342,7 @@ impl Segments {
         core::iter::successors(oldest, |segment| self.newer(*segment))
     }
 
-    /// The next newer one in the queue of a sealed segment.
+    /// The next newer one in the queue of a sealed segment; `None` for the newest.
     pub(crate) fn newer(&self, segment: SegmentIndex) -> Option<SegmentIndex> {
         let newer = self.get(segment).newer;
         (newer != NONE).then_some(SegmentIndex::new(newer))

@@ -138,7 +138,7 @@ impl Slots {
         Some(())
     }
 
-    /// Some of the new slots, all dead, until there are `count` in all.
+    /// Adds some of the new slots, all dead, until there are `count` in all.
     pub(crate) fn grow(&mut self, count: u32) -> Step {
         let missing = (count - self.count()) as usize;
         if let Some(stretch) = self.grown.last_mut() {

@@ -30,7 +30,7 @@ const _: () = assert!(ENTRY_COUNT_MAX == crate::config::BATCH_BLOCKS_MAX as usiz
 pub struct BatchEntry {
     /// Which block; `None` if it died before the batch was written.
     pub key: Option<BlockKey>,
-    /// Whether the block must be kept until the journal records it as clean.
+    /// Whether the block must be kept until the journal lists it as clean or not live, or a newer copy is durable.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,

@@ -1,4 +1,4 @@
-//! Little-endian numbers in and out of byte buffers, and the checksum that every structure starts with.
+//! Little-endian numbers in and out of byte buffers, and the checksum in the head of every structure.
 
 use alloc::vec;
 use alloc::vec::Vec;

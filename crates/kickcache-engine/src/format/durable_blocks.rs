@@ -44,7 +44,8 @@ impl DurableBlocks {
         Some(DurableBlocks { first: end.checked_sub(u64::from(count))?, end })
     }
 
-    /// Appends the number of blocks between the last one and block `number` in 3 bytes, and the number of blocks in 4.
+    /// Appends the number of blocks between the last one and block `number` in 3 bytes, and the number of blocks in 4;
+    /// two zeroes if the range is empty, ends after that block, or ends too long before it.
     pub(crate) fn put_before(&self, number: u64, writer: &mut Writer) {
         let told = number.checked_sub(self.end).filter(|between| *between <= COUNT_MAX && !self.is_empty());
         let between = u32::try_from(told.unwrap_or(0)).expect("24 bits");

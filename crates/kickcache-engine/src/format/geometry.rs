@@ -19,8 +19,8 @@ pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// The smallest segment of devices from [`THOUSANDTH_FROM`] on: summaries of shorter segments would use too much of the
 /// device.
 const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
-/// Devices from this size on have segments of 1/1024. On smaller devices, a guest's duel over stale data reads the HDD
-/// 16.6 to 17.0 times for 1,000 reads with such segments, and 13.5 times with segments of 1/256.
+/// Devices from this size on have segments of 1/1024, 4 MiB at most. On smaller devices, a guest's duel over stale data
+/// reads the HDD 16.6 to 17.0 times for 1,000 reads with such segments, and 13.5 times with segments of 1/256.
 const THOUSANDTH_FROM: u64 = 512 << 20;
 /// Smallest journal, in bytes.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
@@ -88,7 +88,8 @@ impl Geometry {
     /// Checks a layout that was read from a superblock.
     ///
     /// # Errors
-    /// [`Error::Superblock`] if the parts do not fit together.
+    /// [`Error::DeviceSize`] if the formatted size is impossible, else [`Error::Superblock`] if the parts do not fit
+    /// together.
     pub fn check(&self) -> Result<(), Error> {
         let mut formatted = Geometry::for_device(self.formatted_size)?;
         if segment_sizes_before(self.formatted_size).contains(&self.segment_size) {
@@ -141,7 +142,7 @@ impl Geometry {
         self.segment_count * self.blocks_per_segment()
     }
 
-    /// The extent of journal and segments: all except superblocks and service marks.
+    /// The extent of journal and segments, without superblocks, service marks and the unused end of the device.
     pub const fn log(&self) -> ByteExtent {
         let segments = self.segment_count as u64 * self.segment_size;
         ByteExtent { start: SUPERBLOCK_AREA, length: self.journal_size + segments }

@@ -68,7 +68,7 @@ pub fn generation_found(
     header.map(|header| header.generation).max(summary.map(|summary| summary.generation))
 }
 
-/// The content of a segment.
+/// The parts of a segment that show its generation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FoundSegment<'a> {
     /// The first block.

@@ -77,9 +77,9 @@ pub struct SegmentImage {
     /// The queue that the segment belonged to.
     pub queue: Queue,
     /// The number of its blocks, from the first on, that were written and durable when the chunk was written: each live
-    /// block among these has an entry. 0 if this is unknown, as before 2026-11-25.
+    /// block among these has an entry. 0 for a free segment, and if this is unknown, as before 2026-11-25.
     pub written: u32,
-    /// One bit a block, lowest bit first: whether the block lives.
+    /// One bit a block, lowest bit first: whether the block lives, or may be written after the chunk.
     pub live: Vec<u8>,
     /// One bit a block, lowest bit first: whether the block must be kept, if it lives.
     pub kept: Vec<u8>,

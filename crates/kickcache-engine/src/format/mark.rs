@@ -1,8 +1,8 @@
 //! The service mark: a block after each superblock copy that records whether the cache device is in service.
 //!
-//! A device that was put out of service has older data than its origins. It is marked before the first write that
-//! bypasses it is acknowledged, and is never trusted again: only a device with *both* marks undamaged and in the state
-//! "in service" counts as such.
+//! A device that was put out of service may have older data than its origins. It is marked, or recorded on the host,
+//! before the first write that bypasses it is acknowledged, and is never trusted again: only a device with *both* marks
+//! undamaged and in the state "in service", and without a record on the host, counts as such.
 
 use alloc::vec::Vec;
 
@@ -28,7 +28,7 @@ pub enum ServiceMark {
     InService,
     /// The cache device is out of service for ever.
     OutOfService {
-        /// Volumes that may have dirty blocks on this device only. The origins of all other volumes are complete.
+        /// Volumes that may have data on this device only. The origins of all other volumes are complete.
         incomplete: VolumeSet,
     },
 }

@@ -12,7 +12,7 @@ pub enum Succession {
     New,
     /// The new device, although its superblock is not complete: the old device records the takeover.
     NewToComplete,
-    /// The two devices are not those of one replacement.
+    /// The two devices do not belong to one replacement, or their states contradict each other.
     Unrelated,
 }
 

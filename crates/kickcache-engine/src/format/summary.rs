@@ -25,7 +25,7 @@ const DIRTY: u8 = 2;
 pub struct SummaryEntry {
     /// Which block.
     pub key: BlockKey,
-    /// Whether the block must be kept until the journal records it as clean, as in its batch header.
+    /// Whether the block must be kept, as in its batch header.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -33,7 +33,7 @@ pub struct SummaryEntry {
     pub sequence: Sequence,
 }
 
-/// The content of a segment, block by block; `None` for headers, void entries and blocks never written.
+/// The content of a segment, block by block; `None` for headers, void entries, torn blocks and blocks never written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// The cache that the summary belongs to.

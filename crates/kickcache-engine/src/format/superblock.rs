@@ -45,7 +45,7 @@ pub struct VolumeRecord {
     pub id: VolumeId,
     /// The volume's name, unique on this cache device.
     pub name: String,
-    /// Bytes of the origin when the volume was served last.
+    /// Bytes of the origin, as recorded last.
     pub origin_size: u64,
     /// The identity for the recognition of the origin by the driver.
     pub origin_identity: String,
@@ -61,8 +61,8 @@ pub struct Superblock {
     pub uuid: [u8; 16],
     /// Grows with every change; the copy with the larger epoch wins.
     pub epoch: u64,
-    /// Number of the start: 1 when the device is formatted, and one more for each start. 0 on devices that were served
-    /// only by programs without this count.
+    /// Number of the start: 1 when the device is formatted, and one more for each start and each takeover. 0 on devices
+    /// that were served only by programs without this count.
     pub starts: u64,
     /// Journal blocks that were durable at the last stop: if none of these blocks and no later block is left, the
     /// journal is lost. Empty if this is unknown, as before 2026-11-25.
@@ -200,7 +200,7 @@ impl Superblock {
         Ok(())
     }
 
-    /// The superblock of the successor of the device with this superblock.
+    /// The superblock of the complete successor of the device with this superblock.
     #[must_use]
     pub fn succeeded(&self) -> Superblock {
         let starts = self.starts.saturating_add(1);
@@ -218,8 +218,8 @@ impl Superblock {
     /// Adds a volume under the lowest free id and gives the id.
     ///
     /// # Errors
-    /// [`Error::Volume`] if the name is taken, empty or too long, the origin's size is impossible, or all ids are in
-    /// use.
+    /// [`Error::Volume`] if the name exists already, is empty or too long, the origin's identity is too long or its
+    /// size impossible, or all ids are in use.
     pub fn add_volume(
         &mut self,
         name: &str,
@@ -384,7 +384,7 @@ fn decode_body(bytes: &[u8], mut reader: Reader<'_>, version: u32) -> Option<Sup
     let mut grown = Reader::bare(bytes.get(GROWN_AT..)?);
     let (formatted_size, unopened) = match version {
         FORMAT_VERSION_GROWN => (grown.take_u64()?, Generation::new(grown.take_u32()?)),
-        // A replaced device that has not grown has zeroes here.
+        // A replaced device or an incomplete successor that has not grown has zeroes here.
         FORMAT_VERSION_REPLACED => match (grown.take_u64()?, Generation::new(grown.take_u32()?)) {
             (0, unopened) => (device_size, unopened),
             (formatted_size, unopened) => (formatted_size, unopened),

@@ -17,7 +17,7 @@ pub(crate) const fn block_extent(block: BlockIndex) -> ByteExtent {
     ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE }
 }
 
-/// The intersection of two extents.
+/// The intersection of two extents; its length is 0 if they have no byte in common.
 pub(crate) fn intersection(one: ByteExtent, other: ByteExtent) -> ByteExtent {
     let start = one.start.max(other.start);
     let end = one.end().min(other.end());

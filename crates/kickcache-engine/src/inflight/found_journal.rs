@@ -170,7 +170,7 @@ impl FoundJournal {
         starts.into_iter().rev().find(is_whole)
     }
 
-    /// The number after the last block found that is older than block `tail`.
+    /// The number after the last block found that is older than block `tail`; 0 if there is none.
     fn behind_last_before(&self, tail: u64) -> u64 {
         let older = self.blocks.partition_point(|number| *number < tail);
         older.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |last| last + 1)
@@ -238,7 +238,7 @@ fn chunks_of(start: Sequence) -> Range<ChunkKey> {
     ChunkKey { start, part: 0 }..ChunkKey { start: start.next(), part: 0 }
 }
 
-/// A segment was opened: all its blocks may be live.
+/// A segment was opened, unless its image has this generation or a later one: all its blocks may be live.
 pub(crate) fn note_opened(
     images: &mut [Option<SegmentImage>],
     segment: SegmentIndex,

@@ -30,15 +30,16 @@ pub(crate) struct Reclaim {
     /// Segments on the way from `emptied` to ready: their copies or records become durable, or their discard is in
     /// flight.
     pub(crate) opening: usize,
-    /// Live blocks that the next run of reclaim treats again: memory or space was short, or a read failed.
+    /// Live blocks that the next run of reclaim treats again: memory or space was short, a read failed, or a superseded
+    /// copy became the current one again.
     pub(crate) postponed: Vec<Location>,
     /// No segment is emptied before this time: a block was unreadable, and the list of such blocks was full.
     pub(crate) rest_until: Option<Instant>,
-    /// Since when clients have waited for room.
+    /// Since when clients have waited for room, as seen by reclaim; `None` if none wait.
     pub(crate) starved_since: Option<Instant>,
     /// A discard of the cache device failed: no other is submitted.
     pub(crate) cannot_discard: bool,
-    /// No segment below this one is free.
+    /// No segment below this one is free, except segments in `emptied` and on the way to ready.
     pub(crate) first_free: u32,
     /// Reclaim continues until the upper mark is reached.
     pub(crate) active: bool,

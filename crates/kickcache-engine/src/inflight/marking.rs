@@ -15,7 +15,7 @@ pub(crate) struct Keeper {
     pub(crate) in_flight: Option<VolumeSet>,
     /// The record that this place has.
     pub(crate) keeps: Option<VolumeSet>,
-    /// The last try failed.
+    /// The last try failed, and the next one is not due.
     pub(crate) has_failed: bool,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct Marking {
     pub(crate) patience_until: Option<Instant>,
     /// When failed keepers are tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// Requests that bypass the cache device once the record is made.
+    /// Requests that wait for the record: then they bypass the cache device, or fail if it cannot be made for now.
     pub(crate) waiting: Vec<RequestSlot>,
 }
 
@@ -61,8 +61,8 @@ impl Marking {
         self.is_known || both || self.host.keeps.is_some()
     }
 
-    /// Whether the record cannot be expected before the next try: the marks failed or took too long, and the host
-    /// failed.
+    /// Whether the record cannot be expected before the next try: a mark failed or the marks took too long, and the
+    /// host failed.
     pub(crate) fn is_hopeless(&self) -> bool {
         let marks_may = self.copies.iter().all(|copy| copy.keeps.is_some() || !copy.has_failed);
         let marks_may = marks_may && self.patience_until.is_some();

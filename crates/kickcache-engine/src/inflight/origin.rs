@@ -1,9 +1,10 @@
-//! Accesses to one origin; overlapping accesses are executed in the order of their submission.
+//! Accesses to one origin; if two accesses overlap and one is a write, they are executed in the order in which they
+//! were added.
 //!
-//! If a later client's write covers all bytes of an earlier one, with no other access to these bytes in between, the
-//! earlier one is not submitted: the later one replaces it, as if the origin had executed both in direct succession. So
-//! if clients write a block all the time, the origin executes one write at a time, independent of the number of waiting
-//! writes.
+//! If two writes with data of clients are ready, the later one covers all bytes of the earlier one, and waits for no
+//! other access, the earlier one is not submitted: the later one replaces it, as if the origin had executed both in
+//! direct succession. So if clients write a block all the time, the origin executes one write at a time, independent of
+//! the number of waiting writes.
 //!
 //! Invariants:
 //! * I-6: a write and another access to an overlapping extent are never in flight together.
@@ -46,7 +47,7 @@ struct Entry {
     request: AccessRequest,
     /// Earlier entries that this entry must wait for.
     blockers: u32,
-    /// The submission of the entry; `None` until it is ready, and while it is in flight.
+    /// The submission of the entry; `None` until it is ready, and once it, or a write that replaced it, is in flight.
     prepared: Option<Prepared>,
     in_flight: bool,
     /// The entry is not combined with other writes.
@@ -113,8 +114,8 @@ impl OriginQueue {
         reads.filter(|read| read.request.extent.overlaps(extent)).map(|read| read.ticket).max()
     }
 
-    /// The part of `window` around `wanted` without queued writes, in whole blocks: a read of this part waits for the
-    /// same writes as a read of `wanted`.
+    /// The part of `window` around `wanted` without queued writes except to blocks of `wanted`, in whole blocks: a read
+    /// of this part waits for the same writes as a read of `wanted`.
     pub(crate) fn undisturbed(&self, wanted: ByteExtent, window: ByteExtent) -> ByteExtent {
         let (mut start, mut end) = (window.start, window.end());
         let writes = self.entries.iter().map(|entry| entry.request);

@@ -1,7 +1,8 @@
 //! The flushes of one origin, and the blocks that each will make clean.
 //!
 //! Invariants:
-//! * I-3: a block becomes clean when a flush ended that was submitted after the origin's write of the block had ended.
+//! * I-3: a block becomes clean when a flush succeeded that was submitted after the origin's write of the block had
+//!   ended.
 
 use alloc::vec::Vec;
 
@@ -62,7 +63,8 @@ pub(crate) struct OriginFlush {
     gathering: Vec<BlockCopy>,
     /// Blocks that the flush in flight makes clean.
     flushing: Vec<BlockCopy>,
-    /// When the oldest write since the last flush ended, or the oldest block began to gather.
+    /// When the first write since the submission of the last flush ended, or the first block began to gather; `None`
+    /// without such a write or block.
     since: Option<Instant>,
     /// Writes since the last submission of a flush; `flushing_work` is the work that the flush in flight covers.
     given: UnflushedWrites,
@@ -80,12 +82,12 @@ pub(crate) struct OriginFlush {
     covered: Covered,
     /// Tasks that wait until blocks are clean, or dirty again.
     afterwards: Vec<Task>,
-    /// The blocks that the origin has stored last.
+    /// Some of the blocks that the origin has stored last.
     pub(crate) witnesses: OriginWitnesses,
 }
 
 impl OriginFlush {
-    /// The origin ended a client write of this many bytes that bypassed the log.
+    /// The origin ended a volatile client write of this many bytes that bypassed the log.
     pub(crate) fn on_bypassing_write(&mut self, now: Instant, bytes: u64) {
         self.given.bypassed += work_of(1, bytes);
         self.given.volatile += work_of(1, bytes);
@@ -93,7 +95,8 @@ impl OriginFlush {
         self.on_write(now);
     }
 
-    /// The origin ended a client write of this many bytes.
+    /// The origin ended a volatile client write of this many bytes with a copy in the log, or a discard (0 bytes); or
+    /// an earlier process may have left such a write.
     pub(crate) fn on_client_write(&mut self, now: Instant, bytes: u64) {
         self.acknowledged = true;
         self.given.volatile += work_of(1, bytes);
@@ -146,7 +149,7 @@ impl OriginFlush {
         self.given.bytes >= FLUSH_PART
     }
 
-    /// A writeback of this many bytes is submitted.
+    /// A writeback of this many bytes begins.
     pub(crate) fn begin_writeback(&mut self, bytes: u64, durability: Durability) {
         if durability == Durability::Volatile {
             self.volatile_in_flight += work_of(1, bytes);
@@ -163,8 +166,8 @@ impl OriginFlush {
         }
     }
 
-    /// A block that the origin holds now, unflushed. It makes a flush due as a write does. If no write ended since the submission of the
-    /// flush in flight, this flush covers the block: a fill read data of earlier writes.
+    /// A block that the origin holds now, unflushed. It makes a flush due as a write does. If no write ended since the
+    /// submission of the flush in flight, this flush covers the block: a fill read data of earlier writes.
     pub(crate) fn add(&mut self, copy: BlockCopy, now: Instant) {
         if self.in_flight.is_some() && (!self.written || mutant!(WrittenDuringFlushIsClean)) {
             self.flushing.push(copy);
@@ -189,8 +192,8 @@ impl OriginFlush {
         self.in_flight.is_some()
     }
 
-    /// Whether an acknowledged write of a client is only at the origin, or was to be there, and no flush has made it
-    /// durable. Blocks that were written back do not count: the log has them until a flush succeeds.
+    /// Whether the origin has ended a client's write or discard that no flush has made durable, or an earlier process
+    /// may have left one. Blocks that were written back do not count: the log has them until a flush succeeds.
     pub(crate) fn owes_clients(&self) -> bool {
         self.acknowledged || (self.in_flight.is_some() && self.covers_clients)
     }
@@ -205,7 +208,8 @@ impl OriginFlush {
         self.waiting.push(request);
     }
 
-    /// A task waits until a block is clean, or dirty again: it runs at the end of the next flush.
+    /// A task waits until a block is clean, or dirty again: it runs at the end of the flush in flight or the next one,
+    /// or at a restart of the origin.
     pub(crate) fn wait_for_blocks(&mut self, task: Task) {
         self.afterwards.push(task);
         self.want();
@@ -221,8 +225,8 @@ impl OriginFlush {
         self.wanted = true;
     }
 
-    /// When the oldest write since the last flush ended, or the oldest block began to gather; `None` while a flush is
-    /// in flight.
+    /// When the first write since the submission of the last flush ended, or the first block began to gather; `None`
+    /// while a flush is in flight, or without such a write or block.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.in_flight.is_some() { None } else { self.since }
     }

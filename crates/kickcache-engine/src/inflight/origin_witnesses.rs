@@ -1,8 +1,8 @@
-//! The blocks that an origin has stored last and durably: an older state of the origin lacks these.
+//! Some of the blocks that an origin has stored last and durably: an older state of the origin lacks these.
 //!
 //! Invariants:
 //! * I-3: a block that needs a flush of the origin counts when a flush has ended that was submitted after the end of
-//!   the write of the block; a restart of the origin drops the blocks that still wait.
+//!   the write of the block; a restart or a failed flush of the origin drops the blocks that still wait.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -36,7 +36,7 @@ impl Last {
     }
 }
 
-/// The blocks that one origin has stored last.
+/// Some of the blocks that one origin has stored last.
 #[derive(Debug, Default)]
 pub(crate) struct OriginWitnesses {
     durable: Last,

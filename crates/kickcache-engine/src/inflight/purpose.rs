@@ -144,7 +144,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    /// Whether blocks are read from the cache device.
+    /// Whether cached blocks are read from the cache device.
     pub(crate) const fn reads_cached_blocks(&self) -> bool {
         matches!(
             self,
@@ -166,13 +166,13 @@ pub(crate) enum RecoveryRead {
     Journal(ByteExtent),
     /// The summary of a segment.
     Summary(SegmentIndex),
-    /// A whole segment, for its headers and data.
+    /// A segment up to its summary, for its headers and data.
     Scan(SegmentIndex),
     /// The first block of a segment that is not in use; if a rotten log is accepted, of any segment.
     First(SegmentIndex),
     /// A single block of an extent, after the read of the extent failed.
     Block(u32),
-    /// A summary that a dead process did not write.
+    /// The write of a summary that was missing or not usable.
     Seal(SegmentIndex),
     /// Zeroes over a torn journal block.
     Erase,

@@ -26,7 +26,7 @@ pub(crate) enum Damage {
     Unreadable,
 }
 
-/// An entry with damaged data, of a segment without a summary.
+/// An entry with damaged data, of a segment without a usable summary.
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedEntry {
     pub(crate) segment: SegmentIndex,
@@ -64,9 +64,9 @@ pub(crate) struct Recovery {
     pub(crate) next_segment: u32,
     /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
-    /// Segments without a summary, which get one at the end.
+    /// Summaries for segments without a usable one, which are written at the end; none for retired segments.
     pub(crate) unsealed: Vec<Summary>,
-    /// Damaged entries in segments without a summary.
+    /// Damaged entries in segments without a usable summary.
     pub(crate) damaged: Vec<DamagedEntry>,
     /// Segments that hold batches, with the newest sequence number in each.
     pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
@@ -118,7 +118,7 @@ impl Recovery {
         }
     }
 
-    /// Records that a segment has no batches.
+    /// Records a loss if a segment has no batches, although the checkpoint shows that it had durable ones.
     pub(crate) fn note_empty(&mut self, segment: SegmentIndex) {
         let image = self.images[segment.get() as usize].as_ref();
         if image.is_some_and(SegmentImage::has_batches) && !mutant!(OverwrittenIgnored) {
@@ -209,7 +209,7 @@ impl Recovery {
     }
 }
 
-/// The content of a segment without a summary.
+/// The content of a segment without a usable summary.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scan<'a> {
     /// The segment's blocks before the summary; zeroes in place of unreadable blocks.

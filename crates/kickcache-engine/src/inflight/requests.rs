@@ -13,7 +13,7 @@ use crate::units::{ByteExtent, Location, VolumeId};
 /// The stage of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// A read, a flush, or a request that has not begun: only pending operations are counted.
+    /// A read, a flush, or a request that was just added: only pending operations are counted.
     Simple,
     /// A write or write-zeroes.
     Write(Box<Writing>),
@@ -47,7 +47,7 @@ pub(crate) struct Pending {
     pub(crate) stage: Stage,
 }
 
-/// The part of an unacknowledged write that only the origin has, without a copy in the log.
+/// The part of an unacknowledged write or discard that only the origin has, without a copy in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OriginPart {
     /// None, or a durable part.

@@ -39,7 +39,7 @@ pub(crate) struct Searching {
     slice: u32,
     /// Steps that are left in the current slice.
     pub(crate) left: u32,
-    /// When the next slice begins.
+    /// When the next slice may begin.
     pub(crate) next_slice: Instant,
 }
 

@@ -66,7 +66,7 @@ pub(crate) enum IfRefused {
     /// The block stays: the log had an unflushed copy before the write, a client has read the new copy, or the origin
     /// has an earlier write of the block.
     StaysUnflushed,
-    /// The block is dropped, durably, before the client receives the error.
+    /// The block is dropped. In service, the client receives the error when that is durable, or cannot become durable.
     Forgotten,
 }
 
@@ -113,7 +113,7 @@ pub(crate) enum WritePhase {
     Logging(Logging),
     /// The origin executes the write, or the write waits for its turn there.
     AtOrigin(OriginTurn),
-    /// The origin refused the write: its blocks in the log are dropped.
+    /// The origin refused the write: the blocks that the log has only because of this write are dropped.
     Undoing {
         /// The write keeps this place in the origin's queue until its blocks are dropped.
         ticket: Ticket,
@@ -123,7 +123,8 @@ pub(crate) enum WritePhase {
         /// The write keeps this place in the origin's queue until the older blocks are dropped.
         ticket: Ticket,
     },
-    /// Only the reply is left.
+    /// The part is done at the origin, or failed. Left are the search after a refused write, and the next part or the
+    /// reply.
     Ended,
 }
 
@@ -151,14 +152,14 @@ pub(crate) struct Writing {
     pub(crate) written: Vec<Written>,
     /// Batches that had failed when the write last requested that the log becomes durable.
     pub(crate) failed_batches: u32,
-    /// Tasks for the time after the origin completed the write.
+    /// Tasks for the time when the write has ended at the origin, or begins again.
     pub(crate) afterwards: Vec<Task>,
-    /// The device that counts a long write in progress.
+    /// The device that counts a long write in progress; `None` if the write is not measured.
     pub(crate) metered: Option<Metered>,
 }
 
 impl Writing {
-    /// A write that just arrived.
+    /// A write that just arrived; `None` for other operations.
     pub(crate) fn new(operation: Operation, extent: ByteExtent, checksums: &[Checksum]) -> Option<Writing> {
         let (source, durability, unmap) = match operation {
             Operation::Write(durability) => (WriteData::Payload, durability, Unmap::Forbid),
@@ -215,7 +216,7 @@ impl Writing {
         turn
     }
 
-    /// The log cannot take all blocks.
+    /// The log cannot take or keep all blocks.
     pub(crate) fn note_part(&mut self) {
         if let WritePhase::Logging(logging) = &mut self.phase {
             logging.taken = LoggedPart::Part;

@@ -13,12 +13,13 @@ use crate::units::{BlockKey, Checksum, Location, PageIndex, SegmentIndex, Sequen
 /// A block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
-    /// `None` once the block is dead.
+    /// `None` if the block died before the batch was submitted.
     pub(crate) key: Option<BlockKey>,
     pub(crate) memory: Memory,
     pub(crate) checksum: Checksum,
     pub(crate) dirty: bool,
-    /// A page that is released when the batch has landed.
+    /// The page of the data, if the log must release it: when the batch has landed, or has failed and no other batch
+    /// gets the block.
     pub(crate) page: Option<PageIndex>,
     /// The superseded copy, which must stay until this one landed: its segment is pinned, as by a read.
     pub(crate) older: Option<Location>,

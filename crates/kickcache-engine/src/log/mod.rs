@@ -89,7 +89,7 @@ pub(crate) enum PendingKind {
 pub(crate) enum Depth {
     /// A few, so that the next ones gather.
     Bounded,
-    /// All: a waiter needs all data to be durable.
+    /// All: the gathered blocks must be written at once.
     All,
 }
 
@@ -144,7 +144,7 @@ impl Log {
         }
     }
 
-    /// A segment with a durable opening.
+    /// Adds a segment with a durable opening, for the heads.
     pub(crate) fn add_ready(&mut self, segment: SegmentIndex, generation: Generation) {
         self.ready.push_back((segment, generation));
     }
@@ -170,7 +170,7 @@ impl Log {
         self.open.iter_mut().find(|open| open.segment == segment).expect("the segment is open")
     }
 
-    /// Appends a block; `None` if no segment is ready.
+    /// Appends a block; `None` if the head needs a segment and none is ready.
     pub(crate) fn append(&mut self, now: Instant, append: Append) -> Option<Appended> {
         let GatheringBatch { slot, opened, is_new } = self.gathering(now, append.queue)?;
         let batch = self.batches.get_mut(slot.0).expect("a gathering batch");
@@ -208,7 +208,8 @@ impl Log {
         }
     }
 
-    /// The gathering batch of a head; begins one, in a fresh segment if need be.
+    /// The gathering batch of a head; begins one if need be, in a fresh segment if the head has none. `None` if no
+    /// segment is ready.
     fn gathering(&mut self, now: Instant, queue: Queue) -> Option<GatheringBatch> {
         if let Some(slot) = self.heads[queue.index()].gathering {
             return Some(GatheringBatch { slot, opened: None, is_new: false });
@@ -284,7 +285,8 @@ impl Log {
         Queue::ALL.into_iter().for_each(|queue| self.close(queue));
     }
 
-    /// Closes batches that are due: a request waits and no batch is in flight, or the batch is large or old.
+    /// Closes batches that are due: old batches, and batches with a waiter if they are large, or if their head has no
+    /// other batch closed or in flight.
     pub(crate) fn close_due(&mut self, now: Instant) {
         for queue in Queue::ALL {
             let head = &self.heads[queue.index()];
@@ -312,7 +314,8 @@ impl Log {
         })
     }
 
-    /// The next block that a batch of an open segment may take.
+    /// The next block that a batch of an open segment may take: the end of the batches if the segment is full. `None`
+    /// if the segment is not open.
     pub(crate) fn position_of(&self, segment: SegmentIndex) -> Option<u32> {
         let open = self.open.iter().find(|open| open.segment == segment)?;
         Some(if open.full { self.geometry.batch_blocks() } else { open.position })
@@ -375,7 +378,8 @@ impl Log {
         batch
     }
 
-    /// Takes the summary of a full segment after all of its batches landed; `Err` names a segment with a failed batch.
+    /// Takes the summary of a full segment after the writes of all its batches have ended; `Err` names a segment with a
+    /// failed batch.
     pub(crate) fn take_finished(&mut self) -> Option<Result<Summary, SegmentIndex>> {
         let done = |open: &OpenSegment| open.full && open.pending == 0;
         let at = self.open.iter().position(done)?;
@@ -404,7 +408,8 @@ impl Log {
     }
 
     /// Delays a read of a location until the batch there is written or has failed, if the block is a client's write: if the
-    /// write is lost, no client may have read it. Blocks of fills and of reclaim have another copy.
+    /// write is lost, no client may have read it. Blocks of fills and of reclaim have another copy. Returns whether the
+    /// read is delayed.
     pub(crate) fn await_landing(&mut self, location: Location, read: Task) -> bool {
         let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return false };
         let batch = self.batches.get_mut(number).expect("just found");
@@ -490,7 +495,7 @@ impl Log {
         open.summary.get(offset as usize)?.map(|entry| entry.sequence)
     }
 
-    /// Whether a segment is being written.
+    /// Whether a head writes a segment, or a batch there has neither landed nor failed.
     pub(crate) fn is_open(&self, segment: SegmentIndex) -> bool {
         self.open.iter().any(|open| open.segment == segment)
     }

@@ -11,7 +11,7 @@ use crate::units::ByteExtent;
 /// An operation that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
-    /// The extent of a write; `None` for a flush.
+    /// The extent of a write or a discard; `None` for a flush.
     extent: Option<ByteExtent>,
     /// An error of a discard on the new device is harmless.
     is_discard: bool,

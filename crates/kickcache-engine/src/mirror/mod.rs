@@ -6,8 +6,8 @@
 //! mirror determines.
 //!
 //! Invariants:
-//! * M-1: the copied part is the same on both devices once no write is in flight: a write to it is submitted to both,
-//!   and ends when both have ended.
+//! * M-1: until a device fails, the copied part is the same on both devices once no write is in flight: a write to it
+//!   is submitted to both, and ends when both have ended.
 //! * M-2: a part is copied while no write is in flight there; new writes to it wait.
 //! * M-3: once the superblock of the old device may record the takeover, an error of either device is an error for the
 //!   engine, except an error of a discard on the new device.
@@ -27,7 +27,7 @@ use crate::mirror::flight::{Flight, Flights, Released};
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// Bytes of one copy step: writes to them wait until it is done.
+/// The most bytes of one copy step: writes to them wait until it is done.
 pub const COPY_BYTES: u64 = 1 << 20;
 /// The bit that marks the id of a submission to the new device: the lower halves of the engine's own ids are below it.
 const TWIN: u64 = 1 << 31;
@@ -79,7 +79,8 @@ pub struct Mirror {
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
-    /// The first error of the new device; after sealing, of either device since [`Mirror::take_failure`].
+    /// The first error of the new device, except of a discard; after sealing, of either device since
+    /// [`Mirror::take_failure`].
     failure: Option<DeviceError>,
 }
 
@@ -203,7 +204,8 @@ impl Mirror {
         self.copied == self.extent.end()
     }
 
-    /// The first error of the new device; after sealing, of either device since [`Mirror::take_failure`].
+    /// The first error of the new device, except of a discard; after sealing, of either device since
+    /// [`Mirror::take_failure`].
     pub fn failure(&self) -> Option<DeviceError> {
         self.failure
     }
@@ -225,7 +227,7 @@ impl Mirror {
         self.stage = Stage::Sealed;
     }
 
-    /// The new device becomes the cache: no more operations are submitted to the old one.
+    /// The new device is to become the cache: further submissions to the cache device wait.
     ///
     /// # Panics
     /// M-3: if it was not sealed.

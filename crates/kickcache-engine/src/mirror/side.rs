@@ -3,7 +3,8 @@
 /// A device of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The old cache device; or, for an operation of an origin, the origin.
+    /// The old cache device; for an operation of an origin, of the memory or of the host, this origin, the memory or
+    /// the host.
     Old,
     /// The successor.
     New,

@@ -24,7 +24,7 @@ use crate::units::SegmentIndex;
 /// Chunks per group at most.
 const GROUP_MAX: u32 = 32;
 
-/// Begins a checkpoint if it is due.
+/// Begins a checkpoint if it is due, none is in progress, and the cache device is in service.
 pub(crate) fn begin(state: &mut State) {
     if state.device.checkpoint.is_some()
         || state.device.is_out_of_service()
@@ -66,7 +66,7 @@ fn snap(state: &mut State) {
     let geometry = checkpoint.geometry;
     let first = checkpoint.next;
     let count = chunk_count(&geometry);
-    // At least two groups, so that a small device also writes its checkpoints in steps.
+    // At least two groups, if there are two chunks, so that a small device also writes its checkpoints in steps.
     let last = count.min(first + count.div_ceil(2).min(GROUP_MAX));
     let each = segments_per_chunk(&geometry);
     let position = checkpoint.position;
@@ -133,7 +133,7 @@ fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentIma
     SegmentImage { generation: found.generation, kind, queue: found.queue, written, live, kept }
 }
 
-/// The changes before the chunks are durable, or the last chunks are.
+/// The changes before the snapped chunks are durable, or the last chunks are.
 pub(crate) fn on_durable(state: &mut State) {
     let Some(checkpoint) = &mut state.device.checkpoint else { return };
     if checkpoint.finishing {

@@ -32,7 +32,7 @@ fn whole_blocks(extent: ByteExtent) -> ByteExtent {
     ByteExtent { start, length: end.saturating_sub(start) }
 }
 
-/// Begins a discard, or ends it.
+/// Begins a discard, makes it wait, or ends it.
 pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent, has_failed) = (pending.volume, pending.extent, pending.error.is_some());

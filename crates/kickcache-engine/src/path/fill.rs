@@ -1,5 +1,5 @@
 //! A fill reads a window around a miss from the origin: when the read has ended, the waiting reads get their bytes, and
-//! the blocks that are still current are promoted.
+//! the blocks that are still current are promoted, if the fill is to promote them.
 //!
 //! Invariants:
 //! * I-5: a block that was changed since the fill began is not promoted, nor a block that the cache has already.
@@ -177,7 +177,8 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
     state.end_pending(waiter.request);
 }
 
-/// Appends blocks to the log that the cache does not have; the pages of the others are released.
+/// If the fill promotes, appends current blocks that the cache does not have to the log, as far as it has room. The
+/// pages of all other blocks are released.
 fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     let is_unsettled = state.volumes.get(fill.volume).flush.is_unsettled();
     let slot_state = if is_unsettled { SlotState::Unflushed } else { SlotState::Clean };
@@ -228,7 +229,8 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     }
 }
 
-/// The origin could not read the extent; if it was wider than requested, the waiters try without the rest.
+/// The origin could not read the extent; if it was wider than requested, the reads among the waiters try without the
+/// rest.
 fn fail(state: &mut State, fill: &Fill) {
     state.volumes.get_mut(fill.volume).counters.origin_errors += 1;
     fill.pages.iter().for_each(|page| state.pool.release(*page));

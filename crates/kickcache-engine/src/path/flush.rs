@@ -1,4 +1,5 @@
-//! A flush: of the cache device, and of the origin if it has acknowledged writes that the log does not have.
+//! A flush: of the cache device, and of the origin if it has ended writes or discards of clients that no flush has made
+//! durable, or if the cache device is out of service and the origin may have unflushed data.
 //!
 //! Invariants:
 //! * I-2: the data that a flush covers is durable in the log, or at the origin. Blocks that were written back are
@@ -35,7 +36,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
         state.device.order.wait(Need::NextFlush, DurableWaiter::Flush(slot));
     }
     if state.volumes.get_mut(volume).flush.take_unreported() {
-        // No request waited for the flush that failed: earlier writes of clients may be lost.
+        // Acknowledged data may be lost, and no flush request has reported this to a client yet.
         state.requests.get_mut(slot).fail(Errno::Io);
     }
     if needs_origin(state, volume) {
@@ -64,7 +65,7 @@ pub(crate) fn submit_due(state: &mut State) {
     }
 }
 
-/// Submits the flush of an origin if it is due. Not inlined, because each hit calls it.
+/// Submits the flush of an origin if it is due. Not inlined, because each hit calls the caller.
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let now = state.now;
@@ -113,7 +114,8 @@ pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     Some(at.max(found.flush_backoff_until))
 }
 
-/// The flush of an origin ended: the blocks that it covers are clean (I-3).
+/// The flush of an origin ended: the blocks that it covers are clean (I-3); after an error, all unflushed blocks are
+/// dirty again.
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volumes.get_mut(volume);

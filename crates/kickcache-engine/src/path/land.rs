@@ -41,7 +41,7 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
 }
 
 /// The segment accepts no more; the blocks of the batch are appended again elsewhere. After too many failures the cache
-/// accepts no new data, and the origin must have it.
+/// accepts no new data, and the origin must have it. Returns the pages that other batches have taken over.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
     if state.device.fails_too_often() {
@@ -54,7 +54,8 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
         let Some(key) = entry.key.filter(|key| state.cache.is_current(*key, location)) else {
             let heir =
                 if mutant!(PassedOnForgotten) { None } else { state.pass_on_older(location, entry.older) };
-            // The superseding copy has landed already, but without a proof that it would survive a power cut.
+            // The superseding copy, if there is one, has landed already, but without a proof that it would survive a
+            // power cut.
             heirs.is_lost |= !mutant!(LostDurableIgnored)
                 && heir.is_none()
                 && entry.page.is_none()
@@ -128,7 +129,8 @@ fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     }
 }
 
-/// Takes the full and written segments from the log; their summaries wait for the next flush.
+/// Takes the full and written segments from the log; their summaries wait for the next flush. Segments with a failed
+/// batch are retired.
 fn finish_segments(state: &mut State) {
     while let Some(finished) = state.device.log.take_finished() {
         match finished {

@@ -67,7 +67,7 @@ fn write_marks(state: &mut State, incomplete: VolumeSet) {
     }
 }
 
-/// The host gets the record if the marks fail or take too long; once it has the record, it is updated too.
+/// The host gets the record if a mark fails or the marks take too long; once it has the record, it is updated too.
 fn ask_host(state: &mut State, incomplete: VolumeSet) {
     let marking = &state.marking;
     let marks_fail = marking.copies.iter().any(|copy| copy.has_failed);
@@ -131,7 +131,8 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service.
+    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service; if no
+    /// record can be made for now, it fails.
     pub(crate) fn wait_marked(&mut self, slot: RequestSlot) {
         self.marking.waiting.push(slot);
         self.agenda.push_back(Task::Mark);

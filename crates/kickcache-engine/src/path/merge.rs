@@ -32,7 +32,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     true
 }
 
-/// Reads the present block into the page.
+/// Reads the present block into the page, and then copies the request's bytes over it.
 fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let found = state.cache.find(key);
     let is_usable = |location: &Location| {

@@ -1,5 +1,5 @@
-//! The paths of requests and background work, one file or folder each. A path calls another one only if that is below
-//! it, as a read calls its fill; all other work for another path is a task on the state's agenda.
+//! The paths of requests and background work, one file or folder each. A path names another one only if that is below
+//! it, as a read names its fill; it has other work done by methods of `State`, or by a task on the state's agenda.
 
 pub(crate) mod checkpoint;
 pub(crate) mod discard;

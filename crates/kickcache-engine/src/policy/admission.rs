@@ -69,8 +69,8 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A block of the volume is dropped from probation, in a cache with room for `capacity` blocks; `asked` are the
-    /// requests of its volume so far.
+    /// A block of the volume leaves a segment of probation in its turn, in a cache with room for `capacity` blocks;
+    /// `asked` are the requests of its volume so far.
     pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: RequestedBlocks, capacity: u64) {
         if self.is_strict || newcomer.written < self.opened {
             return;

@@ -189,7 +189,7 @@ impl GhostLists {
         }
     }
 
-    /// Drops all entries.
+    /// Drops all entries, and resets the target size.
     pub(crate) fn clear(&mut self) {
         self.target = target_at_first(self.capacity);
         self.probation.change(Content::Prints);

@@ -2,8 +2,9 @@
 //!
 //! A loop longer than the cache displaces its own blocks before they are used again. A cache that keeps a part of the
 //! loop and admits little else hits that part in each pass. Two miniatures see the same sample of the requests: the
-//! usual one admits every block, as the cache does; the holding one admits only blocks that missed often recently, in
-//! place of blocks that were not used for long. If the holding one has more hits, the cache does the same.
+//! usual one admits every block, as the cache does; the holding one, once full, admits only written blocks, and blocks
+//! that missed often recently, in place of blocks that were not used for long. If the holding one has more hits, the
+//! cache does the same.
 //!
 //! While main is frozen, half of the memory for blocks that left probation counts misses. Main is walked once per five
 //! capacities of requests, segment by segment, and each block keeps half of its hits. Blocks without hits make room

@@ -8,7 +8,8 @@ use crate::time::Instant;
 const HALF: u64 = 30_000_000_000;
 /// Buckets for each doubling, as a power of two.
 const FINE: u32 = 2;
-/// The first bucket has all samples below 2 to this power, in nanoseconds: a microsecond.
+/// The first bucket begins at 2 to the power of this, in nanoseconds, about a microsecond, and also has all shorter
+/// samples.
 const FIRST: u32 = 10;
 /// The last bucket has all samples over a minute.
 const BUCKETS: usize = 26 << FINE;
@@ -60,7 +61,8 @@ impl Latencies {
         *count = count.saturating_add(requests);
     }
 
-    /// The 99th percentile of the last minute, if there were enough requests in it.
+    /// The 99th percentile of the last half minute to minute, rounded down to its bucket, if there were enough
+    /// requests.
     pub(crate) fn p99(&self, now: Instant) -> Option<u64> {
         let known = match now.since(self.since).as_nanos() / HALF {
             0 => &self.halves[..],

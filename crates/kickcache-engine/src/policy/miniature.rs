@@ -204,7 +204,7 @@ impl Miniature {
         self.entries.len() as u64
     }
 
-    /// Whether the miniature was ever full since it was empty.
+    /// Whether the miniature was full since it was last empty.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }

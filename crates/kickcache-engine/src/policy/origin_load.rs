@@ -184,7 +184,7 @@ impl OriginLoad {
         self.avoid_until = now.plus(Duration::from_nanos(AVOID));
     }
 
-    /// Whether the origin failed recently.
+    /// Whether a read of cached blocks from the origin failed recently.
     pub(crate) fn is_avoided(&self, now: Instant) -> bool {
         now < self.avoid_until
     }

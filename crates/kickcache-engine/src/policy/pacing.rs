@@ -1,12 +1,12 @@
 //! The pace of writeback: none, alongside foreground work, or full speed.
 //!
-//! Foreground reads of the origin have precedence: while any is queued or in flight, writeback gets a turn only after
-//! a number of reads, which shrinks as the dirty share grows. (Open CAS's cleaner does not look at the queue and cuts a
-//! loaded disk to a quarter.)
+//! Foreground reads of the origin have precedence: while any is queued or in flight, writeback below the high mark gets
+//! a turn only after a number of foreground accesses, which shrinks as the dirty share grows. (Open CAS's cleaner does
+//! not look at the queue and cuts a loaded disk to a quarter.)
 //!
-//! Hits have precedence as well: while clients wait for a cache device that is behind, such as one with a cap on
-//! requests, the reads of a writeback get a turn after several times as much work for clients. These reads are many:
-//! blocks that are adjacent on the origin are scattered in the log.
+//! Hits have precedence as well, unless writeback is urgent or the high mark is reached: while clients wait for a cache
+//! device that is behind, such as one with a cap on requests, the reads of a writeback get a turn after several times
+//! as much work for clients. These reads are many: blocks that are adjacent on the origin are scattered in the log.
 //!
 //! The rate is a continuous function of the dirty share. Between the marks there is one writeback at a time, with rests
 //! that shrink to zero at the high mark. From the high mark to the dirty limit the depth grows, and client writes are
@@ -145,7 +145,7 @@ impl Pacing {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
-        // A writeback beyond the cap is urgent, and does not delay later writebacks.
+        // A writeback beyond the cap is urgent or above the high mark, and does not delay later writebacks.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }

@@ -1,8 +1,9 @@
-//! Sequential bypass: a long sequential stream is admitted only if it earns more hits than it displaces.
+//! Sequential bypass: a long sequential stream is admitted only if it earns more hits than it displaces, or if the
+//! cache has unused room.
 //!
 //! * Each volume has an account for streams that it reads, and one for streams that it writes. An admitted block costs
-//!   the hits that its room would have earned otherwise; a block that is read again earns one. If the account is
-//!   empty, streams bypass the cache.
+//!   the hits that its room would have earned otherwise; a block that is read again earns one. If the account is empty,
+//!   streams bypass the cache, unless it has unused room.
 //! * Extents of 1 MiB of streams are remembered, admitted or bypassed, so that either choice can prove wrong. A
 //!   bypassed block earns only if it is read again before a capacity of blocks was admitted: otherwise it would have
 //!   been dropped.

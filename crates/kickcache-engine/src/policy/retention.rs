@@ -265,8 +265,8 @@ impl Retention {
         self.used.observe(asked, self.capacity);
     }
 
-    /// The most blocks that are copied from a segment of `blocks` blocks, `hot` with hits. Blocks that are not
-    /// clean are always copied.
+    /// The most blocks that are copied from a segment of `blocks` blocks, `hot` with hits. Blocks that are not clean,
+    /// or reserved, are always copied.
     pub(crate) fn carried_max(&self, reason: Reason, hot: u32, blocks: u32) -> u32 {
         if self.hold.is_on() && carries_all(hot.into(), blocks.into()) {
             return blocks;

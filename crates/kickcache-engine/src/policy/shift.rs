@@ -98,7 +98,7 @@ impl Shift {
         self.volume
     }
 
-    /// A volume used a block of a segment that was a candidate at the start of the shift.
+    /// A volume used a block of a segment that was a candidate at the start of this shift or of an earlier one.
     pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
         self.old_hits += u64::from(self.volume == Some(volume));
     }

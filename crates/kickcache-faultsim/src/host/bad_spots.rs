@@ -1,4 +1,5 @@
-//! Blocks of the cache device that cannot be read for the rest of a life, even after they are written again.
+//! Blocks of the cache device on which reads of data fail for the rest of a life, even after they are written again;
+//! reads of metadata succeed.
 
 use std::collections::BTreeSet;
 
@@ -41,7 +42,7 @@ impl BadSpots {
         self.failed
     }
 
-    /// Whether a submission to the cache device fails because it reads a bad spot.
+    /// Whether a submission to the cache device fails because it is a read of data from a bad spot.
     pub(super) fn meets(&self, operation: &DeviceOperation, extent: ByteExtent) -> bool {
         let is_read = matches!(operation, DeviceOperation::Read { .. });
         is_read && self.places.range(extent.start..extent.end()).next().is_some()

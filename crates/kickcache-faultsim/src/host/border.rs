@@ -11,7 +11,8 @@ use crate::operation::memory_of;
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {
-    /// Checks a submission and takes the memory that it uses.
+    /// Checks a submission, claims its extent, and guards the memory that it uses; memory that it fills gets arbitrary
+    /// bytes.
     pub(super) fn take_in(&mut self, flight: &InFlight, devices: &mut Devices) -> Result<(), String> {
         self.check_border(flight, devices)?;
         self.check_order(flight)?;
@@ -49,7 +50,7 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// No two writes in flight overlap, and on the cache device no write overlaps a read in flight.
+    /// No two writes in flight on one device overlap, and on the cache device no write overlaps a read in flight.
     fn check_order(&self, flight: &InFlight) -> Result<(), String> {
         if flight.is_flush {
             return Ok(());
@@ -61,7 +62,7 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Records the use of a device by a submission.
+    /// Records the use of a device by a submission that is no flush.
     fn claim(&mut self, flight: &InFlight) {
         if !flight.is_flush {
             self.claims.push(Claim::new(flight));

@@ -6,7 +6,7 @@ use kickcache_engine::units::ByteExtent;
 use crate::host::in_flight::InFlight;
 
 /// The extent of a device that a submission in flight uses. Claims are kept apart from the submissions, because each
-/// new submission is compared with all claims.
+/// new submission that is no flush is compared with all claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     pub(super) id: u64,

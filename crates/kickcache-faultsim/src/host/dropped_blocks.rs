@@ -1,5 +1,5 @@
-//! Blocks that the cache has dropped, while the record of it is written but not durable: a power cut would restore
-//! these blocks.
+//! Blocks that the cache has dropped, while the record of it is in flight or not durable: a power cut may restore these
+//! blocks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,9 +11,10 @@ use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Volu
 /// Dropped blocks, derived from the journal's writes and the cache device's flushes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DroppedBlocks {
-    /// The dropped blocks in records in flight, by submission.
+    /// The dropped blocks in records with a write that is in flight or failed, by submission.
     written: BTreeMap<u64, Vec<BlockKey>>,
-    /// Dropped blocks with a record on the device, each with the number of the flush that makes the record durable.
+    /// Dropped blocks with a record on the device, each with the number of the first flush that makes the record
+    /// durable; later flushes do so too.
     landed: BTreeMap<BlockKey, u64>,
     /// The numbers of the flushes in flight, by submission.
     flushes: BTreeMap<u64, u64>,
@@ -51,7 +52,7 @@ impl DroppedBlocks {
         }
     }
 
-    /// Whether an extent contains a dropped block with a record that is not durable.
+    /// Whether an extent touches a dropped block with a record that is not durable.
     pub(super) fn overlaps(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         let on_way: BTreeSet<&BlockKey> = self.written.values().flatten().collect();
         let blocks = extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE);

@@ -21,7 +21,7 @@ impl<E: Subject> Host<E> {
     /// Applies a submission to its device.
     ///
     /// # Errors
-    /// If its memory was released.
+    /// If its memory was released, it is not in flight, or too many reads of bad spots have failed.
     pub fn apply(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let mut flight = self.take_flight(id)?;
         let failure = if around.faulty { self.draw_failure(&flight, around) } else { None };
@@ -57,7 +57,8 @@ impl<E: Subject> Host<E> {
         self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }
 
-    /// A failed write stores some of its sectors; a failed flush drops the writes that it covered, or keeps them.
+    /// A failed write stores some of its sectors, none if the device is missing. A failed flush drops writes if the
+    /// plan determines that and recovery is over. A record that the host fails to make may exist nevertheless.
     fn apply_failed(
         &mut self,
         flight: &mut InFlight,
@@ -150,7 +151,8 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// A batch is written except for a single block, which is not stored, or stored in the place of another.
+    /// At the rates of the plan, writes a batch except for a single block, which is not stored, or stored in the place
+    /// of a block of this or an earlier batch. Returns `false`, without a write, if the batch is not damaged.
     fn write_damaged(&mut self, flight: &InFlight, data: &Payload, cache: &mut SimulatedDevice) -> bool {
         let damage = self.faults.damage;
         let DeviceOperation::WriteMetadata { pieces, .. } = &flight.operation else { return false };
@@ -181,7 +183,7 @@ impl<E: Subject> Host<E> {
         true
     }
 
-    /// The bytes that a submission stores, if it stores any.
+    /// The bytes that a submission stores, if it stores any; a discard stores zeroes or no bytes.
     pub(super) fn data_of(&mut self, operation: &DeviceOperation) -> Result<Option<Payload>, String> {
         let zeroes = |extent: &ByteExtent| Payload::new(*extent, |_| Block::Zeroes);
         match operation {
@@ -214,8 +216,8 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Ends the life: submissions in flight take effect, have no effect, or tear. Returns the volumes of the origins
-    /// that may have dropped writes, because a flush in flight failed.
+    /// Ends the life: submissions that have not taken effect do so now, have no effect, or tear. Returns the volumes of
+    /// the origins that may have dropped writes, because a flush in flight failed.
     pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
         let twins = std::mem::take(&mut self.twins).into_values();
         let flights = std::mem::take(&mut self.in_flight).into_iter().flatten();

@@ -27,19 +27,20 @@ impl<E: Subject> Host<E> {
         self.mirror.as_mut()
     }
 
-    /// Whether neither device of a mirror has submissions in flight.
+    /// Whether neither device of a mirror has submissions in flight; records of the host do not count.
     pub fn is_mirror_idle(&self) -> bool {
         let is_on_cache = |device| device == Device::Cache;
         self.twins.is_empty()
             && !self.in_flight.iter().flatten().any(|flight| is_on_cache(flight.device) && !flight.is_note())
     }
 
-    /// Ends the mirror and abandons the successor.
+    /// Ends the mirror of a successor that was abandoned.
     pub fn end_mirror(&mut self) {
         self.mirror = None;
     }
 
-    /// Abandons a successor that does not respond: its submissions in flight have no effect, and end later.
+    /// Abandons a successor that does not respond: its submissions in flight have no further effect, and end later.
+    /// Without a mirror, the call has no effect.
     pub fn desert(&mut self, now: Instant) {
         let Some(mirror) = &mut self.mirror else { return };
         let endings = mirror.desert();
@@ -60,10 +61,11 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Makes the successor the cache device, and submits to it the operations that waited for the takeover.
+    /// Ends the mirror after the successor has become the cache device: the faults of the plan apply to it, and the
+    /// operations that waited for the takeover are submitted to it.
     ///
     /// # Errors
-    /// If the engine submits an operation that is not allowed for any device.
+    /// If an operation that waited is not allowed.
     pub fn switch(&mut self, around: &mut Surroundings<'_>) -> Result<(), String> {
         let Some(mirror) = self.mirror.take() else { return Ok(()) };
         self.faults = self.plan_faults;

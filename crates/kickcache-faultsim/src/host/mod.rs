@@ -93,7 +93,7 @@ pub struct Host<E> {
     pub engine: E,
     /// The driver's memory.
     pub memory: DriverMemory,
-    /// Submissions in flight, by the lower half of their ids.
+    /// Submissions in flight, except those on the successor, by the lower half of their ids.
     in_flight: Vec<Option<InFlight>>,
     /// Submissions in flight on the successor.
     twins: BTreeMap<u64, InFlight>,
@@ -105,10 +105,10 @@ pub struct Host<E> {
     cache_latency: Latency,
     origin_latency: Latency,
     faults: Faults,
-    /// The faults of the plan; a sealed replacement may have others.
+    /// The faults of the plan; those in force may differ after a replacement is sealed, and after [`Host::set_faults`].
     plan_faults: Faults,
     outages: Vec<Outage>,
-    /// Where blocks of batches were stored.
+    /// Where blocks of batches were to be stored, in plans that lose or misplace such blocks.
     places: Vec<u64>,
     bad_spots: BadSpots,
     /// The size of the engine's tables when it was opened, or had grown.
@@ -119,7 +119,7 @@ pub struct Host<E> {
     steps: u64,
     /// Whether origins are servers of their own.
     is_remote: bool,
-    /// The kind of submission during which crashes happen, and the number of such submissions.
+    /// The kind of submission that crashes wait for, and the number of such submissions.
     aim: Aim,
     aimed: u64,
     forgotten: DroppedBlocks,
@@ -163,7 +163,8 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// The number of submissions so far of the kind that crashes wait for.
+    /// The number of submissions so far of the kind that crashes wait for; always 0 for [`Aim::Anything`] and
+    /// [`Aim::Complete`].
     pub fn aimed(&self) -> u64 {
         self.aimed
     }
@@ -183,7 +184,7 @@ impl<E: Subject> Host<E> {
         (self.faults, self.outages) = (faults, outages);
     }
 
-    /// Places of the cache device that cannot be read for the rest of this life.
+    /// Places of the cache device on which reads of data fail for the rest of this life.
     pub fn bad_spots(&mut self) -> &mut BadSpots {
         &mut self.bad_spots
     }
@@ -193,7 +194,7 @@ impl<E: Subject> Host<E> {
         self.in_flight.iter().flatten().count() + self.twins.len()
     }
 
-    /// The submissions in flight, as text for a message.
+    /// The submissions in flight, except those on the successor, as text for a message.
     pub fn in_flight_text(&self) -> String {
         let text = |flight: &InFlight| format!("{:#x}: {}", flight.id, describe(&flight.operation));
         self.in_flight.iter().flatten().map(text).collect::<Vec<_>>().join("; ")
@@ -206,10 +207,10 @@ impl<E: Subject> Host<E> {
         self.engine.handle_request(now, request);
     }
 
-    /// Executes the pending submissions of the engine; returns its replies.
+    /// Starts the pending submissions of the engine, which a mirror may hold back, and returns the pending replies.
     ///
     /// # Errors
-    /// If the engine submits an operation that is not allowed for any device.
+    /// If the engine submits an operation that is not allowed, or a check of the engine fails.
     pub fn pump(&mut self, around: &mut Surroundings<'_>) -> Result<Vec<Reply>, String> {
         let mut replies = Vec::new();
         while let Some(submission) = self.engine.poll_submission() {
@@ -247,7 +248,8 @@ impl<E: Subject> Host<E> {
         self.is_growing = false;
     }
 
-    /// Whether the engine's cache metadata agrees, and its tables and pages have the size that was announced.
+    /// Fails if the engine's tables have changed their size without a growth, or no page of the pool is free; panics if
+    /// the cache metadata is inconsistent.
     fn check(&self) -> Result<(), String> {
         self.engine.check();
         let memory = self.engine.status().memory_bytes;
@@ -307,7 +309,8 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// Counts submissions of the kind that crashes wait for.
+    /// Counts submissions of the kind that crashes wait for; for [`Aim::Forgotten`], records the dropped blocks
+    /// instead.
     fn count_aimed(&mut self, flight: &InFlight) {
         if self.aim == Aim::Anything {
             return;
@@ -320,7 +323,7 @@ impl<E: Subject> Host<E> {
         self.aimed += u64::from(is_aimed);
     }
 
-    /// Whether a write of an origin ended while a power cut would restore an older copy of its block.
+    /// Whether a write of an origin ended while a power cut may restore an older copy of its block.
     fn is_over_forgotten(&self, flight: &InFlight) -> bool {
         let Device::Origin(volume) = flight.device else { return false };
         flight.writes && self.forgotten.overlaps(volume, flight.extent)
@@ -347,7 +350,8 @@ impl<E: Subject> Host<E> {
         flight.filter(|flight| flight.id == id).ok_or_else(|| format!("submission {id:#x} vanished"))
     }
 
-    /// Copies and zeroes memory at once; returns the destination, and whether a checksum is requested.
+    /// Copies or zeroes memory at once; returns the destination, and whether a checksum is requested, or `None` for any
+    /// other operation.
     fn move_memory(&mut self, operation: &DeviceOperation) -> Result<Option<(Memory, Checksums)>, String> {
         match operation {
             DeviceOperation::Copy { from, to, length, checksums } => {
@@ -391,10 +395,10 @@ impl<E: Subject> Host<E> {
         around.queue.push(around.now.plus(time), Event::Complete(flight.id));
     }
 
-    /// Ends a submission and reports its completion to the engine.
+    /// Ends a submission and reports its completion to the engine, or to the mirror.
     ///
     /// # Errors
-    /// If its memory was released.
+    /// If its memory was released, it is not in flight, or it has not taken effect.
     pub fn complete(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         if self.is_remote {
             self.carry_out_late(id, around)?;

@@ -1,5 +1,5 @@
 //! The server of an origin dies and is restarted: it may have lost unflushed data, and the driver submits all
-//! operations in flight again.
+//! operations in flight again. Operations that have not taken effect yet reach the new server only.
 
 use kickcache_engine::device::Device;
 use kickcache_engine::request::Durability;
@@ -14,7 +14,7 @@ impl<E: Subject> Host<E> {
     /// completes.
     ///
     /// # Errors
-    /// If the memory of a submission was released.
+    /// If the memory of a submission was released, or an operation in flight cannot be found.
     pub fn restart_origin(
         &mut self,
         volume: VolumeId,
@@ -53,8 +53,8 @@ impl<E: Subject> Host<E> {
         result
     }
 
-    /// Executes a write on the old server after the new server has executed it, because the old server may live on for
-    /// a while. A later write to the same place starts only after both have ended.
+    /// Executes some repeated writes on the old server after the new server has executed them, because the old server
+    /// may live on for a while. A later write to the same place starts only after both executions have ended.
     pub(super) fn carry_out_late(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let flight = self.take_flight(id)?;
         if flight.is_repeated

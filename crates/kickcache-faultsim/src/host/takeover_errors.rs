@@ -8,9 +8,10 @@ use crate::host::in_flight::InFlight;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TakeoverErrors {
     is_sealed: bool,
-    /// Failed writes and flushes of the successor of this replacement.
+    /// Failed submissions to the successor of this replacement, except discards.
     successor: u64,
-    /// Errors of either device after sealing, in all replacements of this life.
+    /// Errors of the cache device and the successor between the sealing of a replacement and the begin of the next one,
+    /// in this life.
     sealed: u64,
 }
 

@@ -12,7 +12,7 @@ pub type Tick = u64;
 /// The tick of an event that has not happened.
 pub const NEVER: Tick = u64::MAX;
 
-/// A write of a client, of data or zeroes.
+/// A write of a client, of data or zeroes; versions 0 and 1 have records as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteRecord {
     /// The volume of the request.
@@ -120,7 +120,7 @@ impl Book {
         self.get(version).is_some_and(|record| record.acknowledged != NEVER)
     }
 
-    /// Whether a write survives a power cut.
+    /// Whether a write certainly survives a power cut.
     pub fn is_durable(&self, version: Version) -> bool {
         self.get(version).is_some_and(|record| {
             record.acknowledged != NEVER
@@ -128,14 +128,15 @@ impl Book {
         })
     }
 
-    /// Whether a flush has covered the writes that were acknowledged at a tick.
+    /// Whether a flush has covered the writes that were acknowledged at a tick, and no failed flush may have lost them.
     pub fn is_flushed(&self, volume: VolumeId, acknowledged: Tick) -> bool {
         let at = usize::from(volume.get());
         let is_doomed = |span: &(Tick, Tick)| (span.0..span.1).contains(&acknowledged);
         acknowledged < self.flushed_through[at] && !self.doomed[at].iter().any(is_doomed)
     }
 
-    /// Records a failed flush: later flushes do not cover the writes that were acknowledged up to now.
+    /// Records a failed flush: later flushes do not cover the writes that were acknowledged up to now and that no flush
+    /// has covered.
     pub fn doom(&mut self, volume: VolumeId, now: Tick) {
         let at = usize::from(volume.get());
         self.doomed[at].push((self.flushed_through[at], now));

@@ -1,5 +1,5 @@
-//! The registers of a volume: one for a block as long as it is read and written whole, then one for each sector, then
-//! one for each unit.
+//! The registers of a volume: one for each block; once a part of the block is accessed, or a read finds no single
+//! version in it, one for each sector; one for each unit of a sector that is accessed in parts.
 
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, SECTOR_SIZE, VolumeId};
 
@@ -121,7 +121,7 @@ impl Shadow {
     /// Visits the registers of a part of a block, each with the version that the block contains there.
     ///
     /// # Errors
-    /// A sentence, if the bytes do not have exactly one version, or the error of the visitor.
+    /// A sentence, if the bytes of a register do not have exactly one version, or the first error of the visitor.
     pub(super) fn compare(
         &mut self,
         part: ByteExtent,

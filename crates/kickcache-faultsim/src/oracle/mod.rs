@@ -78,7 +78,7 @@ impl Oracle {
         self.book.start()
     }
 
-    /// Such a request ended without a result that the oracle can use.
+    /// A read, flush or other request without effect ended without a result that the oracle can use.
     pub fn end(&mut self, started: Tick) {
         self.book.end(started);
     }
@@ -133,7 +133,8 @@ impl Oracle {
         self.book.flushed(volume, started);
     }
 
-    /// All acknowledged writes of a volume are durable: its engine stopped cleanly.
+    /// The engine of a volume stopped cleanly: all acknowledged writes are durable, except writes that a failed flush
+    /// may have lost.
     pub fn stopped(&mut self, volume: VolumeId) {
         let now = self.book.next_tick();
         self.book.flushed(volume, now);
@@ -178,8 +179,8 @@ impl Oracle {
         shadows[usize::from(volume.get())].compare(part, found, judge)
     }
 
-    /// Judges the content of an origin after the end of the run. Every place must hold the value that a read would
-    /// return.
+    /// Judges the content of an origin after the end of the run. Every place must hold a value that a read may return;
+    /// blocks that were never touched must hold the first content.
     ///
     /// # Errors
     /// A sentence, if the data may not be seen.
@@ -218,7 +219,7 @@ impl Oracle {
         }
     }
 
-    /// After an unavoidable loss in a crash, each place of an extent may hold any value that it ever held, and the
+    /// After an unavoidable loss, each place of an extent may hold any value that it ever held, or zeroes, and the
     /// first read determines the value.
     pub fn loosen(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.book.next_tick();
@@ -231,12 +232,12 @@ impl Oracle {
     }
 
     /// A device lied and a power cut showed it, or a damaged log was abandoned: from here on, the volume must only
-    /// return data of its own places. The cache may hide the loss of the device for a long time.
+    /// return data of its own places, or zeroes. The cache may hide the loss of the device for a long time.
     pub fn distrust(&mut self, volume: VolumeId) {
         self.distrusted.insert(volume);
     }
 
-    /// Whether the only requirement for a volume is that it returns data of its own places.
+    /// Whether the only requirement for a volume is that it returns data of its own places, or zeroes.
     pub fn is_distrusted(&self, volume: VolumeId) -> bool {
         self.distrusted.contains(&volume)
     }
@@ -253,7 +254,7 @@ impl Oracle {
         self.book.doom(volume, now);
     }
 
-    /// Blocks that were ever touched, as extents of at most `length_max` bytes.
+    /// Blocks that were ever touched, as extents of at most `length_max` bytes, a multiple of the block size.
     pub fn touched(&self, volume: VolumeId, length_max: u64) -> Vec<ByteExtent> {
         let shadow = &self.shadows[usize::from(volume.get())];
         let mut extents: Vec<ByteExtent> = Vec::new();

@@ -8,8 +8,8 @@ use crate::plan::aim::Aim;
 use crate::plan::faults::Faults;
 use crate::plan::{Abandoned, Plan};
 
-/// The operator takes the cache device out of service, in front of slow origins. Power cuts follow while the service
-/// marks change. In the runs without device errors, every acknowledged write counts.
+/// The operator takes the cache device out of service, in front of slow origins. Most lives end with a power cut, in
+/// many runs while the service marks change.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
@@ -38,13 +38,13 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
         plan.faults.origin.flush = random.within(500, 5_000);
     }
     if random.chance(200) {
-        // The host cannot make the record, and half of the writes of the marks fail: requests that bypass the cache
-        // device may fail.
+        // The host cannot make the record, and half of the writes to the cache device fail, writes of the marks
+        // included: requests that bypass the cache device may fail.
         (plan.faults.cache.write, plan.faults.note) = (5_000, 10_000);
     }
 }
 
-/// The origins have stored all blocks, and have flushed few blocks.
+/// The origins have stored most dirty blocks, and have flushed few.
 fn write_back_early(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1, 2, 900);

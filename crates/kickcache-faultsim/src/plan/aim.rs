@@ -1,6 +1,6 @@
-//! The kind of submission during which a crash happens.
+//! The kind of submission that crashes wait for.
 
-/// The kind of submission during which a crash happens, while the submission is in flight on the cache device.
+/// The kind of submission soon after which most crashes of a plan happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
     /// None: the crash happens at any time.
@@ -9,10 +9,11 @@ pub enum Aim {
     Checkpoint,
     /// Records.
     Records,
-    /// The end of an origin's write of a block, while the record that the cache dropped its older copy is not durable.
+    /// The end of a write to an origin, while the record that the cache dropped an older copy of its block is not
+    /// durable.
     Forgotten,
     /// The marks of a cache device that is put out of service, or the host's record.
     Marks,
-    /// A durable mark, or the host's record, that declares some of the volumes complete.
+    /// A mark, or the host's record, that declares some of the volumes complete.
     Complete,
 }

@@ -81,9 +81,9 @@ impl Plan {
 /// Turns a plan into one with a special aim.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// Rare features, applied in this order to three plans of four. An entry is (`of`, `numbers`, `draw`): a plan
-/// has the feature if its random number below `of` is among `numbers`. All entries test the same number, so
-/// that some features occur together and others never do; the last plan of four stays as it was drawn.
+/// Rare features, tested in this order for three plans of four. An entry is (`of`, `numbers`, `draw`): a plan has the
+/// feature if its random number below `of` is among `numbers`. All entries test the same number, so that some features
+/// occur together and others never do; the last plan of four has no such feature.
 const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
@@ -141,12 +141,11 @@ fn rot_alone(plan: &mut Plan, random: &mut Random) {
 /// Plans that focus on one subject, in 1/1000 of the plans of [`PlanKind::Any`].
 const FOCUSED_PERMILLE: u64 = 200;
 
-/// Draws the features that few plans have. The values that it draws do not depend on the decision whether to draw them:
-/// it uses a generator that has advanced.
+/// Draws the features that few plans have, with copies of the generator, so that later draws stay the same.
 fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     let mut rest = random.clone();
     rest.next_u64();
-    // A separate generator, with values that do not depend on the features drawn before.
+    // A separate generator, which the entries of `RARE` do not advance.
     let mut aside = Random::new(random.clone().next_u64());
     let rare: &[_] = if aside.chance(750) { &RARE } else { &[] };
     for (of, numbers, draw) in rare {

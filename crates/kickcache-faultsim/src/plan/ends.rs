@@ -5,18 +5,18 @@ use crate::plan::aim::Aim;
 /// How often events end a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
-    /// Lives that end with a power cut, in 1/1000.
+    /// Lives that end with a power cut, in 1/1000 of the lives before the last one.
     pub power_cut: u64,
-    /// Lives that end with a kill, in 1/1000; the others stop cleanly.
+    /// Lives that end with a kill, in 1/1000 of the lives before the last one; the others stop cleanly.
     pub kill: u64,
     /// Kills that a power cut follows, in 1/1000.
     pub kill_then_cut: u64,
-    /// The kind of submission during which crashes happen.
+    /// The kind of submission that most crashes wait for.
     pub aim: Aim,
     /// Lives that end with a crash while all blocks are read that were ever touched, in 1/1000 of the lives with a
     /// crash after recovery.
     pub during_verify: u64,
-    /// Lives that end with a crash during recovery, in 1/1000 of the lives with a crash.
+    /// Lives that end with a crash during recovery, or at its end, in 1/1000 of the lives with a crash.
     pub during_recovery: u64,
     /// Lives that begin with a read of all blocks that were ever touched, in 1/1000.
     pub verify: u64,

@@ -32,7 +32,8 @@ fn overwrite(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = Aim::Anything;
 }
 
-/// Reclaim moves dirty blocks through the whole log, and the moved blocks gather for long before their next batch.
+/// Reclaim moves dirty blocks through the whole log, and the moved blocks gather for up to 200 ms before their next
+/// batch.
 fn reclaim(plan: &mut Plan, random: &mut Random) {
     plan.faults.cache.write = random.within(50, 800);
     plan.settings.fill_linger = Duration::from_millis([1, 20, 200][random.index(3)]);

@@ -16,15 +16,16 @@ pub struct Rates {
     pub write: u64,
     /// Flushes.
     pub flush: u64,
-    /// Submissions of any kind that take half a minute.
+    /// Submissions of any kind that take half a minute; the rate of the cache device is also that of its successor.
     pub hang: u64,
     /// Flushes that report success without doing anything.
     pub lie: u64,
-    /// Whether a failed flush drops the writes that it covered; of an origin, all writes that have ended.
+    /// Whether a failed flush after recovery drops the writes that it covered and that are not durable; of an origin,
+    /// all such writes that have ended.
     pub forgets: bool,
 }
 
-/// Error rates of the two devices of a replacement.
+/// Error rates of the two devices of a replacement after sealing; default rates leave a device as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SealedRates {
     /// The error rates of the old device.
@@ -33,7 +34,7 @@ pub struct SealedRates {
     pub new: Rates,
 }
 
-/// Damage without an error, in 1/10000 of the reads or writes of blocks on the cache device.
+/// Damage without an error, in 1/10000 of the reads of data or of the batches on the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Damage {
     /// Reads that find a flipped bit.
@@ -82,7 +83,7 @@ pub enum Rotting {
     WholeJournal,
     /// Blocks of the newest data: the log stays readable and lists these blocks.
     Data,
-    /// Whole segments, which are zeroed, also after a stop.
+    /// Whole segments, and sometimes the journal, which are zeroed, also after a stop.
     Segments,
 }
 
@@ -106,11 +107,11 @@ pub struct Faults {
     pub cache: Rates,
     /// Of the origins.
     pub origin: Rates,
-    /// Of the successor of the cache device during the copy.
+    /// Of the successor of the cache device until sealing.
     pub successor: Rates,
-    /// The error rates of both devices of a replacement after sealing.
+    /// Of both devices of a replacement after sealing.
     pub sealed: SealedRates,
-    /// Whether the journal and the marks of the cache device are spared.
+    /// Whether writes of the journal and the marks are spared from the error rates of the cache device.
     pub spares_journal: bool,
     /// Damage of the cache device.
     pub damage: Damage,
@@ -121,7 +122,7 @@ pub struct Faults {
     pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
     pub unreadable_permille: u64,
-    /// Whether the newest data becomes unreadable, or any data.
+    /// Whether the newest data becomes unreadable, or any part of the log.
     pub unreadable_newest: bool,
     /// Writes that fail because a device is full, in 1/1000 of the failing ones.
     pub full_permille: u64,
@@ -136,12 +137,12 @@ pub struct Faults {
     pub long: Option<LongTrouble>,
     /// Records that the host fails to make, in 1/10000.
     pub note: u64,
-    /// Whether devices fail during recovery too; a failed recovery is tried again.
+    /// Whether devices fail during recovery too; the recoveries after the third failed one have no faults.
     pub in_recovery: bool,
 }
 
 impl Faults {
-    /// Whether any fault is possible.
+    /// Whether any parameter differs from that of a run without faults.
     pub fn any(&self) -> bool {
         *self != Faults::default()
     }
@@ -183,7 +184,7 @@ impl Faults {
             && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
     }
 
-    /// Whether a device may lose or change bytes without reporting an error.
+    /// Whether a device may lose or change bytes without an error, or drop the writes that a failed flush covered.
     pub fn may_deceive(&self) -> bool {
         let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()
@@ -205,7 +206,7 @@ impl Faults {
         Faults { cache: stay(old, self.cache), successor: stay(new, self.successor), ..*self }
     }
 
-    /// How a submission fails, if it does.
+    /// The error that a submission gets by the error rates, if it fails.
     pub fn draw_failure(
         &self,
         device: Device,

@@ -17,7 +17,7 @@ use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
 use crate::plan::replacement::Replacement;
 
-/// Turns some plans into one with a special aim.
+/// Turns a plan into one with a special aim.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
     match random.below(20) {
         0 => lose_writes(plan, random),
@@ -45,7 +45,7 @@ fn keep_dirty(plan: &mut Plan) {
     (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
 }
 
-/// The cache device fails writes of parts of dirty blocks, until it is put out of service.
+/// The cache device fails some writes, many to parts of dirty blocks, until it is put out of service.
 fn lose_writes(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -55,8 +55,8 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
 }
 
-/// Independent of the rest of the plan: the cache device soon fails all writes, its marks or the host's record may fail
-/// as well, and more lives follow.
+/// For any plan: in nine of ten lives the cache device soon fails all writes, writes of its marks included, for a
+/// second or longer. In some runs the host's record fails as well. More lives follow.
 pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
@@ -80,8 +80,8 @@ pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
 }
 
-/// Independent of the rest of the plan: one origin refuses writes, is full, or is silent for most of the run. The
-/// volumes of the other origins must not be affected.
+/// For any plan: in nine of ten lives one origin soon refuses writes, is full, or is silent, for a second or longer.
+/// The volumes of the other origins must not be affected.
 pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     while plan.origin_sizes.len() < 2 {
         plan.origin_sizes.push(plan.origin_sizes[0]);
@@ -130,7 +130,8 @@ pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = if random.chance(500) { Aim::Records } else { Aim::Anything };
 }
 
-/// The process dies, and soon after the restart the power fails: the data that recovery found was not durable.
+/// The process dies, and in many runs the power fails soon after the restart: the data that recovery found was not
+/// durable.
 fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() {
@@ -159,8 +160,8 @@ pub(super) fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (900, 50, Aim::Checkpoint);
 }
 
-/// A failed flush of an origin drops the writes that it covered, and the origin reports the error. The blocks that were
-/// written back must stay dirty. All writes are in the log, because a write past it would have no other copy.
+/// A failed flush of an origin drops all unflushed writes that have ended, and the origin reports the error. The blocks
+/// that were written back must stay dirty. All writes are in the log, because a write past it would have no other copy.
 fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.sequential_cutoff, volume.dirty_limit) =
@@ -171,7 +172,7 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(500, 5_000), true);
     (plan.weights.write, plan.weights.flush) = (100, 10);
     (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
-    // Streams write 64 KiB and more; such writes bypass the log if the origin would complete them sooner.
+    // Streams write up to 128 KiB at a time; long writes bypass the log if the origin would complete them sooner.
     plan.shape.sequential_permille = 0;
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
@@ -228,9 +229,9 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
 }
 
 /// Blocks that were just demoted are written again, and the power fails before the record of the demotion is durable.
-/// The origin may have the new content, and recovery must not restore the older copy over it. The volumes are a little
-/// larger than the cache, and clients read and write them in sequence, so that the next client requests blocks that
-/// were just demoted.
+/// The origin may have the new content, and recovery must not restore the older copy over it. The volumes are about as
+/// large as the cache together, and at least half of the clients read or write them in sequence, so that the next
+/// client requests blocks that were just demoted.
 fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.admission, volume.sequential_cutoff) =
@@ -243,7 +244,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     plan.origin_sizes.fill(blocks / count * BLOCK_SIZE);
     plan.clients = 16;
     plan.pause = Duration::from_micros(0);
-    // Some records take long to write, while other writes continue.
+    // Some records may take long to write, while other writes continue.
     plan.cache_latency = Latency {
         base: Duration::from_micros(50),
         mean: Duration::from_micros(random.within(100, 500)),
@@ -290,7 +291,7 @@ pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 300, 500);
 }
 
-/// The rate limit of writeback is in bytes, in requests, or in both.
+/// The rate limit of writeback is in bytes, in requests, or in both; few volumes have none.
 pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         let mut draw =
@@ -299,7 +300,7 @@ pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Volumes have reservations or limits of cache space; in some runs the reservations exceed the cache.
+/// Most volumes have a reservation or a limit of cache space; in some runs the reservations exceed the cache.
 pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         let mut draw = |most| {
@@ -319,7 +320,7 @@ pub(super) fn random_share(random: &mut Random, most: u64) -> u16 {
     u16::try_from(random.within(1, most)).expect("small")
 }
 
-/// Hits find flipped bits.
+/// Some reads of cached data find flipped bits.
 fn rot(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.damage.flip = random.within(100, 2_000);
@@ -328,8 +329,8 @@ fn rot(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (400, 1);
 }
 
-/// The only current copies of blocks, on the cache device, rot in segments that recovery still has to read block by
-/// block.
+/// After most crashes, data, batch headers or the journal rot. The data may be the only current copies of blocks, in
+/// segments that recovery still has to read block by block.
 pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -364,7 +365,7 @@ pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.discard) = (10, [0, 10, 40][random.index(3)]);
 }
 
-/// When the next life begins, parts of the log are unreadable, and the only current copies of some blocks.
+/// When most lives begin, a part of the log is unreadable, or the only current copies of some blocks.
 pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults { unreadable_permille: random.within(500, 1_000), ..Faults::default() };
     plan.cache_size = 8 << 20;
@@ -378,7 +379,7 @@ pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
 }
 
-/// When the log is read back after a crash, the only current copies of some blocks are unreadable.
+/// When the log is read back, some of the newest blocks of data, often the only current copies, are unreadable.
 pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     unreadable_between_lives(plan, random);
     keep_dirty(plan);
@@ -414,7 +415,7 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// A cache device of 8 MiB that grows in most lives.
+/// Growth in 30% to 90% of the lives, by up to 8 MiB more than the least possible growth.
 pub(super) fn growth(random: &mut Random) -> Growth {
     let step_max = [1_000, 300_000][random.index(2)];
     Growth {
@@ -428,7 +429,7 @@ pub(super) fn growth(random: &mut Random) -> Growth {
 }
 
 /// Another device takes over while reclaim moves dirty blocks through the log; the power fails at about that time, and
-/// sometimes either device fails a write or a flush.
+/// in some runs the cache device fails some writes and flushes.
 pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.forbid_restarts();
@@ -452,7 +453,7 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// The cache device is left out in most lives, and another one put into use.
+/// The cache device is left out in at least 30% of the lives, and another one put into use.
 pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     plan.forbid_restarts();
     (plan.faults, plan.growth) = (Faults::default(), None);
@@ -465,7 +466,7 @@ pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// In most lives a volume is removed and added again.
+/// In at least 30% of the lives a volume is removed and added again, if there are several.
 pub(super) fn part_volumes(plan: &mut Plan, random: &mut Random) {
     leave_out_cache(plan, random);
     (plan.parting_permille, plan.leaving_permille) = (plan.leaving_permille, 0);

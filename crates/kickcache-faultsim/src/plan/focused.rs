@@ -1,4 +1,4 @@
-//! Runs that focus on one subject and in which a device fails often.
+//! Runs that focus on one subject and in which writes or flushes of the cache device or of the origins fail.
 
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
@@ -23,8 +23,8 @@ const SUBJECTS: [fn(&mut Plan, &mut Random); 11] = [
 /// Error rates in 1/10000 of the writes or flushes of a device.
 const ERROR_RATES: [u64; 4] = [20, 100, 500, 2_000];
 
-/// Draws one subject, independent of the rest of the plan, with one error rate for the writes or flushes of one device,
-/// or for two of these.
+/// Draws one subject, for any plan, with one error rate for one or two of these: the writes or the flushes of the cache
+/// device or of the origins.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     SUBJECTS[random.index(SUBJECTS.len())](plan, random);

@@ -7,7 +7,7 @@ use kickcache_engine::time::Duration;
 pub struct Growth {
     /// Lives in which the cache device grows, in 1/1000.
     pub permille: u64,
-    /// Longest time from the start of a life to the growth.
+    /// Longest time from the start of the clients' work to the growth.
     pub within: Duration,
     /// Each write or flush of its superblock takes less than this.
     pub step_max: Duration,
@@ -15,6 +15,6 @@ pub struct Growth {
     pub most: u64,
     /// Whether the new part of the device contains structures of its own, from a time when it was larger.
     pub is_stale: bool,
-    /// Whether the next growth follows at once.
+    /// Whether the next growth follows soon; at most 200 growths of a run do.
     pub is_repeated: bool,
 }

@@ -15,7 +15,7 @@ pub struct Weights {
     pub zeroes: u64,
     /// Promotes.
     pub promote: u64,
-    /// FUA requests, in 1/1000 of the writes and write-zeroes.
+    /// FUA requests, in 1/1000 of the write-zeroes and of the writes outside of streams.
     pub durable_permille: u64,
 }
 
@@ -25,7 +25,7 @@ pub struct Shape {
     /// Largest request in bytes, except for some discards and write-zeroes, and for clients that read or write in
     /// sequence.
     pub length_max: u64,
-    /// Requests at multiples of 512 that are not whole blocks, in 1/1000.
+    /// Requests at multiples of 512 bytes, in 1/1000 of the requests that `unaligned_permille` leaves.
     pub sector_permille: u64,
     /// Requests at multiples of 32 bytes, in 1/1000.
     pub unaligned_permille: u64,

@@ -40,12 +40,12 @@ use crate::plan::replacement::Replacement;
 pub enum PlanKind {
     /// All plans, in the proportions of the regular draw.
     Any,
-    /// Plans that focus on one subject with high error rates.
+    /// Plans that focus on one subject, with errors of writes or flushes.
     Focused,
 }
 
 impl PlanKind {
-    /// The option of `kickcache-vopr` that plays plans of this kind.
+    /// The option of `kickcache-vopr` that plays plans of this kind, after a space; empty for [`PlanKind::Any`].
     pub fn option(self) -> &'static str {
         match self {
             PlanKind::Any => "",
@@ -79,7 +79,7 @@ pub struct Plan {
     pub pause: Duration,
     /// Long pauses (2 s), in 1/1000.
     pub long_pause_permille: u64,
-    /// Lives in which a volume is not served, in 1/1000.
+    /// Lives in which a volume is not served, in 1/1000; one volume of the run is served in every life.
     pub absent_permille: u64,
     /// The most requests that clients issue in one stretch of work; most lives have one.
     pub requests: u64,
@@ -111,9 +111,9 @@ pub struct Plan {
     pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.
     pub atomic_unit: u64,
-    /// The cache metadata is checked after this many steps.
+    /// The cache metadata is checked whenever the driver has polled the engine this many times.
     pub checks_every: u64,
-    /// The longest duration of a request whose own devices are well, if the run checks it.
+    /// The longest duration of a request to an origin that is not silent, if the run checks it.
     pub wait_max: Option<Duration>,
 }
 
@@ -137,7 +137,8 @@ impl Plan {
         asked + shape.unaligned_permille == 0 && (shape.sector_permille == 0 || !may_be_logged)
     }
 
-    /// The cache device, the volumes and the servers of origins stay the same in all lives, and the time that requests take has no limit.
+    /// No cache device grows, is replaced or is left out, no volume is removed, no origin restarts, and the time that
+    /// requests take has no limit.
     fn forbid_changes(&mut self) {
         self.forbid_restarts();
         (self.growth, self.replacement) = (None, None);

@@ -7,7 +7,7 @@ use kickcache_engine::time::Duration;
 pub struct Replacement {
     /// Lives in which the cache device is replaced, in 1/1000.
     pub permille: u64,
-    /// Longest time from the start of a life to the replacement.
+    /// Longest time from the start of the clients' work to the replacement.
     pub within: Duration,
     /// The most that each step takes: a read, a write or a flush.
     pub step_max: Duration,

@@ -1,4 +1,4 @@
-//! Runs in which origins are servers that restart and lose their unflushed data.
+//! Runs in which origins are servers that restart and may lose their unflushed data.
 
 use std::ops::RangeInclusive;
 
@@ -73,8 +73,8 @@ fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(300, 800), 1);
 }
 
-/// A few blocks, some discarded, some just written back: a fill in flight when the origin restarts covers all these
-/// blocks.
+/// A few blocks, some discarded, some just written back: a fill in flight when the origin restarts may cover several of
+/// these blocks.
 fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     write_back_at_once(plan);
     plan.volumes.iter_mut().for_each(|volume| volume.fill_window_max = BLOCK_SIZE << 4);
@@ -95,7 +95,7 @@ fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.durable_permille) = (random.within(0, 2), 0);
 }
 
-/// All blocks that are read are cached, and written blocks are written back as soon as clients are idle.
+/// Admission does not limit fills, and dirty blocks are written back early.
 fn write_back_at_once(plan: &mut Plan) {
     for volume in &mut plan.volumes {
         volume.mode = Mode::WriteBack;
@@ -105,8 +105,8 @@ fn write_back_at_once(plan: &mut Plan) {
     }
 }
 
-/// Origins restart at this interval, need at least this long for an access, and are seldom flushed; clients use few
-/// blocks.
+/// Origins restart at this interval on average, need at least the time `access` for an access, and are seldom flushed;
+/// clients use few blocks.
 fn restart_soon(plan: &mut Plan, after: Duration, access: Duration) {
     plan.mode_changes = false;
     plan.settings.origin_flush_after = Duration::from_millis(2_000);

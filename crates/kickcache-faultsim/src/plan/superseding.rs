@@ -8,8 +8,8 @@ use crate::plan::faults::{Damage, Faults};
 use crate::plan::{Plan, focus, restarts};
 
 /// Long writes use the origin although the log has older dirty copies of their blocks, and the writeback of these is in
-/// flight. The power fails at about that time, devices fail writes and flushes, and in some runs the cache device, a
-/// volume or an origin's server changes.
+/// flight. The power fails at about that time. In some runs devices fail writes and flushes; in others the cache
+/// device, a volume or an origin's server changes.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     let draw_change = match random.below(10) {
         0 => Some(focus::grow_cache as fn(&mut Plan, &mut Random)),
@@ -46,7 +46,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);
 }
 
-/// Devices that sometimes fail a write or a flush: an origin may store parts of a long write that it fails.
+/// In some runs, devices sometimes fail a write or a flush: an origin may store parts of a long write that it fails.
 fn draw_faults(plan: &mut Plan, random: &mut Random) {
     if random.chance(400) {
         let write_max = [200, 4_000][random.index(2)];

@@ -15,7 +15,8 @@ use crate::subject::Subject;
 use crate::workload::Ask;
 
 impl Simulation {
-    /// Notes that the cache device is out of service, and checks the cause.
+    /// Notes, once in a run, that the cache device is out of service, and checks the cause in plans with faults of a
+    /// takeover only.
     pub(super) fn note_health<E: Subject>(&mut self, host: &Host<E>) -> Result<(), String> {
         if self.watched.was_out || host.engine.health() == CacheHealth::Good {
             return Ok(());
@@ -29,7 +30,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Checks the cause of a failed request. Out of service, records may be missing: any request may fail.
+    /// Checks the cause of a failed request. Once a cache device has been out of service, records may be missing: any
+    /// request may fail, except a read in a run without faults that explain it.
     pub(super) fn check_cause<E: Subject>(
         &mut self,
         host: &Host<E>,
@@ -61,7 +63,8 @@ impl Simulation {
         self.watched.was_out && self.plan.faults.note > 0
     }
 
-    /// Notes the dirty blocks that a discard past a cache device out of service covers.
+    /// Notes the dirty blocks that a discard past a cache device out of service covers, if its origin has no faults and
+    /// no other change of the volume is in flight.
     pub(super) fn watch_discard<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) {
         let faults = &self.plan.faults;
         let has_long = faults.long.is_some_and(|long| !long.is_cache) || faults.outage_permille > 0;
@@ -81,7 +84,8 @@ impl Simulation {
         self.watched.discards.insert(id, WatchedDiscard { dirty, changes });
     }
 
-    /// Checks that a failed discard of a sound origin left its dirty blocks in the cache.
+    /// Checks that a failed discard left the dirty blocks that [`Simulation::watch_discard`] recorded for it in the
+    /// cache, unless another change of the volume has succeeded since.
     fn check_restored<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) -> Result<(), String> {
         let Some(WatchedDiscard { dirty, changes }) = self.watched.discards.remove(&id) else {
             return Ok(());

@@ -89,7 +89,8 @@ impl Simulation {
         growing.step = Step::Writing(self.devices.cache.write(start, payload));
     }
 
-    /// The operator extends the device and requests the growth.
+    /// The operator extends the device and requests the growth. No growth begins if the engine is not running with a
+    /// good cache device, the clients have finished, or the device has its largest size.
     fn extend<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Growth { most, is_stale, .. }) = self.plan.growth else { return Ok(()) };
         if host.engine.phase() != Phase::Running
@@ -145,7 +146,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Stores batches of this device from earlier lives that the superblock has no record of.
+    /// Stores batches, as if from earlier lives of this device, in segments that the superblock does not count.
     fn leave_old_structures(&mut self, old: &Superblock, size: u64) {
         let mut larger = old.clone();
         if larger.grow(size, None).is_err() {

@@ -13,7 +13,7 @@ use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
 
-/// How often, in 1/1000, a life that ends in a crash does so at a step of the leave-out.
+/// How often, in 1/1000, a life that ends in a crash does so after the leave-out; twice as often without the device.
 const CRASH_PERMILLE: u64 = 300;
 /// Lives in which a device is left out with dirty blocks, in 1/1000.
 const ABANDONED_PERMILLE: u64 = 800;
@@ -32,7 +32,8 @@ impl Simulation {
         self.abandoned_at = is_abandoned.then(|| 1 + self.random.below(self.budget.max(1)));
     }
 
-    /// The operator leaves out the cache device while clients work, if enough of their requests were issued.
+    /// The operator leaves out a good cache device while clients work, once enough of their requests were issued and
+    /// the condition of the plan holds.
     pub(super) fn abandon_cache<E: Subject>(&mut self, host: &mut Host<E>) {
         let is_due = self.abandoned_at.is_some_and(|at| self.budget < at);
         let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;
@@ -96,7 +97,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    /// The crash that ends this life, if it happens at this step; in 1/1000.
+    /// The crash that ends this life, if it happens at this step, with this probability in 1/1000.
     pub(super) fn draw_crash(&mut self, end: End, permille: u64) -> Option<Crash> {
         match end {
             End::Crash(crash) if self.random.chance(permille) => Some(crash),

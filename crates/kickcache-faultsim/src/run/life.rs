@@ -23,7 +23,8 @@ use crate::workload::Ask;
 /// Longest simulated time of a drain if some of the dirty data may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes that wait for the kind of submission of the plan, or for a step of its replacement, in 1/1000.
+/// Crashes that wait for the kind of submission of the plan, or for a step of its replacement, in 1/1000 of the crashes
+/// at work in plans with such a kind or a replacement.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
@@ -96,7 +97,9 @@ impl Simulation {
         dirty as u64 > self.plan.cache_size / BLOCK_SIZE / 16
     }
 
-    /// Opens the cache device until its log was read back; a device that fails meanwhile is tried again.
+    /// Opens the cache device until its log was read back. A device that fails meanwhile is tried again; if the log is
+    /// refused because of damage, another device takes its place; if dirty blocks of unserved volumes fill too much of
+    /// the log, all volumes are served.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
             let service = self.prepare_cache::<E>()?;
@@ -160,8 +163,8 @@ impl Simulation {
         Ok(host.engine.phase())
     }
 
-    /// Compares the clean blocks of the log with the origin. Without this comparison, a difference would appear only
-    /// after the clean block is demoted.
+    /// Compares the clean blocks of the log with the origins, for the served volumes that have lost no data. Without
+    /// this comparison, a difference would appear only after the clean block is demoted.
     pub(super) fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         for (volume, block, checksum) in host.engine.clean_blocks() {
             let number = usize::from(volume.get());
@@ -174,7 +177,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Reads all blocks that were ever touched, or reads for this many events.
+    /// Reads all blocks of the served volumes that were ever touched, or reads for this many events.
     fn verify<E: Subject>(&mut self, host: &mut Host<E>, events: Option<u64>) -> Result<(), String> {
         self.note(|| "verify".to_owned());
         let length_max = 4096 << self.random.below(7);
@@ -282,7 +285,7 @@ impl Simulation {
     }
 
     /// The crash happens as soon as the record of a cache device out of service declares some number of volumes
-    /// complete.
+    /// complete, or at the end of the work.
     fn work_and_crash_once_complete<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -414,8 +417,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The last life: work without a crash, then without faults. All requests end, all dirty blocks drain, and the
-    /// origins have the content that plain disks would have.
+    /// The last life: work without a crash, then without faults. All requests end, and all dirty blocks drain, so that
+    /// the origins have the content that plain disks would have, except after a loss that no engine can prevent.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
@@ -458,7 +461,8 @@ impl Simulation {
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 
-    /// Damage may also be detected during writeback of dirty blocks.
+    /// Whether dirty blocks may stay at the end, because faults have caused a loss; damage may be detected only during
+    /// their writeback.
     fn is_excused<E: Subject>(&self, host: &Host<E>) -> bool {
         self.plan.faults.any() && self.is_damaged(host)
     }

@@ -34,7 +34,7 @@ use crate::workload::{Ask, Client};
 /// Plays the run of a seed.
 ///
 /// # Errors
-/// The error that was found: a wrong value, a request that never ends, a panic of the engine.
+/// The error that was found, for example a wrong value, a request that never ends, or a panic of the engine.
 pub fn run_seed(seed: u64, plans: PlanKind) -> Result<Summary, Failure> {
     run_seed_printing(seed, plans, Printing::Silent)
 }
@@ -107,9 +107,10 @@ struct Simulation {
     /// Extents still to be read to verify.
     verify: Vec<(VolumeId, ByteExtent)>,
     next_id: u32,
-    /// Requests that clients may still issue in this life.
+    /// Requests that clients may still issue in this stretch of work.
     budget: u64,
-    /// The cache device is left out in this life once fewer requests may still be issued.
+    /// The cache device is left out once fewer requests than this may still be issued; `None` if that has happened, or
+    /// does not happen in this life.
     abandoned_at: Option<u64>,
     faulty: bool,
     /// Recovery is over.
@@ -316,7 +317,7 @@ impl Simulation {
             host.engine.handle_timeout(self.now);
         }
         self.abandon_cache(host);
-        // A driver handles several completions before it polls the engine's submissions.
+        // A driver may handle several completions before it polls the engine's submissions.
         let soon = self.queue.next().is_some_and(|next| next <= self.now.plus(Duration::from_micros(20)));
         if soon && self.random.chance(300) {
             return Ok(());
@@ -324,7 +325,7 @@ impl Simulation {
         self.pump(host)
     }
 
-    /// Checks for a request that waits for long although its own devices are well.
+    /// Checks for a request that waits for longer than the plan allows although its origin is not silent.
     fn check_waits<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         let Some(wait_max) = self.plan.wait_max.filter(|_| self.is_running && E::KEEPS_NEIGHBOURS) else {
             return Ok(());

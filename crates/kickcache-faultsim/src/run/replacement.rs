@@ -102,7 +102,8 @@ impl Simulation {
         self.queue.push(self.now.plus(pause), Event::Replace);
     }
 
-    /// The operator names another device.
+    /// The operator names another device. No replacement begins if the engine is not running with a good cache device,
+    /// or the clients have finished.
     fn begin_replacement<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Replacement { larger_max, .. }) = self.plan.replacement else { return Ok(()) };
         let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;
@@ -128,7 +129,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Begins to copy the next part, or the flush after the last part.
+    /// Begins to copy the next part, if one may be copied now, or the flush after the last part; abandons the successor
+    /// if the part cannot be read.
     fn copy<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Step, String> {
         let mirror = mirror(host)?;
         if mirror.is_copied() {
@@ -149,7 +151,7 @@ impl Simulation {
         Ok(Step::GivenUp)
     }
 
-    /// Ends the wait for the successor.
+    /// Abandons a successor that does not respond.
     fn desert<E: Subject>(&mut self, host: &mut Host<E>) -> Step {
         self.new_device().complete_all();
         host.desert(self.now);

@@ -6,7 +6,7 @@ use crate::run::Simulation;
 use crate::subject::Subject;
 
 impl Simulation {
-    /// A bad spot costs one block and one segment at most.
+    /// If bad spots are the only faults, each costs one block, and one segment in each life, at most.
     pub(super) fn check_bad_spots<E: Subject>(&self, host: &mut Host<E>) -> Result<(), String> {
         let (status, spots) = (host.engine.status(), host.bad_spots().count());
         let damaged: u64 = status.volumes.iter().map(|volume| volume.damaged_blocks).sum();

@@ -13,14 +13,14 @@ use crate::host::Host;
 use crate::run::{Simulation, volume_id};
 use crate::subject::Subject;
 
-/// Lives after which the device is formatted, in 1/1000.
+/// Starts with a device out of service that format it, in 1/1000.
 const FORMAT_PERMILLE: u64 = 250;
-/// Lives after which the device is formatted, in 1/1000, in runs in which most lives abandon the cache device: only a
-/// life with a cache device can abandon it.
+/// Starts with a device out of service that format it, in 1/1000, in runs in which most lives abandon the cache device:
+/// only a life with a cache device can abandon it.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;
-/// Maximum number of events until the writeback is complete.
+/// After this many events, the writeback of older blocks is interrupted.
 const DRAIN_EVENTS: u64 = 20_000;
 
 impl Simulation {
@@ -58,7 +58,8 @@ impl Simulation {
         }
     }
 
-    /// Volumes that the record declares complete, if the cache device was put out of service in this life.
+    /// The number of volumes that the record declares complete; `None` if the cache device is in service, has no record
+    /// yet, or was out of service before this life.
     pub(super) fn recorded_complete<E: Subject>(&self, host: &Host<E>) -> Option<usize> {
         if host.engine.health() != CacheHealth::OutOfService || self.aside.is_some() {
             return None;
@@ -78,7 +79,8 @@ impl Simulation {
         Ok(told.fold(None, |known, incomplete| Some(known.unwrap_or(all).intersection(incomplete))))
     }
 
-    /// The dirty blocks of a volume on the cache device are lost, or overwrite the blocks of the origin.
+    /// The dirty blocks of a volume on the cache device are lost, or overwrite blocks of the origin. If the log cannot
+    /// be read back, the volume may have lost data, and the oracle distrusts it.
     fn resolve_incomplete<E: Subject>(&mut self, volume: VolumeId) -> Result<(), String> {
         self.summary.incomplete_volumes += 1;
         let settings = self.volumes[usize::from(volume.get())];

@@ -1,8 +1,8 @@
-//! The job of the articles that the project answers to, to scale.
+//! The fio job of the articles that the project answers to, with a chosen size and time.
 
 use std::time::Duration;
 
-/// Jobs, each with data of its own.
+/// The number of jobs, each with data of its own.
 pub(crate) const JOB_COUNT: u64 = 2;
 
 /// Two jobs with eight reads of 4 KiB in flight each, skewed as zipf 1.2.

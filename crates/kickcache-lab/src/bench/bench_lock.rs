@@ -1,4 +1,4 @@
-//! A lock against concurrent benches: two on one disk would disturb each other.
+//! A lock against concurrent benches on one disk, unless each bench only reads.
 //!
 //! It is independent of the lock of a daemon, because the bench also reads disks that a daemon serves.
 
@@ -20,8 +20,9 @@ use crate::bench::job::Access;
 pub(super) struct BenchLocks(RefCell<Vec<BenchLock>>);
 
 impl BenchLocks {
-    /// Keeps other benches from a device or a file until this is dropped. Targets of one bench may share it; a
-    /// target that writes makes it the lock of a writer.
+    /// Takes the lock of a device or a file, and holds it until this is dropped; without effect if the path
+    /// cannot be opened or its file system has no locks. Targets of one bench share a lock; a target that
+    /// writes replaces the lock of a reader by that of a writer.
     ///
     /// # Errors
     /// As [`BenchLock::take`].
@@ -30,7 +31,8 @@ impl BenchLocks {
         let known = kept.iter().position(|hold| hold.is_of(path));
         match known {
             Some(index) if access == Access::Writes && kept[index].access == Access::Reads => {
-                // A lock that is held excludes even the own process from another one.
+                // The reader's lock is released first: it would also refuse a writer's lock of this process on
+                // another open file.
                 let Some(file) = BenchLock::open(path, access) else { return Ok(()) };
                 kept.remove(index);
                 kept.push(BenchLock::of(file, path, access)?);
@@ -56,7 +58,8 @@ struct BenchLock {
 impl BenchLock {
     /// Takes the lock; `None` if the path cannot be opened, which a later step reports.
     ///
-    /// # Errors A sentence, if another bench holds a lock on it, unless both only read.
+    /// # Errors
+    /// A sentence, if another open file, as of another bench, has a lock on it and not both only read.
     fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
         let Some(file) = BenchLock::open(path, access) else { return Ok(None) };
         BenchLock::of(file, path, access).map(Some)

@@ -8,14 +8,15 @@ use kickcache_daemon::plan::address::NbdAddress;
 use crate::bench::place::Place;
 use crate::process_times::{Look, look};
 
-/// A watch over the processors from its making on.
+/// A measurement of the processors from its creation on.
 pub(super) struct Busy {
     own: BTreeSet<u32>,
     before: Option<Look>,
 }
 
 impl Busy {
-    /// Begins. This process, the server of a measured unix socket and their descendants do not count as others.
+    /// Begins. This process, the server of a measured unix socket, their descendants and the threads of the
+    /// kernel do not count as others.
     pub(super) fn begin(place: &Place) -> Busy {
         let own = std::iter::once(std::process::id()).chain(server(place)).collect();
         let before = look(&own);
@@ -30,7 +31,8 @@ impl Busy {
     }
 }
 
-/// The process that serves an export on a unix socket.
+/// The process that listens at the unix socket of an export; `None` for other places, and if it accepts no
+/// connection.
 fn server(place: &Place) -> Option<u32> {
     let Place::Nbd(uri) = place else { return None };
     let NbdAddress::Unix(path) = uri.address() else { return None };

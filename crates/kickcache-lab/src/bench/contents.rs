@@ -11,7 +11,8 @@ use rustix::fs::{SeekFrom, seek};
 
 use crate::bench::place::{Place, connect};
 
-/// The number of equal distances between the samples of a device, from its first to its last block.
+/// The samples of a device, less one: they are spread evenly, in whole blocks, from its first to its last
+/// block.
 const SAMPLES: u64 = 2_048;
 /// Bytes of a sample, except a shorter one at the end of a device.
 const SAMPLE: usize = 4_096;

@@ -12,7 +12,8 @@ use kickcache_model::result::series::Series;
 
 use crate::bench::place::Place;
 
-/// The least time between two readings of the counters during a run, and the interval of the series.
+/// The least time between two readings of the counters during a run, except the last one, and the interval of
+/// the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
@@ -65,7 +66,7 @@ impl DiskWatch {
         (self.last, self.last_at) = (now, elapsed);
     }
 
-    /// The totals of a run of this length.
+    /// Reads the counters once more; returns the totals and the series of a run of this length.
     pub(super) fn finish(mut self, took: Duration) -> DeviceResult {
         self.note(took.max(self.last_at));
         let (old, new) = (&self.first, &self.last);

@@ -1,5 +1,5 @@
-//! Whether a device or file that the bench would write to is in use. `--destroy-data` permits a loss of data,
-//! not of a device in use.
+//! Whether a device or file that a bench or a calibration would write to is in use. `--destroy-data` permits
+//! the loss of data, not the use of a device that is in use.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -15,10 +15,11 @@ use rustix::fs::OFlags;
 use crate::bench::place::Place;
 
 /// Fails if the kernel uses a disk or a file (it is mounted, swap, or a part of another device), also through
-/// a loop device, or if another program holds its lock, as a daemon does.
+/// a loop device, if another program holds its lock, as a daemon does, or if it cannot be opened for writes.
+/// Directories and exports are not checked.
 ///
 /// # Errors
-/// A sentence that names the user.
+/// A sentence with the reason, and the user if that is known.
 pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     let Place::Disk(path) = place else { return Ok(()) };
     let metadata = path.metadata()?;
@@ -53,7 +54,7 @@ pub(crate) fn check_unused(place: &Place) -> anyhow::Result<()> {
     }
 }
 
-/// The kernel's use of a file, in words.
+/// The kernel's use of a file as swap or below a loop device, in words; `None` if there is neither.
 fn user_of(path: &Path, blocks: &Path, swaps: &str) -> anyhow::Result<Option<String>> {
     let metadata = path.metadata()?;
     let identity = (metadata.dev(), metadata.ino());

@@ -1,4 +1,5 @@
-//! The job for fio, without the options that the target and the bench decide.
+//! The job of a bench, and its job file for each target: the options that the target and the bench decide are
+//! replaced.
 
 use std::fs;
 use std::time::Duration;
@@ -16,7 +17,7 @@ use crate::bench::section::{self, Section};
 
 /// Values of `rw` that never write.
 const READS: [&str; 2] = ["read", "randread"];
-/// Runs up to this long are logged finely.
+/// Runs of at most this known length are logged every 100 ms, others every second.
 const SHORT: Duration = Duration::from_secs(120);
 
 /// A job.
@@ -29,9 +30,11 @@ pub(super) struct JobSource {
     pub(super) bytes: Option<u64>,
     /// The reason why `bytes` is unknown; otherwise empty.
     pub(super) why_unknown: String,
-    /// The longest time of the run, with its ramp time; `None` if unknown.
+    /// The time in which the jobs begin their accesses, with start delays and ramp time; `None` if unknown or
+    /// without limit.
     pub(super) length: Option<Duration>,
-    /// The ramp time: fio does not count it, but the counters of caches and devices include it.
+    /// The ramp time, 0 also if it is unknown: fio does not count it, but the counters of caches and devices
+    /// include it.
     pub(super) ramp: Duration,
     /// Whether the job goes through the page cache.
     pub(super) caching: Caching,
@@ -40,9 +43,9 @@ pub(super) struct JobSource {
 /// Whether a job's I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caching {
-    /// The job bypasses the page cache: `direct=1`.
+    /// Every job bypasses the page cache: `direct=1` or `buffered=0`.
     Direct,
-    /// At least one job goes through the page cache. An NBD export has no page cache.
+    /// At least one job uses the page cache, unless the target is an NBD export.
     PageCache,
 }
 
@@ -61,7 +64,7 @@ impl Caching {
     }
 }
 
-/// The meaning of an option.
+/// The caching that an option selects; `None` for options other than `direct` and `buffered`.
 fn of_option(option: &str) -> Option<Caching> {
     let value = option.split_once('=').map_or("1", |(_, value)| value.trim());
     let is_off = value.starts_with('0') || value.eq_ignore_ascii_case("false");
@@ -154,13 +157,13 @@ impl JobSource {
         }
     }
 
-    /// The omitted options, as written in the file.
+    /// The options that are omitted for all targets, as written in the file.
     pub(super) fn left_out(&self) -> Vec<&str> {
         let options = self.sections.iter().flat_map(|section| &section.options);
         options.filter(|option| job_options::is_left_out(option)).map(String::as_str).collect()
     }
 
-    /// The job file for a place; the logs begin with `log`.
+    /// The job file for a place; with `log`, fio writes logs with names that begin with it.
     pub(super) fn text(&self, place: &Place, seed: u64, log: Option<&str>) -> String {
         let mut own = place.options();
         own.push(format!("randseed={seed}"));
@@ -196,7 +199,7 @@ pub(super) fn stale_extent(job_bytes: u64, bytes: u64) -> ByteExtent {
     ByteExtent { start: job_bytes.next_multiple_of(64 << 10), length: bytes }
 }
 
-/// A section without the options that the targets decide, with some more options.
+/// A section without the options that the bench leaves out, and without options that have a key in `more`.
 fn strip(section: &Section, more: &[String]) -> Section {
     let is_kept =
         |option: &&String| !job_options::is_left_out(option) && !more.contains(&Section::key(option));

@@ -28,8 +28,8 @@ const LEFT_OUT: [&str; 20] = [
     "per_job_logs",
     "log_max_value",
 ];
-/// Engines that only read and write the given file, or make no I/O. Others remove files, change their size,
-/// or use other destinations.
+/// Engines that only read and write the given file, or make no I/O. Others may remove files, change their
+/// size, or use other destinations.
 const ENGINES: [&str; 16] = [
     "cpuio",
     "io_uring",
@@ -48,7 +48,7 @@ const ENGINES: [&str; 16] = [
     "sync",
     "vsync",
 ];
-/// The allowed values of `rw`.
+/// The allowed values of `rw`, besides values with a `$`.
 const PATTERNS: [&str; 11] = [
     "read",
     "write",
@@ -68,7 +68,8 @@ pub(super) fn is_left_out(option: &str) -> bool {
     LEFT_OUT.contains(&Section::key(option).as_str())
 }
 
-/// Refuses options that would make fio do anything except read and write the targets.
+/// Refuses engines that may do more than read and write the target, `read_iolog`, patterns that fio does not
+/// have, and names of options that depend on the environment.
 ///
 /// # Errors
 /// A sentence that names the option.

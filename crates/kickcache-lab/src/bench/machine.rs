@@ -9,11 +9,11 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Machine {
     /// The kernel's release.
     pub(crate) kernel: String,
-    /// The model name of the processors.
+    /// The model name of the processors; their architecture if the kernel gives no name.
     pub(crate) processor: String,
     /// Processors that this process may use.
     pub(crate) processor_count: usize,
-    /// Bytes of memory.
+    /// Bytes of memory; 0 if unknown.
     pub(crate) memory_bytes: u64,
     /// fio's version.
     pub(crate) fio: String,

@@ -24,7 +24,7 @@ pub(crate) enum Data {
     Destroy,
 }
 
-/// How it is known how much a target differs from itself.
+/// How the difference of the first target from itself is found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub(crate) enum NoiseFloor {
     /// The first target is run twice in each round, first and last
@@ -33,7 +33,7 @@ pub(crate) enum NoiseFloor {
     Computed,
 }
 
-/// What to measure.
+/// The options of a bench.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     /// The targets; the first is the base of the comparisons.

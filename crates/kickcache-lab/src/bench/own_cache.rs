@@ -29,7 +29,7 @@ pub(super) const VOLUME: &str = "bench";
 const ORIGIN_EVERY: Duration = Duration::from_secs(1);
 /// How long the origin may be unreachable, or not answer, before the bench ends with an error.
 const AWAY_MAX: Duration = Duration::from_secs(30);
-/// How long the server may take to stop; then the bench fails and leaves it behind.
+/// How long the server may take to stop; then [`OwnCache::stop`] fails and leaves it behind.
 const STOP_MAX: Duration = Duration::from_secs(30);
 /// As [`STOP_MAX`], once the origin was unreachable or did not answer for [`AWAY_MAX`].
 const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
@@ -42,7 +42,7 @@ pub(super) struct OwnCache {
     socket: PathBuf,
     /// Whether the path of the cache device did not exist when this was made.
     is_new: bool,
-    /// Whether the cache file is the bench's own, which [`OwnCache::down`] removes.
+    /// Whether the next [`OwnCache::down`] removes the cache file, because [`OwnCache::up`] creates it.
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
@@ -78,10 +78,11 @@ impl OwnCache {
         }
     }
 
-    /// Formats the cache device and serves it.
+    /// Takes down a cache that is up, formats the cache device, and serves it.
     ///
     /// # Errors
-    /// If it holds data that may not be overwritten, or cannot be served.
+    /// If it holds data that may not be overwritten, another program created its file meanwhile, or it cannot be
+    /// formatted or served.
     pub(super) fn up(&mut self) -> anyhow::Result<()> {
         self.down()?;
         ensure!(
@@ -100,7 +101,7 @@ impl OwnCache {
                 error.into()
             }
         })?;
-        // From now on the existing file is the bench's own.
+        // From now on, the content of the cache device is the bench's own.
         self.overwrite = Overwrite::Allow;
         self.start()
     }
@@ -155,10 +156,11 @@ impl OwnCache {
         }
     }
 
-    /// Fails if the origin has been unreachable for long: its requests wait until it returns.
+    /// Fails if the origin has been unreachable, or has not answered, for [`AWAY_MAX`]: its requests wait until it
+    /// returns. Checks at most once in [`ORIGIN_EVERY`], and only while the cache is served.
     ///
     /// # Errors
-    /// A sentence that names the origin.
+    /// A sentence that names the origin, or the error of a server that gives no status.
     pub(super) fn check_origin(&self) -> anyhow::Result<()> {
         let Some(server) = &self.server else { return Ok(()) };
         if self.looked_at.get().elapsed() < ORIGIN_EVERY {
@@ -214,7 +216,7 @@ impl OwnCache {
         self.server.as_ref()
     }
 
-    /// Bytes of the cache device.
+    /// Bytes of the cache device; `None` if it cannot be opened.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         std::fs::File::open(&self.spec.cache)
             .ok()

@@ -38,7 +38,7 @@ impl Place {
     /// The place at a path or a URI.
     ///
     /// # Errors
-    /// If it does not exist, or fio cannot use it.
+    /// If a path does not exist or is neither a block device, a file nor a directory, or a URI is invalid.
     pub(crate) fn find(text: &str) -> anyhow::Result<Place> {
         if NbdUri::is_meant(text) {
             return Ok(Place::Nbd(NbdUri::parse(text)?));
@@ -55,7 +55,7 @@ impl Place {
     }
 
     /// The place by a plain name, a link in the directory that fio runs in: in a job file `#`, `;`, `${X}` and line
-    /// breaks of a path would have another meaning.
+    /// breaks of a path would have another meaning. An export stays as it is.
     ///
     /// # Errors
     /// If the link cannot be made.
@@ -82,7 +82,7 @@ impl Place {
         })
     }
 
-    /// Options for the first section of a job file.
+    /// The options that name the place in a job file.
     pub(crate) fn options(&self) -> Vec<String> {
         match self {
             // A colon separates files.
@@ -119,7 +119,8 @@ impl Place {
 }
 
 /// Whether more than a tenth of the first bytes of a file are holes, or allocated space that was never written:
-/// both are read without disk I/O. A block device never counts as having holes.
+/// both are read without disk I/O. A block device, an empty file and a file that cannot be opened count as without
+/// holes.
 pub(crate) fn has_holes(path: &Path, bytes: u64) -> bool {
     let Ok(file) = File::open(path) else { return false };
     let Ok(metadata) = file.metadata() else { return false };

@@ -1,4 +1,4 @@
-//! Finds the targets, refuses targets that hold data, and creates missing files.
+//! Finds the targets, refuses targets that the job must not write to, and creates missing files.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -36,7 +36,8 @@ struct Preparation<'a> {
 /// The targets, in the order that they were named in.
 ///
 /// # Errors
-/// A sentence about the first target that cannot be used.
+/// A sentence about the first target that cannot be used, or about names or phases that do not fit; an
+/// interruption.
 pub(super) fn targets(
     options: &Options,
     job: &JobSource,
@@ -131,12 +132,13 @@ impl Preparation<'_> {
         }
     }
 
-    /// Bytes of stale data: as many as the job has, unless the user gives a number.
+    /// Bytes of stale data: as many as the job has, or 0 if that is unknown, unless the user gives a number.
     fn stale_bytes(&self) -> u64 {
         self.options.stale_bytes.or(self.job.bytes).unwrap_or(0)
     }
 
-    /// [`Self::stale_bytes`] if any target will be measured with stale data, otherwise 0: targets may share a file.
+    /// [`Self::stale_bytes`] if the user names the phase with stale data or, without named phases, any target is a
+    /// cache that the bench serves; otherwise 0. It applies to all files, as targets may share one.
     fn stale_bytes_wanted(&self) -> u64 {
         let is_wanted = match &self.options.phases {
             Some(phases) => phases.contains(&Phase::Stale),
@@ -210,7 +212,8 @@ impl Preparation<'_> {
         Ok(target)
     }
 
-    /// Creates a file of the size that the job and its stale data need, if the path does not exist.
+    /// Creates a file of the size that the job and its stale data need, if the text is a path that does not exist
+    /// and is not in /dev; otherwise returns no file.
     fn make_if_missing(&self, text: &str) -> anyhow::Result<Vec<ScratchFile>> {
         let path = PathBuf::from(text);
         if text.contains("://") || path.symlink_metadata().is_ok() || path.starts_with("/dev") {
@@ -246,7 +249,7 @@ impl Preparation<'_> {
         }
     }
 
-    /// Fails if a folder has too little space for the new file.
+    /// Fails if a folder has too little space for the files of the bench.
     fn check_room(&self, folder: &Path, needed: u64) -> anyhow::Result<()> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let failed = || format!("a file cannot be created in {}", folder.display());
@@ -269,7 +272,7 @@ impl Preparation<'_> {
         self.interrupt.wait_for(move || place.size())
     }
 
-    /// Keeps other benches from a device or a file.
+    /// Takes the lock of a device or a file against other benches; a directory or an export gets no lock.
     fn hold(&self, place: &Place) -> anyhow::Result<()> {
         match place {
             Place::Disk(path) => self.holds.keep(path, self.job.access()),
@@ -286,7 +289,8 @@ impl Preparation<'_> {
         WriteCheck::new(self.job, self.options, self.interrupt)
     }
 
-    /// Whether a file has holes where the job reads; if so, prints a warning.
+    /// Whether [`has_holes`] holds for the job's part of a file, or for the whole file if that part is unknown; if
+    /// so, prints a warning.
     fn look_for_holes(&self, place: &Place, text: &str) -> bool {
         let Place::Disk(path) = place else { return false };
         let has_holes = has_holes(path, self.job.bytes.unwrap_or(u64::MAX));

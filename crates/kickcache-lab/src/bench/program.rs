@@ -1,4 +1,5 @@
-//! A target that an executable puts up: `up`, `path`, `down`, and `restart` if it can.
+//! A target that an executable puts up by its verbs `up`, `path`, `down`, and, if it has them, `restart` and
+//! `cache-size`.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -42,12 +43,12 @@ pub(super) struct Program {
     pub(super) interrupt: Arc<Interrupt>,
 }
 
-/// Whether a verb is known.
+/// Whether a target supports a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VerbResult {
-    /// The executable knows the verb, and did it.
+    /// The step was carried out.
     Done,
-    /// The executable does not know the verb.
+    /// The target does not support the step.
     Unknown,
 }
 
@@ -105,7 +106,7 @@ impl Program {
     }
 
     fn command(&self, verb: &str) -> Command {
-        // A relative path starts at this directory; $PATH is not searched.
+        // A relative path starts at the working directory; $PATH is not searched.
         let path = self.path.canonicalize().unwrap_or_else(|_| Path::new(".").join(&self.path));
         let mut command = Command::new(path);
         let destroy = if self.data == Data::Destroy { "1" } else { "0" };

@@ -11,7 +11,7 @@ pub(crate) const RESULT_VERSION: u32 = 1;
 /// The kind of the JSON document.
 pub(crate) const KIND: &str = "kickcache-bench";
 
-/// The name of discarded runs, if no run counts.
+/// The addition to the names of runs, if no round counts.
 pub(crate) const DISCARDED: &str = "does not count";
 
 /// The whole result.
@@ -31,7 +31,7 @@ pub(crate) struct BenchResult {
     pub(crate) busy_limit: f64,
     /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetFacts>,
-    /// The rounds, in their order, with the discarded ones.
+    /// The rounds, in their order, with discarded rounds and an unfinished one.
     pub(crate) rounds: Vec<Round>,
     /// The simulated runs of targets in phases.
     #[serde(default)]
@@ -47,10 +47,11 @@ pub(crate) struct TargetFacts {
     pub(crate) name: String,
     /// The target as the user wrote it.
     pub(crate) target: String,
-    /// Whether the target or its origin is a file with holes, which are read faster than data.
+    /// Whether the target or its origin was found to be a file with holes, which are read faster than data.
     #[serde(default)]
     pub(crate) has_holes: bool,
-    /// Whether the target's cache device and its origin are on the same disk.
+    /// Whether the target's cache device and its origin are on the same disk; false unless the bench serves
+    /// the target.
     #[serde(default)]
     pub(crate) shares_disk: bool,
 }
@@ -63,13 +64,13 @@ pub(crate) enum End {
     Complete,
     /// The upper limit of rounds was reached, and too few of these count.
     Busy,
-    /// A signal interrupted the bench.
+    /// A signal, or the end of the output, interrupted the bench.
     Interrupted,
-    /// A run failed, with this error.
+    /// A run, its preparation or a prediction failed, with this error.
     Failed(String),
 }
 
-/// One round: every target in every phase.
+/// One round: every target in every phase, unless the round is incomplete.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
     /// The runs of the round, in the order in which they were made.
@@ -129,7 +130,7 @@ pub(crate) struct Prediction {
 }
 
 impl BenchRun {
-    /// Whether this is the run of a target in a phase.
+    /// Whether this is the run of a target in a phase, in the target's own turn.
     pub(crate) fn is_of(&self, target: &str, phase: Phase) -> bool {
         self.turn == Turn::Own && self.target == target && self.phase == phase
     }
@@ -153,8 +154,9 @@ impl BenchResult {
         found
     }
 
-    /// The runs of all valid rounds, grouped by target, with the predictions; if no round is valid, all runs,
-    /// with names that mark them as such.
+    /// The runs of all valid rounds in the targets' own turns, grouped by target and phase, with the
+    /// predictions; if no round is valid, the same runs of all rounds without the predictions, with names
+    /// that mark them as such.
     pub(crate) fn runs(&self) -> Vec<RunResult> {
         let counts = self.counted().next().is_some();
         let rounds = self.rounds.iter().filter(|round| !counts || round.standing == RoundValidity::Counts);

@@ -20,7 +20,7 @@ use crate::bench::run::Runner;
 use crate::bench::target::Target;
 use crate::bench::write_check::WriteCheck;
 
-/// The surroundings of a bench.
+/// The directory, the interrupt and the fio version of a bench.
 pub(super) struct Place<'a> {
     pub(super) directory: &'a Path,
     pub(super) interrupt: &'a Arc<Interrupt>,
@@ -100,8 +100,8 @@ struct Visit {
     turn: Turn,
 }
 
-/// The turns of a round. The first target runs again at the other end of the round: the distance in time is
-/// the largest possible, so that a drift shows at least as much as between two targets.
+/// The turns of a round. For a measured noise floor, the first target runs again at the other end of the round: the
+/// distance in time is the largest possible, so that a drift shows at least as much as between two targets.
 fn visits(targets: usize, noise_floor: NoiseFloor) -> Vec<Visit> {
     let again = Visit { target: 0, turn: Turn::Again };
     let own = (0..targets).map(|target| Visit { target, turn: Turn::Own });

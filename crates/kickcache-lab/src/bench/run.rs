@@ -37,7 +37,7 @@ pub(super) struct Runner<'a> {
 }
 
 impl Runner<'_> {
-    /// Makes the files of a directory before anything is measured.
+    /// Makes the job's files in a directory before a run; a disk or an export stays as it is.
     ///
     /// # Errors
     /// If fio fails, or the watch returns an error.
@@ -52,7 +52,7 @@ impl Runner<'_> {
     /// it.
     ///
     /// # Errors
-    /// As [`Runner::lay_out`].
+    /// As [`Runner::lay_out`]; also if the end of the job's data on a device is unknown.
     pub(super) fn read_stale_data(&self, place: &Place, watch: Watch<'_>) -> anyhow::Result<()> {
         let bytes = self.stale_bytes;
         let text = |place: &Place, stale| {
@@ -75,7 +75,8 @@ impl Runner<'_> {
     /// Runs the job.
     ///
     /// # Errors
-    /// If fio fails, its output is invalid, or the watch returns an error.
+    /// If fio fails or completes no operation, its output is invalid, the server's counters cannot be read,
+    /// or the watch returns an error.
     pub(super) fn measure(
         &self,
         target: &Target,

@@ -1,4 +1,4 @@
-//! Whether two files or block devices are on the same disk, as a cache device and its origin must not be.
+//! Whether two files or block devices are on the same disk, as a cache device and its origin should not be.
 
 use std::path::Path;
 

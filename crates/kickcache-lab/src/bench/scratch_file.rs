@@ -22,7 +22,7 @@ impl ScratchFile {
     /// Makes the file and fills it; the path must not exist yet.
     ///
     /// # Errors
-    /// If it cannot be made or filled, or the bench is interrupted.
+    /// If it cannot be made or filled, another bench has locked it, or the bench is interrupted.
     pub(super) fn make(
         path: &Path,
         bytes: u64,

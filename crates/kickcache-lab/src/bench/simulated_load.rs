@@ -10,7 +10,8 @@ use crate::bench::options::Options;
 pub(crate) struct SimulatedLoad {
     /// The job as a job file.
     pub(crate) job: String,
-    /// The reads of stale data, as a job file; once over, where the bench reads it twice.
+    /// The reads of stale data, as a job file; a simulated run of it ignores `loops` and reads each block
+    /// once, fio twice.
     pub(crate) stale: String,
     /// Bytes of the smallest volume that has room for both.
     pub(crate) volume_bytes: u64,

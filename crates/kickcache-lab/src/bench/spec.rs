@@ -22,9 +22,9 @@ pub(crate) struct TargetSpec {
 /// The kind of a target.
 #[derive(Clone, Debug)]
 pub(super) enum TargetKind {
-    /// A path or the URI of an NBD export, used as it is.
+    /// A path or the URI of an NBD export, measured without a cache of the bench.
     Place(String),
-    /// An executable that puts something up.
+    /// An executable that puts the target up.
     Program(PathBuf),
     /// A volume that the bench serves itself.
     Cache(CacheTarget),
@@ -48,7 +48,7 @@ impl TargetSpec {
         }
     }
 
-    /// The files and devices that it is made of, as far as they are named here.
+    /// The paths that the target names; for a place, its text, even if that is a URI.
     pub(crate) fn files(&self) -> Vec<&Path> {
         match &self.kind {
             TargetKind::Place(text) => vec![Path::new(text)],

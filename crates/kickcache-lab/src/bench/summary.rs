@@ -21,7 +21,7 @@ pub(crate) struct Summary {
     pub(crate) others_most: f64,
     /// As `others_most`, for the rounds that count.
     pub(crate) others_counted: f64,
-    /// How much the first row differs from itself.
+    /// How much the first row differs from itself; `None` if too few rounds count.
     pub(crate) noise: Option<Noise>,
 }
 
@@ -30,11 +30,12 @@ pub(crate) struct Summary {
 pub(crate) struct Noise {
     /// Differences below this part are noise.
     pub(crate) floor: f64,
-    /// The target against itself, run twice in each round; `None` if it was run once.
+    /// The target against itself, run twice in each round; `None` if it was run once, or both runs are in
+    /// fewer than [`ROUNDS_MIN`] rounds that count.
     pub(crate) against_itself: Option<Comparison>,
 }
 
-/// A target in a phase. Figures are medians over the rounds.
+/// A target in a phase. The rate, the latencies and the hit ratio are medians over the rounds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Row {
     /// The target.
@@ -53,12 +54,12 @@ pub(crate) struct Row {
     pub(crate) p99: f64,
     /// The part of the blocks that was found in the cache, where that is known.
     pub(crate) hit_ratio: Option<f64>,
-    /// The ratio of operations a second to the base, round by round; `None` for the base itself, and if no
-    /// round counts.
+    /// The ratio of operations a second to the base, round by round; `None` for the first row, and if no
+    /// round that counts has both.
     pub(crate) iops_against_base: Option<Comparison>,
     /// As `iops_against_base`, for the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,
-    /// The prediction of a simulation.
+    /// The prediction of a simulation, if there is one.
     pub(crate) foretold: Option<PredictedFigures>,
 }
 
@@ -102,7 +103,8 @@ fn find_prediction<'a>(result: &'a BenchResult, place: Place<'_>) -> Option<&'a 
     result.predictions.iter().find(is_meant).map(|one| &one.result)
 }
 
-/// From the second turn of the first place, if it had one, or from the scatter of the first.
+/// From the second turn of the first place, if at least [`ROUNDS_MIN`] rounds have one, or else from the
+/// scatter of its own turn.
 fn noise(result: &BenchResult, rounds: &[&Round], first: Place<'_>) -> Option<Noise> {
     let again =
         |round: &Round| round.runs.iter().find(|run| run.turn == Turn::Again).map(|run| run.result.iops());
@@ -156,7 +158,7 @@ fn without_verdicts(rows: Vec<Row>) -> Vec<Row> {
     rows.into_iter().map(plain).collect()
 }
 
-/// All targets in all phases, in the order of the targets.
+/// The targets in the phases of their runs, in the order of the targets.
 fn places<'a>(result: &'a BenchResult, rounds: &[&'a Round]) -> Vec<Place<'a>> {
     let mut places: Vec<Place<'a>> = Vec::new();
     for target in &result.targets {
@@ -171,7 +173,8 @@ fn places<'a>(result: &'a BenchResult, rounds: &[&'a Round]) -> Vec<Place<'a>> {
     places
 }
 
-/// The base of a place: the first target in the same phase, otherwise the first of all.
+/// The base of a place: the first target in the same phase if that is another place, otherwise the first of
+/// all; `None` for the first of all.
 fn base<'a>(places: &[Place<'a>], place: Place<'_>) -> Option<Place<'a>> {
     let first = *places.first()?;
     let same = Place { target: first.target, phase: place.phase };

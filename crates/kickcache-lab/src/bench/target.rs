@@ -19,18 +19,20 @@ pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
     pub(super) phases: Vec<Phase>,
-    /// The name that the target shares with targets that have a cache of another size.
+    /// The name that the target shares with targets that have a cache of another size; `None` for a place
+    /// without a cache.
     pub(super) family: Option<String>,
     /// The target's cache device in a few words, if it is known.
     pub(super) cache: Option<String>,
-    /// The device behind the cache, or the device itself.
+    /// The origin of a cache that the bench serves; for other targets, the text that the user wrote.
     pub(super) origin: String,
     /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
-    /// Whether the target or its origin is a file with holes.
+    /// Whether the target or its origin was found to be a file with holes.
     pub(super) has_holes: bool,
-    /// Whether its cache device and its origin are on the same disk.
+    /// Whether its cache device and its origin are on the same disk; false unless the bench serves the
+    /// target.
     pub(super) shares_disk: bool,
 }
 
@@ -53,7 +55,7 @@ pub(super) struct ProgramTarget {
     pub(super) state: ProgramState,
     /// The checks before a job that writes.
     pub(super) check: WriteCheck,
-    /// Whether the check has been done.
+    /// Whether the check was started, with success or not.
     pub(super) is_checked: bool,
 }
 
@@ -79,7 +81,7 @@ impl ProgramTarget {
             let text = format!("the target of `{} path`", self.program.path.display());
             self.check.check(place, &text)?;
         }
-        // The check read the target through its cache, which is no longer empty.
+        // The check may have read the target through its cache, which is then no longer empty.
         if self.check.looks_at_data() { self.put_up() } else { Ok(()) }
     }
 
@@ -119,7 +121,8 @@ impl Drop for ProgramTarget {
 }
 
 impl Target {
-    /// Prepares the state of a phase, except stale data, which fio reads.
+    /// Prepares the state of a phase, except stale data, which fio reads; [`VerbResult::Unknown`] if the
+    /// target cannot be restarted.
     ///
     /// # Errors
     /// If it cannot be put up.
@@ -138,7 +141,8 @@ impl Target {
         Ok(VerbResult::Done)
     }
 
-    /// Takes the target down until its next turn.
+    /// Takes down the target of an executable or of the bench until its next turn; other targets stay as they
+    /// are.
     ///
     /// # Errors
     /// If the target cannot be taken down, or its server ended with an error.
@@ -153,7 +157,7 @@ impl Target {
     /// The place of the target now.
     ///
     /// # Errors
-    /// If the target is not up.
+    /// If an executable's target is not up, or the path of the bench's socket makes no URI.
     pub(super) fn place(&self) -> anyhow::Result<Place> {
         match &self.kind {
             Kind::Found(place) => Ok(place.clone()),
@@ -174,10 +178,10 @@ impl Target {
         }
     }
 
-    /// Fails if its origin has been unreachable for long.
+    /// [`OwnCache::check_origin`] for a target that the bench serves; no check of others.
     ///
     /// # Errors
-    /// A sentence that names the origin.
+    /// As [`OwnCache::check_origin`].
     pub(super) fn check_origin(&self) -> anyhow::Result<()> {
         match &self.kind {
             Kind::Cache(cache) => cache.check_origin(),

@@ -46,7 +46,7 @@ impl WriteCheck {
     /// Refuses a place that is in use, if the job writes.
     ///
     /// # Errors
-    /// A sentence that names the user.
+    /// As [`in_use::check_unused`].
     pub(super) fn check_unused(&self, place: &Place) -> anyhow::Result<()> {
         match self.access {
             Access::Reads => Ok(()),

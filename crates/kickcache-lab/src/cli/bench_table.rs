@@ -10,7 +10,7 @@ use kickcache_units::{counted, show_whole};
 
 use crate::bench::{BenchResult, Noise, Phase, PredictedFigures, Row, Summary};
 
-/// The note below a table without a valid round.
+/// The note on figures without a valid round.
 const NONE_COUNTS: &str =
     "No round counts: the figures come only from discarded rounds, and are no evidence.";
 /// The interval of a comparison without enough data is not shown if its end is more than this many times its
@@ -18,7 +18,7 @@ const NONE_COUNTS: &str =
 const WIDE: f64 = 100.0;
 /// A share of the processors above this one is mentioned, even if the limit permits it.
 const BUSY: f64 = 0.02;
-/// The most sentences above a table.
+/// The most verdicts above a table.
 const SENTENCES_MAX: usize = 6;
 /// The cell of a missing figure.
 const NOTHING: &str = "-";
@@ -61,14 +61,15 @@ pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Print
     footnotes(summary, result).iter().filter(is_new).try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// The verdict on each target against the first one, in sentences; a row without a verdict has none.
+/// The verdicts on the first [`SENTENCES_MAX`] rows with a comparison, in sentences.
 fn answer(rows: &[Row]) -> Vec<String> {
     let Some(base) = rows.first().map(|row| row.target.as_str()) else { return Vec::new() };
     let known = rows.iter().filter_map(|row| Some((row, row.iops_against_base.as_ref()?)));
     known.take(SENTENCES_MAX).map(|(row, known)| sentence(row, known, base)).collect()
 }
 
-/// The targets whose cache cannot make requests faster.
+/// A sentence for each target with its cache device and its origin on one disk, unless a row of it was faster
+/// than its base.
 pub(crate) fn same_disk(summary: &Summary, result: &BenchResult) -> Vec<String> {
     let is_faster = |name: &str| {
         let own = summary.rows.iter().filter(|row| row.target == name);
@@ -222,7 +223,7 @@ fn rate(iops: f64) -> String {
     if iops > 0.0 && iops < 9.95 { format!("{iops:.1}") } else { show_whole(iops) }
 }
 
-/// A ratio with three digits.
+/// A ratio with three digits, or more from 1,000 on; below 1 with two digits after the point.
 fn ratio(ratio: f64) -> String {
     let digits = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
     format!("{ratio:.digits$}x")

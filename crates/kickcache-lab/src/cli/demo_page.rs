@@ -1,4 +1,4 @@
-//! The live page of the demo: the page of a daemon, for the server of the run that is under way.
+//! The live page of the demo: the page of a daemon, for the server of the latest run.
 
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -104,7 +104,7 @@ impl ShownRun {
 impl MetricsTarget for RunTarget {
     fn scrape(&self) -> Result<Scrape, ControlError> {
         let mut run = self.run.lock().unwrap_or_else(PoisonError::into_inner);
-        // Between two runs there is no server.
+        // Before the first run there is no server.
         run.as_mut().map_or_else(|| Err(starting()), ShownRun::scrape)
     }
 }

@@ -125,7 +125,7 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// Judges; gives the exit code.
+    /// Judges, or measures and stores a result for --save; returns the exit code.
     pub fn run(self, out: &mut dyn Write) -> u8 {
         // 101, the code of a panic, would be a verdict.
         let code = catch_unwind(AssertUnwindSafe(|| match self.save.clone() {
@@ -267,7 +267,8 @@ fn any_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 16
 }
 
-/// The exit code for arguments that are refused: with clap's own, 2, a bisection would call every commit bad.
+/// The exit code if clap ends the program with `code`: the same, except that `judge` ends with [`STOP`] for refused
+/// arguments. With clap's own, 2, a bisection would call every commit bad.
 pub fn refusal_code(code: i32) -> u8 {
     let is_judge = std::env::args_os().nth(1).is_some_and(|word| word == "judge");
     match code {

@@ -40,7 +40,7 @@ impl Content {
         }
     }
 
-    /// Whether the first and the last word match the block.
+    /// Whether the bytes are a whole block, and its first and last words match the block.
     pub(crate) fn fits(self, block: u64, bytes: &[u8]) -> bool {
         let word = |index: usize| bytes.get(index * WORD..(index + 1) * WORD);
         let last = BLOCK_BYTES / WORD - 1;

@@ -95,7 +95,7 @@ impl DemoDevices {
         file.sync_all().with_context(failed)
     }
 
-    /// Starts the server of a phase.
+    /// Starts the server of a phase; for [`Phase::Stale`], fills its cache with stale data.
     ///
     /// # Errors
     /// If it cannot start, or the stale data cannot be brought in.
@@ -110,7 +110,7 @@ impl DemoDevices {
     /// Stops the server of a phase in order, and removes a cache device that no later phase uses.
     ///
     /// # Errors
-    /// The error that ended the server.
+    /// The error that ended the server, or of the removal.
     pub(crate) fn stop(&self, phase: Phase, server: &ServerHandle) -> anyhow::Result<()> {
         server.stop();
         server.join()?;

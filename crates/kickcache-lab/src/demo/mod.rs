@@ -1,8 +1,8 @@
 //! The demo: the effect of a cache, shown on a simulated slow disk.
 //!
 //! It runs the load of the articles through a real server and real sockets against a slow disk, a fast file,
-//! and the slow disk with the file as its cache: with an empty cache, with a cache full of stale data, and
-//! after a restart.
+//! and the slow disk with another file as its cache: with an empty cache, with a cache full of stale data,
+//! and after a restart.
 
 mod content;
 mod devices;
@@ -45,14 +45,14 @@ use crate::fio::child;
 /// Default length of a run with a cache.
 pub const RUNTIME: &str = "14s";
 
-/// What to show.
+/// The options of the demo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The program that makes the load.
     pub load: LoadMaker,
     /// The kind of output.
     pub output: Output,
-    /// Length of a run with a cache; a run without one takes two thirds of this time.
+    /// Length of a run with a cache, in seconds, at least 1; a run without one takes two thirds of this time.
     pub seconds: u64,
     /// The directory of the temporary files; by default `$TMPDIR` or /var/tmp.
     pub directory: Option<PathBuf>,
@@ -74,7 +74,8 @@ pub enum Output {
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
-/// If a file or a socket cannot be made, a server fails, or the demo is interrupted.
+/// If a file or a socket cannot be made, a server or the load fails, fio lacks its NBD engine, or the demo is
+/// interrupted before its end.
 pub fn run(options: &Options, display: Option<&dyn RunDisplay>, out: &mut dyn Printer) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
         child::check_engine("nbd").context("--fio needs it; leave --fio out")?;
@@ -97,7 +98,8 @@ struct Demo<'a> {
     scale: Scale,
     display: Option<&'a dyn RunDisplay>,
     interrupt: &'a Interrupt,
-    /// The last run's server and its devices, for the display.
+    /// The last run's server and its devices, for the display; `None` without one, and before the last run
+    /// has ended.
     last: Option<(ServerHandle, DemoDevices)>,
 }
 
@@ -151,7 +153,8 @@ impl Demo<'_> {
         Ok(DemoResult { version: RESULT_VERSION, settings: settings(options, &scale), phases, runs })
     }
 
-    /// Waits for a signal while the display shows the last run, if there is one.
+    /// Waits for a signal while the display shows the last run, and stops its server; returns at once without
+    /// a display.
     fn leave_open(self) -> anyhow::Result<()> {
         let (Some((server, _devices)), Some(display)) = (self.last, self.display) else { return Ok(()) };
         notice(&format!("The page stays open until Ctrl-C: {}", display.address()));

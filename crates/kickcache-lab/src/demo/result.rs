@@ -135,7 +135,7 @@ pub struct CacheFigures {
     pub hit_blocks: u64,
     /// Blocks that were not found in the cache.
     pub miss_blocks: u64,
-    /// The share of the hits in all of these blocks, to four places.
+    /// The share of hits in hit and missed blocks, to four places.
     pub hit_ratio: f64,
     /// Blocks that were promoted.
     pub promoted_blocks: u64,
@@ -146,7 +146,7 @@ pub struct CacheFigures {
 }
 
 impl CacheFigures {
-    /// The part of the blocks that was found in the cache.
+    /// The part of the blocks that was found in the cache, to four places; 0 without blocks.
     pub fn ratio(hit_blocks: u64, miss_blocks: u64) -> f64 {
         let whole = (hit_blocks + miss_blocks).max(1);
         (hit_blocks as f64 / whole as f64 * 10_000.0).round() / 10_000.0
@@ -172,7 +172,8 @@ impl Figures {
 }
 
 impl PhaseResult {
-    /// Operations a second between two points of the run, in milliseconds from its start.
+    /// Operations a second between two points of the run, in milliseconds from its start, each rounded down
+    /// to a whole interval.
     pub fn iops_between(&self, from: u64, to: u64) -> u64 {
         let interval = self.interval_millis.max(1);
         let index = |millis: u64| usize::try_from(millis / interval).unwrap_or(usize::MAX);
@@ -184,7 +185,7 @@ impl PhaseResult {
 }
 
 impl DemoResult {
-    /// The result of a run.
+    /// The result of the run of a phase, if there is one.
     pub fn phase(&self, phase: Phase) -> Option<&PhaseResult> {
         self.phases.iter().find(|result| result.phase == phase)
     }

@@ -71,7 +71,7 @@ pub(crate) struct JobLoad {
 }
 
 impl JobLoad {
-    /// The loads of all jobs: the same seed gives the same loads, everywhere.
+    /// The loads of all jobs: the same scale, seed and order give the same loads on every machine.
     pub(crate) fn all(scale: &Scale, seed: u64, order: Order) -> Vec<JobLoad> {
         let mut random = Random::new(seed);
         let job = |index| {

@@ -53,7 +53,8 @@ impl Fio<'_> {
     /// Runs fio to its end; returns its report in the format json+.
     ///
     /// # Errors
-    /// If fio cannot be started, fails, takes too long, or the watch returns an error.
+    /// If fio cannot be started, fails, takes too long or leaves an incomplete report, or the watch returns
+    /// an error.
     pub(crate) fn run(&self, watch: Watch<'_>) -> anyhow::Result<String> {
         let [report, complaints] = ["fio.json", "fio.err"].map(|name| self.directory.join(name));
         let _ = fs::remove_file(&report);
@@ -96,7 +97,7 @@ impl Fio<'_> {
     }
 }
 
-/// Runs fio so that the kernel ends it when the thread that starts it ends, as by `kill -9`; without
+/// Runs fio so that the kernel sends it SIGTERM when the thread that starts it ends, as by `kill -9`; without
 /// `setpriv`, fio continues then.
 fn command() -> Command {
     static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {

@@ -8,7 +8,7 @@ use kickcache_model::result::JobResult;
 use kickcache_model::result::series::Series;
 
 /// Puts a log into the series of its job. Each line has the end of its interval in milliseconds, the rate in it, and
-/// 0 for reads or 1 for writes.
+/// 0 for reads or 1 for writes; other directions are passed over.
 ///
 /// # Errors
 /// If a line makes no sense.

@@ -64,7 +64,7 @@ struct Completion {
 /// Reads a report and, for each of its jobs, the log of operations over time.
 ///
 /// # Errors
-/// If the report or a log is invalid, or a job failed.
+/// If the report or a log is invalid, a job failed, or there are not as many logs as jobs.
 pub(crate) fn read(report: &str, logs: &[String], interval: Duration) -> anyhow::Result<FioRun> {
     let start = report.find('{').unwrap_or(0);
     let report: Report = serde_json::from_str(&report[start..]).context("fio's report is no JSON")?;

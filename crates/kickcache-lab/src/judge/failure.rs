@@ -23,7 +23,7 @@ pub enum RunFailure {
     },
     /// The command ended with an error, or gave no number that can be compared.
     Failed(String),
-    /// This program was interrupted by this signal.
+    /// This program was interrupted by this signal; the end of its output counts as SIGHUP.
     Interrupted(u8),
 }
 
@@ -32,7 +32,7 @@ pub enum RunFailure {
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
     Skip(String),
-    /// A user must correct the setup before any verdict.
+    /// A fault of the setup, the end of a command by a signal, or an interruption stopped the comparison.
     Stop {
         /// The exit code, 128 or more.
         code: u8,

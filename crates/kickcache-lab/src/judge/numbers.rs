@@ -3,7 +3,7 @@
 /// Plain numbers lie between these; others are written with a power of ten.
 const PLAIN: std::ops::Range<f64> = 1e-3..1e9;
 
-/// A metric with four digits that count.
+/// A metric with at least four significant digits.
 pub(crate) fn show_value(value: f64) -> String {
     match value {
         value if !PLAIN.contains(&value) => format!("{value:.3e}"),

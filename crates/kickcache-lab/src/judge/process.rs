@@ -46,7 +46,7 @@ pub struct Run {
 /// Runs a command, in a process group of its own, with empty standard input.
 ///
 /// # Errors
-/// If it cannot be started, dies, fails, or a signal arrives.
+/// If it cannot be started, dies, fails or prints more than [`OUTPUT_BYTES_MAX`], or a signal arrives.
 pub(crate) fn run(command: &CommandLine, interrupt: &Interrupt) -> Result<Run, RunFailure> {
     check_interrupt(interrupt)?;
     let system = |error: &dyn std::fmt::Display| RunFailure::Start(error.to_string());
@@ -79,8 +79,8 @@ fn temporary() -> Result<File, RunFailure> {
     tempfile::tempfile().map_err(told)
 }
 
-/// Waits for a command; ends it after a signal, and if it prints without end. Processes that it leaves behind
-/// get SIGTERM.
+/// Waits for a command; ends it after a signal, and if it prints more than [`OUTPUT_BYTES_MAX`]. Processes
+/// that it leaves behind get SIGTERM.
 fn wait(child: &mut Child, interrupt: &Interrupt, printed: [&File; 2]) -> std::io::Result<ExitStatus> {
     let group = Pid::from_child(child);
     interrupt.watch(group);
@@ -104,7 +104,8 @@ fn wait(child: &mut Child, interrupt: &Interrupt, printed: [&File; 2]) -> std::i
     child.wait()
 }
 
-/// Kills a command that prints too much, or continues after SIGTERM.
+/// Kills a command that prints too much, or continues for [`INTERRUPTED_END_MAX`] after this program is
+/// interrupted.
 fn oversee(group: Pid, interrupt: &Interrupt, printed: [&File; 2], has_ended: &AtomicBool) {
     let mut asked: Option<Instant> = None;
     while !has_ended.load(Ordering::Acquire) {

@@ -32,7 +32,8 @@ pub struct Report {
     metric: String,
     worse: MetricDirection,
     worse_than: f64,
-    /// The median ratio of the new command to the known-good one, or to the stored result.
+    /// The median ratio of the new command to the known-good one, or to the stored result; `None` before the
+    /// first round.
     ratio: Option<f64>,
     /// Lower end of the ratio, with 99 % confidence; `None` if it is unknown.
     ratio_low: Option<f64>,
@@ -42,7 +43,8 @@ pub struct Report {
     evidence_needed: f64,
     rounds_max: usize,
     seed: u64,
-    /// The present control, as a multiple of the stored one.
+    /// The present control, as a multiple of the stored one; `None` without a stored result, and before the
+    /// first round.
     control_drift: Option<f64>,
     good: String,
     new: String,

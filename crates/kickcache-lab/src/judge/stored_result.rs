@@ -110,7 +110,7 @@ impl StoredResult {
         self.control().values.iter().map(|value| value.ln()).collect()
     }
 
-    /// The loss of the known-good command against the control.
+    /// The median loss of the known-good command against the control.
     pub(crate) fn offset(&self) -> f64 {
         median(&self.losses()).unwrap_or(0.0)
     }

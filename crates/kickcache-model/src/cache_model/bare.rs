@@ -1,4 +1,4 @@
-//! A bare device: every access is sent straight to the origin.
+//! A bare device: every access is sent straight to the origin, except discards, which end at once.
 //!
 //! Leaves out the block layer: no merging and no I/O scheduler but the drive's own.
 

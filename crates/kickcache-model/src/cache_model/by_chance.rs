@@ -1,8 +1,8 @@
 //! A cache of which only the hit ratio is known: whether a read hits is drawn at random.
 //!
-//! A miss is read from the origin and then written to the cache device; a write is written to the cache
-//! device, and later to the origin in the background. The model omits the advantages of a real cache: it does
-//! not merge writes, read ahead, or fill in batches.
+//! A miss is read from the origin and then written to the cache device; a write is written to the cache device, and
+//! later to the origin in the background. A flush is sent to the cache device alone, and a discard ends at once. The
+//! model omits the advantages of a real cache: it does not merge writes, read ahead, or fill in batches.
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::BLOCK_SIZE;

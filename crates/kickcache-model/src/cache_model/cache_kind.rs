@@ -93,7 +93,7 @@ impl CacheKind {
     /// An empty cache with default settings.
     ///
     /// # Errors
-    /// A sentence if the sizes are impossible.
+    /// A sentence if the sizes are impossible, or the tables of the model need too much memory.
     pub fn start(
         self,
         cache_bytes: u64,

@@ -1,7 +1,8 @@
 //! A reference policy: a cache of 4 KiB blocks that keeps the most recently used blocks, and fills exactly
 //! the requested blocks.
 //!
-//! Omits all other work of a real cache: no metadata, no log, no cleaning; writes are sent to both devices.
+//! Omits all other work of a real cache: no metadata, no log, no cleaning; writes are sent to both devices, flushes to
+//! the origin, and discards have no effect.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,5 @@
-//! Models of the alternatives to kickcache: no cache at all, the caches of Linux, and reference policies.
+//! Models of the alternatives to kickcache: no cache at all, the caches of Linux, and reference policies; and the
+//! choice of a cache by name.
 
 pub mod bare;
 pub mod bcache;

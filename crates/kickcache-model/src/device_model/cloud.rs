@@ -14,9 +14,9 @@ use crate::device_model::{
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudParameters {
-    /// The most operations a second.
+    /// The most operations a second in the long run; saved time permits more for a while.
     pub iops: f64,
-    /// The most bytes a second.
+    /// The most bytes a second in the long run; saved time permits more for a while.
     pub bandwidth: f64,
     /// Length of a slice, in microseconds.
     #[serde(default = "usual_slice")]
@@ -75,8 +75,8 @@ impl CloudParameters {
 pub struct Cloud {
     parameters: CloudParameters,
     random: Random,
-    /// The start of the slice in which the next operation can pass, and the part of the slice that is used
-    /// up, in microseconds; a negative value is saved time.
+    /// The start of the slice of the last operation, and the time used up in it, in microseconds: an excess over the
+    /// slice counts in later slices, and a negative value is saved time.
     slice: f64,
     used: f64,
     endings: Endings,

@@ -1,4 +1,5 @@
-//! Descriptions of devices: a TOML file with a name and one table, named after the kind of device.
+//! Descriptions of devices: a TOML file with a name, perhaps a processor time, and one table, named after the kind of
+//! device.
 
 use serde::{Deserialize, Serialize};
 
@@ -164,7 +165,7 @@ impl DeviceKind {
     }
 }
 
-/// A device that is part of the program.
+/// A device that is part of the program, by its name.
 pub fn built_in(name: &str) -> Option<DeviceFile> {
     let text = BUILT_IN.iter().find(|device| device.0 == name)?.1;
     Some(DeviceFile::parse(text).expect("a test reads every file"))

@@ -39,7 +39,7 @@ impl Mirror {
         self.disks[disk].submit(now, request);
     }
 
-    /// The member with the earliest event, if that is due by `now`.
+    /// The token of the operation that ended first on a member, by `now`; `None` if no member has one.
     fn poll_member(&mut self, now: Instant) -> Option<u64> {
         let due = |disk: &Disk| disk.next_event().filter(|at| *at <= now);
         loop {

@@ -113,7 +113,7 @@ impl Endings {
 /// A span from microseconds; negative ones count as zero.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and spans are short")]
 fn span(micros: f64) -> Duration {
-    // Cut off, with a half added: rounding is a call of a function, and this one is for every event.
+    // Adds a half and truncates, because `round` would be a function call for every event.
     Duration::from_nanos((micros.max(0.0) * 1000.0 + 0.5) as u64)
 }
 

@@ -17,9 +17,9 @@ pub(crate) struct Pauses {
     every: f64,
     longest: f64,
     random: Random,
-    /// The drawn pauses, each with start and end; the last begins after all requested times.
+    /// The pauses that were drawn and not dropped, each with start and end.
     drawn: VecDeque<(Instant, Instant)>,
-    /// When the last pause ends.
+    /// When the last drawn pause ends.
     until: Instant,
 }
 

@@ -67,8 +67,8 @@ pub struct Remote {
     parameters: RemoteParameters,
     random: Random,
     wire_free: Instant,
-    /// The completion times of the operations that run in parallel, at most as many as the width; empty
-    /// without a width.
+    /// For each used place, the time at which its last operation ends, at most as many as the width; empty without a
+    /// width.
     places: BinaryHeap<Reverse<Instant>>,
     endings: Endings,
 }

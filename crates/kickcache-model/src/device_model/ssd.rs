@@ -166,7 +166,8 @@ struct Luck {
 pub struct Ssd {
     parameters: SsdParameters,
     random: Random,
-    /// Each as likely as the others: quicker than drawing them.
+    /// A table of the distribution; a draw picks each entry with the same probability, which is quicker than a
+    /// computation.
     lucks: Vec<Luck>,
     bus_free: Instant,
     dies_free: Vec<Instant>,

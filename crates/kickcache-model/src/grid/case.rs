@@ -15,7 +15,7 @@ pub struct Case {
     pub origin: String,
     /// The cache device: a built-in device, or a device file.
     pub cache_device: String,
-    /// The part of reads in percent.
+    /// The part of reads in percent; separate jobs without a rate ignore it.
     pub reads: u64,
     /// Reads and writes are two jobs, each with a hot set of its own.
     pub separate: bool,

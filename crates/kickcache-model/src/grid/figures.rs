@@ -25,7 +25,7 @@ pub struct LatencyFigures {
 /// The figures of one cache on one case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// Reads and writes a second.
+    /// Reads and writes a second, over the whole run.
     pub iops: f64,
     /// The share of the blocks of reads that hit, in percent, in the second half of the run.
     pub hits: f64,
@@ -36,12 +36,12 @@ pub struct Figures {
     pub origin_flushes: u64,
     /// Latencies of reads after the beginning; `None` if there were too few.
     pub reads: Option<LatencyFigures>,
-    /// Latencies of writes after the beginning.
+    /// Latencies of writes after the beginning; `None` if there were too few.
     pub writes: Option<LatencyFigures>,
-    /// Latencies of reads in the beginning.
+    /// Latencies of reads in the beginning; `None` if there were too few.
     #[serde(rename = "reads, first minute")]
     pub first_reads: Option<LatencyFigures>,
-    /// Latencies of writes in the beginning.
+    /// Latencies of writes in the beginning; `None` if there were too few.
     #[serde(rename = "writes, first minute")]
     pub first_writes: Option<LatencyFigures>,
 }
@@ -50,7 +50,7 @@ pub struct Figures {
 type Histogram = BTreeMap<u64, u64>;
 
 impl Figures {
-    /// The figures of a run, without those of its beginning.
+    /// The figures of a run; latencies of its beginning are kept apart from later latencies.
     pub fn new(run: &RunResult, beginning: &RunResult) -> Figures {
         let written = |job: &JobResult| job.writes.bytes;
         let useful = run.promoted_bytes + run.jobs.iter().map(written).sum::<u64>();

@@ -1,4 +1,4 @@
-//! Sets of cases: groups of lists, where every combination is a case, and the bounds of all cases.
+//! Sets of cases: groups of lists, in which every combination of a group is a case, and the bounds of all cases.
 
 use serde::Deserialize;
 

@@ -42,7 +42,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The figures of a cache. The beginning is a separate run, which is shorter and otherwise the same.
+    /// The figures of a cache. The beginning is a separate run, which is not longer and otherwise the same.
     ///
     /// # Errors
     /// A sentence if the case cannot be simulated.

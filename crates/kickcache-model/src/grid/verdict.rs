@@ -123,7 +123,7 @@ impl Side {
 }
 
 impl Measure {
-    /// The figure; `None` if there were too few accesses.
+    /// The figure; `None` for a latency of too few accesses.
     pub fn of(self, figures: &Figures) -> Option<f64> {
         match self {
             Measure::Iops => Some(figures.iops),

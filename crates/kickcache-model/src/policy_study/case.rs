@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::policy_study::load::Load;
 use crate::ratio::share;
 
-/// Passes of a loop; the first two are not counted.
+/// Passes of a loop; in [`Case::loops`], the first two are not counted.
 const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
 /// Lengths of loops, in tenths of the cache.
@@ -22,7 +22,7 @@ pub enum Watch {
     Nothing,
     /// The share of the best set of blocks, and the bytes written.
     Loop,
-    /// The working set changes at this access: an empty cache begins there.
+    /// The working set changes at this access: for comparison, an empty cache begins there as well.
     Shift {
         /// The number of the access.
         at: usize,

@@ -20,7 +20,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Misses of the engine beyond the misses of the best reference policy, in points.
+    /// Misses of the engine beyond the misses of the best reference policy, in points; `None` if no policy was run.
     pub fn behind_best(&self) -> Option<f64> {
         let misses = self.references?.map(|misses| misses.miss_ratio());
         let best = misses.into_iter().fold(f64::INFINITY, f64::min);

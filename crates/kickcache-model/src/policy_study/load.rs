@@ -125,7 +125,7 @@ impl Load {
         Load::made(name, (0..count).map(|_| zipf.next()))
     }
 
-    /// This load, and then the other load on other blocks.
+    /// This load, and then the other load on other blocks; each access becomes a read of its first block.
     #[must_use]
     pub fn then(&self, next: &Load, name: &str) -> Load {
         let block = |base: u64| move |access: &PlacedAccess| base + access.extent.start / BLOCK_SIZE;

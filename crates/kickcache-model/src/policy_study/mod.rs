@@ -1,7 +1,7 @@
 //! The policy study: the blocks that the engine keeps, compared with policies without a log, case by case.
 //!
-//! A case is a load in memory with a cache in front; hits count from one of its accesses on, so that the
-//! warm-up of the cache can be excluded.
+//! A case is a load in memory with a cache in front; hits count in a range of its accesses, so that the warm-up of the
+//! cache can be excluded.
 //!
 //! * `load`: traces and made loads (loops, skewed reads, both, and one after the other).
 //! * `practice`: loads that a cache meets in practice.

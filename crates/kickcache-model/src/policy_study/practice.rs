@@ -1,6 +1,6 @@
-//! Loads that a cache meets in practice: a reader beside a writer, scans between skewed reads, a working set that grows, two loops,
-//! and a week of days and backups. Unlike plain loops and shifts they have several reuse distances, partial passes, and writes with
-//! hot blocks of their own.
+//! Loads that are usual in practice: a reader and a writer together, scans between skewed reads, a working set that
+//! grows, two loops, and a week of days and backups. Unlike plain loops and shifts, these loads have several reuse
+//! distances; some have partial passes or writes.
 
 use kickcache_random::Random;
 
@@ -42,7 +42,7 @@ const fn touch(kind: Kind, block: u64, count: u64) -> Touch {
     Touch { kind, block, count }
 }
 
-/// Half of the accesses are reads and half are writes, each skewed over blocks of its own.
+/// About half of the accesses are reads, the others writes, each kind skewed over blocks of its own.
 fn reader_and_writer() -> Vec<Touch> {
     const BLOCKS: u64 = 200_000;
     let mut random = Random::new(1);

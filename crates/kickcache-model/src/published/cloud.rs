@@ -124,7 +124,7 @@ pub enum CloudCache {
     Fast,
     /// bcache, write-back, without a sequential cut-off.
     Bcache,
-    /// The real engine, write-back.
+    /// The real engine, write-back, without a sequential cut-off.
     Kickcache,
 }
 
@@ -138,7 +138,7 @@ impl CloudRow {
 
     fn load(&self) -> Sweep {
         let CloudRow { kind, order, block_bytes, jobs, depth, .. } = *self;
-        // The long accesses have a file of their own, which no earlier run wrote.
+        // The long accesses have a file of their own, which the short accesses do not touch.
         let start = if order == Order::Sequential { FILE_BYTES } else { 0 };
         Sweep::new(SweepShape { kind, order, block_bytes, start, bytes: FILE_BYTES, jobs, depth })
     }

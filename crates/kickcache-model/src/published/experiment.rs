@@ -108,7 +108,7 @@ impl Figure {
         number.map_or(Figure::Missing, show)
     }
 
-    /// The number that a chart shows; `None` for a figure that is not a single number.
+    /// The number that a chart shows; `None` for a count, and for a figure that is not a single number.
     pub fn charted(&self) -> Option<f64> {
         match *self {
             Figure::Rate(number)

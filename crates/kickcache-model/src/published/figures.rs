@@ -13,13 +13,14 @@ const TAIL_SECONDS: usize = 30;
 pub struct Figures {
     /// Reads and writes a second of each job.
     pub jobs: Vec<f64>,
-    /// Hit ratio, in percent.
+    /// Hit ratio, in percent; `None` if it is unknown.
     pub share: Option<f64>,
     /// Microseconds that half of the accesses took at most, by job; of the whole run.
     pub p50: Vec<f64>,
     /// The 99th percentile in microseconds, by job; of the whole run.
     pub p99: Vec<f64>,
-    /// Bytes written to the cache device for each byte that was promoted or logged; of the whole run.
+    /// Bytes written to the cache device for each byte that was promoted or logged; of the whole run; `None` if it is
+    /// unknown.
     pub written_per_byte: Option<f64>,
 }
 
@@ -54,7 +55,7 @@ pub fn iops_at_end(run: &RunResult, minutes: u64, last: u64) -> f64 {
     (total(&ended, seconds(minutes)) - before) / float(seconds(last))
 }
 
-/// The sum of a series after this many seconds.
+/// The sum of a series after this many seconds; a shorter series is extrapolated from its end.
 fn total(series: &Series, seconds: usize) -> f64 {
     let rates = series.rates();
     let step = ratio::float(series.interval().as_nanos()) / 1e9;

@@ -72,7 +72,8 @@ pub enum Cache {
     Kickcache,
 }
 
-/// The cache's content at the start.
+/// The cache's content at the start. The models of caches support some of these contents, and start empty otherwise:
+/// dm-cache all but the first job's file, bcache the first job's file, kickcache blocks of deleted files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// The cache is empty.
@@ -140,7 +141,8 @@ struct Ready {
 }
 
 impl Scene {
-    /// Runs the scene for this many minutes; the bare SSD runs for `SSD_SECONDS` instead.
+    /// Runs the scene for this many minutes; the bare SSD runs for `SSD_SECONDS` instead, and a run with a cache ends
+    /// early once its rate is steady.
     ///
     /// # Panics
     /// If the sizes are impossible.

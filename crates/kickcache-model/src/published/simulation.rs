@@ -76,7 +76,7 @@ impl Simulation {
     /// Runs the simulation, and names its runs so that no two share a name.
     ///
     /// # Errors
-    /// If the engine refuses the sizes.
+    /// If the engine refuses the sizes of a row in steady state.
     pub fn run(&self, seed: u64, progress: Progress<'_>) -> Result<Outcome, Error> {
         match *self {
             Simulation::Disks { scene, minutes } => {
@@ -129,7 +129,7 @@ impl Outcomes {
 }
 
 impl Simulation {
-    /// Identifies the run with an index.
+    /// Identifies the run with an index; `None` for a simulation without runs.
     fn run_of(&self, index: usize) -> Option<RunOf> {
         match *self {
             Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),
@@ -151,7 +151,8 @@ fn named(scene: Scene, mut run: RunResult) -> RunResult {
     run
 }
 
-/// A scene in a few words, which no other scene has.
+/// A scene in a few words, which no other scene has; a bare device is described without the start, which has no effect
+/// on it.
 pub fn describe(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",

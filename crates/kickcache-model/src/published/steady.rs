@@ -97,7 +97,7 @@ fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcom
     Ok((before, cache.outcome()))
 }
 
-/// Hits of a policy in the reads that count.
+/// Hits of a policy for each read that counts; as many reads precede as warm-up.
 fn hits(policy: &mut dyn Policy, stream: &mut Zipf, reads: u64) -> f64 {
     (0..reads).for_each(|_| {
         policy.touch(stream.next());

@@ -4,7 +4,8 @@ use crate::published::experiment::{Experiment, Table};
 use crate::published::simulation::Simulation;
 use crate::published::{cloud_experiments, disk_experiments, steady_experiments};
 
-/// The tables with the experiments that have a word in their name; without a word, all tables.
+/// The tables with the experiments that have a word in their name, of the cloud table all or none; without a word, all
+/// experiments.
 pub fn tables(word: Option<&str>) -> Vec<Table> {
     let is_meant = |name: &str| word.is_none_or(|word| name.contains(word));
     let named = |mut table: Table| {

@@ -38,12 +38,12 @@ impl Arc {
         self.queues.len(queue)
     }
 
-    /// How far a hit in one memory moves the target.
+    /// How far a hit in one ghost list moves the target.
     fn step(&self, hit: usize, other: usize) -> f64 {
         (float(self.len(other)) / float(self.len(hit))).max(1.0)
     }
 
-    /// Moves a block out of a full cache into the memory of its kind.
+    /// Moves a block out of the cache, if it is full, into the ghost list of its queue.
     fn replace(&mut self, comes_from: Option<usize>) {
         let once = self.len(ONCE);
         if once + self.len(OFTEN) < self.capacity {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap};
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
-/// The part of the cache for blocks with a long distance, in percent.
+/// The part of the cache for blocks with a long distance, in percent; at least one block.
 const LONG_PERCENT: usize = 1;
 /// Blocks with a long distance that are in the cache, and ghosts of such blocks that are still on the stack.
 const LONG: usize = 0;

@@ -92,7 +92,7 @@ impl Misses {
     }
 }
 
-/// Calls back for each block that a trace touches, in its order.
+/// Calls back for each block of each access of a trace, in its order, with the kind of the access.
 fn each(path: &Path, survey: &Survey, mut touch: impl FnMut(Kind, u64)) -> Result<(), TraceError> {
     for access in accesses(path, survey)? {
         let PlacedAccess { kind, extent, .. } = access?;

@@ -25,7 +25,7 @@ pub struct Course {
     pub length: Duration,
     /// Processor time that each access costs its job.
     pub cost: Duration,
-    /// The run ends early when the hits of this many seconds are about as many as the hits of an equal time
+    /// If set, the run ends early when the hits of this many seconds are about as many as the hits of an equal time
     /// before, and almost no block misses.
     pub steady: Option<usize>,
     /// The longest delay of an event for clients and cache model, for lack of a processor; the delays are
@@ -51,7 +51,7 @@ impl Stalls {
     }
 }
 
-/// Called from time to time with the elapsed part of the run, in nanoseconds.
+/// Called for each second of the run, with the elapsed part in nanoseconds.
 pub type Progress<'a> = &'a mut dyn FnMut(u64);
 
 /// The counters of a cache model over time.

@@ -56,7 +56,7 @@ pub trait CacheModel {
     /// The id of the next access that ended; `None` if there is none.
     fn poll_reply(&mut self) -> Option<u32>;
 
-    /// The time of the next call, if no event happens before.
+    /// The time of the next call, if no event happens before; `None` if no call is needed.
     fn poll_timeout(&self) -> Option<Instant>;
 
     /// The counters.

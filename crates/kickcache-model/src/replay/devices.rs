@@ -50,7 +50,7 @@ impl Tallied {
     }
 }
 
-/// Both devices. The series of their counters begin at the start of the run.
+/// The origin, and the cache device if there is one. The series of their counters begin at the start of the run.
 pub struct Devices {
     cache: Option<Tallied>,
     origin: Tallied,
@@ -118,7 +118,7 @@ impl Devices {
         cache.map(|token| (Place::Cache, token)).or_else(poll_origin)
     }
 
-    /// The counters up to `now`, of the cache device and of the origin.
+    /// The counters up to `now`, of the cache device and of the origin; they begin again at 0.
     pub(crate) fn take_results(&mut self, now: Instant) -> (Option<DeviceResult>, DeviceResult) {
         let start = self.start;
         for device in self.cache.iter_mut().chain([&mut self.origin]).filter(|device| device.in_flight > 0) {

@@ -48,7 +48,8 @@ pub enum Work {
     Write,
 }
 
-/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, with a fast disk and a disk of 300 requests a second.
+/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, or four of depth 4 while two hot sets are in use, with a fast disk
+/// and a disk of 300 requests a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duel {
     /// Bytes of the cache.
@@ -198,7 +199,7 @@ impl<'a> Scene<'a> {
     }
 }
 
-/// A disk that completes this many requests a second, independent of their size.
+/// A disk that completes at most this many requests a second, independent of their size up to [`BANDWIDTH`].
 fn limited(iops: f64, seed: u64) -> Box<dyn DeviceModel> {
     let parameters = CloudParameters {
         slice: 1e6 / iops,
@@ -210,7 +211,7 @@ fn limited(iops: f64, seed: u64) -> Box<dyn DeviceModel> {
     Box::new(Cloud::new(parameters, seed))
 }
 
-/// Requests to both devices.
+/// Requests to the slow disk, and bytes of both disks.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     hdd_requests: u64,

@@ -1,5 +1,5 @@
-//! A guest with too few processors: the daemon gets a processor late each time it wakes, and its devices look
-//! slow.
+//! A guest with too few processors: the daemon and the clients get a processor late each time they wake, and the
+//! devices look slow.
 
 use kickcache_engine::config::{EngineSettings, Mode, OriginOffload, VolumeSettings};
 use kickcache_engine::time::{Duration, Instant};
@@ -36,7 +36,7 @@ pub struct LateProcessor {
     pub seed: u64,
 }
 
-/// The reads and writes of the origin.
+/// The reads and writes of the origin, in proportion to the reads of the clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OriginRequests {
     /// Requests for each 1,000 of the first reads.

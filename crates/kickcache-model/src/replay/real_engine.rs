@@ -1,6 +1,7 @@
 //! The real engine as a cache model: its submissions go to the virtual devices, without any data.
 //!
-//! Leaves out the server around the engine: the kernel's and the server's processor time for each request.
+//! Leaves out the server around the engine: the kernel's and the server's processor time for each request. A discard of
+//! a device takes the time of a write of one block.
 
 use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, VolumeSettings};
@@ -25,7 +26,7 @@ use crate::workload::Kind;
 pub struct Kickcache {
     engine: Engine,
     volume: VolumeId,
-    /// Copies that end at once and have a completion.
+    /// Operations on memory that end at once and have a completion.
     copied: Vec<SubmissionId>,
     /// The submitted operations, by the tokens of the devices.
     in_flight: Slots<Submitted>,

@@ -72,7 +72,7 @@ impl Latencies {
         self.quantile(0.999)
     }
 
-    /// The longest latency.
+    /// The longest latency, in nanoseconds; 0 if there are none.
     pub fn max(&self) -> u64 {
         if self.0.is_empty() { 0 } else { self.0.max() }
     }

@@ -49,7 +49,7 @@ pub struct RunResult {
     pub ramp_nanos: u64,
     /// The jobs, in their order.
     pub jobs: Vec<JobResult>,
-    /// Blocks of reads that were found in the cache, over time, with the ramp time; empty without a cache.
+    /// Blocks of reads that were found in the cache, over time, with the ramp time; empty or 0 without a cache.
     pub hit_blocks: Series,
     /// Blocks of reads that were not found in the cache, over time, with the ramp time.
     pub miss_blocks: Series,
@@ -143,9 +143,9 @@ pub struct DeviceResult {
     pub read_bytes: u64,
     /// Bytes written.
     pub write_bytes: u64,
-    /// Nanoseconds of each interval in which an operation was in flight; empty if unknown.
+    /// Nanoseconds of each interval in which an operation was in flight; empty if there were none, or they are unknown.
     pub busy: Series,
-    /// Bytes written in each interval; empty if unknown.
+    /// Bytes written in each interval; empty if there were none, or they are unknown.
     pub written: Series,
 }
 
@@ -256,7 +256,8 @@ impl RunResult {
         (hits + misses > 0).then(|| share(hits, hits + misses))
     }
 
-    /// Bytes written to the cache device for each byte stored there; `None` if no data was stored.
+    /// Bytes written to the cache device for each byte stored there; `None` if no data was stored, or there is no cache
+    /// device.
     pub fn written_per_byte(&self) -> Option<f64> {
         let kept = self.promoted_bytes + self.logged_bytes;
         let written = self.cache_device.as_ref()?.write_bytes;

@@ -86,7 +86,7 @@ impl Series {
         self.interval_nanos = self.interval_nanos.saturating_mul(2);
     }
 
-    /// The sums of both series, in the longer of their intervals.
+    /// The sums of both series, in the longer of their intervals; the interval of an empty series does not count.
     #[must_use]
     pub fn merged(&self, other: &Series) -> Series {
         if other.values.is_empty() {

@@ -20,7 +20,7 @@ pub enum Better {
     Lower,
 }
 
-/// Two figures of one round, both above 0.
+/// Two figures of one round; the pair counts only if both are above 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pair {
     /// The figure of the base.
@@ -51,7 +51,7 @@ pub struct Comparison {
     /// Lower end of the interval that contains the true ratio with 95 % confidence; `None` after a single
     /// round.
     pub low: Option<f64>,
-    /// Upper end of the interval.
+    /// Upper end of the interval; `None` after a single round.
     pub high: Option<f64>,
     /// The number of rounds that were compared.
     pub rounds: usize,
@@ -125,8 +125,8 @@ pub fn compare(pairs: &[Pair], margin: f64, better: Better) -> Option<Comparison
     })
 }
 
-/// The least difference between two targets, as a part, that this many rounds could prove; `None` for fewer than
-/// three rounds.
+/// The least difference between two targets, as a part, that rounds with this number and spread of figures could prove;
+/// `None` for fewer than three figures above 0.
 pub fn noise_floor(figures: &[f64]) -> Option<f64> {
     let logarithms: Vec<f64> =
         figures.iter().filter(|figure| **figure > 0.0).map(|figure| figure.ln()).collect();

@@ -1,4 +1,5 @@
-//! The files of a tar archive one after the other, as `tar -xO` gives them.
+//! The files of a tar archive that may be traces, one after the other, decompressed; if the first is text, the last
+//! line of each is ended.
 
 use std::cell::RefCell;
 use std::io::{self, Read};

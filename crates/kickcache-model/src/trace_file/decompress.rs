@@ -46,7 +46,7 @@ fn packing(head: &[u8]) -> Option<Packing> {
     MARKS.iter().find(|(mark, _)| head.starts_with(mark)).map(|(_, packing)| *packing)
 }
 
-/// Decompresses a file, if it is compressed.
+/// The plain bytes of a file that may be compressed or an archive.
 pub(crate) fn open(reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     open_layers(reader, LAYERS_MAX)
 }
@@ -82,7 +82,7 @@ fn unpacked(packer: &'static str, reader: impl Read + 'static) -> Box<dyn Read> 
     Box::new(Unpacked { packer, reader })
 }
 
-/// Translates the errors of an unpacker into plain messages.
+/// Translates the errors of an unpacker into plain messages; errors of the system stay as they are.
 struct Unpacked<R> {
     packer: &'static str,
     reader: R,

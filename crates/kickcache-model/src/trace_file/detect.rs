@@ -31,7 +31,8 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))
 }
 
-/// The events that count: the earliest event in the life of an access that the beginning of the file contains.
+/// The events that count: the earliest event in the life of an access that the beginning of the file contains;
+/// [`Action::Queued`] if there is no event, or the format has none.
 pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     let is_noted = |action: &Action| match format {
         Format::Blktrace => blktrace::has_action(head, *action),

@@ -47,7 +47,8 @@ impl Lines {
     }
 }
 
-/// Bytes as text, without a byte-order mark. The conversion of Latin-1 keeps different names different.
+/// Bytes as text, UTF-8 without byte-order marks at its beginning, or Latin-1. The conversion of Latin-1 keeps
+/// different names different.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text.trim_start_matches(BYTE_ORDER_MARK)),

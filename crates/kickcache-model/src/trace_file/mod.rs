@@ -1,7 +1,7 @@
 //! Recorded accesses of real programs: readers for the usual formats, in the order of their times and in bounded memory.
 //!
-//! The format is detected from the first lines, never from the file's name; compression from its first bytes.
-//! An invalid line is reported with its number, and the reader continues behind it.
+//! The format, if it is not given, is detected from the beginning of the file, never from the file's name; compression
+//! from the first bytes. An invalid line is reported with its number, and the reader continues behind it.
 
 mod archive;
 pub mod conversion;
@@ -129,7 +129,7 @@ impl TraceFile {
         record
     }
 
-    /// Reads an event; returns an error of a single line or block.
+    /// Reads an event; returns an error of a single line or block, and stores an error that ends the trace.
     fn step(&mut self) -> Option<TraceError> {
         let end = match self.source.next() {
             Some(Ok(Event::Header)) => {

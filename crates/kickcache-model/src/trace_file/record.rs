@@ -14,13 +14,14 @@ const LENGTH_MAX: u64 = 1 << 30;
 /// One access of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The time of the access, from a zero that only the trace knows; `None` if the trace has no times.
+    /// The time of the access, from a zero that each trace chooses; `None` if the trace has no times.
     pub at: Option<Duration>,
-    /// The number of its device; devices are numbered in the order of their first records.
+    /// The number of its device: in a recording of kickcache the stored number; otherwise devices are numbered in the
+    /// order of their first records.
     pub device: u32,
     /// The operation.
     pub kind: Kind,
-    /// For writes and zeroes: FUA, as far as the format knows it.
+    /// For writes and zeroes: FUA, as far as the format records it.
     pub durability: Durability,
     /// The extent on the device; empty for flushes.
     pub extent: ByteExtent,

@@ -48,7 +48,7 @@ pub struct Survey {
     pub lost: u64,
     /// The changes to the times of the trace.
     pub repairs: TimeRepairs,
-    /// Invalid lines and records.
+    /// Invalid lines, records and parts of a recording.
     pub bad_lines: u64,
     /// The errors of the first bad lines.
     pub first_bad_lines: Vec<String>,

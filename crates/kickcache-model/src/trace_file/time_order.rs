@@ -1,9 +1,9 @@
 //! Times that run forwards: records out of order are sorted within a window, joined recordings follow each other, and gaps that
 //! only a set clock explains are cut. Every change is counted.
 //!
-//! A *stream* is a source of records in the order of their times: a processor of blktrace, a device of the
-//! other formats. If the time decreases within a stream, another recording begins; streams may overlap in any
-//! way.
+//! A *stream* is a source of records in the order of their times: a processor of blktrace, a device of the other
+//! formats. If the time decreases within a stream by more than [`SLACK`], or returns to its beginning, another
+//! recording begins; streams may overlap in any way.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -160,7 +160,7 @@ impl TimeOrder {
         self.is_behind_header = true;
     }
 
-    /// Ends the trace.
+    /// Moves all records to the sorted ones, at the end of the trace or of a recording.
     pub(crate) fn finish(&mut self) {
         self.leave(self.entries.len());
     }

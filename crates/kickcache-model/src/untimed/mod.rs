@@ -185,7 +185,7 @@ impl InstantCache {
         InstantCache { writes: Writes::new(time), ..self }
     }
 
-    /// One access of the trace; a time before the present counts as the present.
+    /// One access of the trace; a time before the present counts as the present, and a write of zeroes as a discard.
     pub(crate) fn access(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         self.wait_until(at.max(self.now));
         let operation = match kind {
@@ -200,8 +200,8 @@ impl InstantCache {
         }
     }
 
-    /// As [`InstantCache::access`], for an access of a long stream that the caller detected: cached blocks are served, and no
-    /// block is filled.
+    /// As [`InstantCache::access`], for a read or write of a long stream that the caller detected: a read is served
+    /// from cached blocks and fills none, and a write bypasses the cache unless the cache has a block of the write.
     pub(crate) fn pass_by(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         let scaled = self.scaled(extent);
         if kind == Kind::Write && blocks(scaled).any(|block| self.engine.is_cached(VOLUME, block)) {

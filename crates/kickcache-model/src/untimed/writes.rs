@@ -41,7 +41,7 @@ impl Writes {
         }
     }
 
-    /// Accepts the operations that the engine submits.
+    /// Carries out the operations that the engine submits; only writes to the cache device may end later.
     pub(super) fn take(&mut self, engine: &mut Engine, now: Instant) {
         if self.are_instant() {
             return blank_device::run(engine, now);

@@ -1,6 +1,6 @@
 //! The work of clients: jobs that issue accesses one after the other, in virtual time.
 //!
-//! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws anything at random
+//! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws an access at random
 //! itself: the workload's seed decides.
 
 pub mod fio;
@@ -19,7 +19,7 @@ pub enum Kind {
     Write,
     /// Makes all earlier writes durable; the extent is empty.
     Flush,
-    /// Tells the volume that the extent's data is no longer needed.
+    /// Reports to the volume that the extent's data is no longer needed.
     Discard,
     /// Stores zeroes.
     WriteZeroes,

@@ -98,7 +98,7 @@ impl TraceWorkload {
         self.next
     }
 
-    /// When a record is due; records out of order are due at once.
+    /// When a record is due; at a closed pace, without a time, or out of order, a record is due at once.
     fn due(&mut self, record: &Record) -> Instant {
         let (Pace::Open { speed }, Some(at)) = (self.pace, record.at) else { return Instant::ZERO };
         let first = *self.first.get_or_insert(at);

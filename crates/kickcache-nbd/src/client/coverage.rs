@@ -21,7 +21,7 @@ impl Coverage {
         }
     }
 
-    /// Adds a range; `false` if a byte of the range had arrived before.
+    /// Adds a range; returns `false`, and adds no byte, if a byte of the range had arrived before.
     #[must_use]
     pub(super) fn add(&mut self, mut start: usize, mut end: usize) -> bool {
         if start == end {

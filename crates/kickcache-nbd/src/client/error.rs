@@ -14,10 +14,10 @@ pub enum ClientError {
     /// The socket failed, or the server closed it.
     #[error("the connection to the NBD server failed")]
     Io(#[source] io::Error),
-    /// The TLS handshake failed, or the TLS connection broke.
+    /// The TLS handshake failed, or the server's TLS data is invalid.
     #[error("TLS with the NBD server failed: {0}")]
     Tls(String),
-    /// The server's bytes make no sense.
+    /// The server's bytes violate the protocol, or exceed a limit of this client.
     #[error("the NBD server broke the protocol: {0}")]
     Protocol(String),
     /// The server refused an option.
@@ -27,7 +27,7 @@ pub enum ClientError {
         option: &'static str,
         /// The protocol's reply type.
         reply: u32,
-        /// The server's explanation, without control characters.
+        /// The server's explanation, with control characters escaped; may be empty.
         text: String,
     },
     /// A request failed.

@@ -1,4 +1,4 @@
-//! A blocking NBD client that can have many requests in flight: for tools, load generators and tests.
+//! An NBD client that can have many requests in flight: for remote origins, tools, load generators and tests.
 //!
 //! A [`Client`] is a [`Sender`] and a [`Receiver`]. Used whole, it does one request at a time ([`Client::read_at`]);
 //! split, two threads or one poll loop drive the halves and match replies to requests by their cookies.
@@ -65,7 +65,7 @@ impl Client {
     /// Connects to a unix socket.
     ///
     /// # Errors
-    /// If there is no NBD server, or the server refuses the export.
+    /// If the connection or the handshake fails or takes too long, or the server refuses TLS or the export.
     pub fn connect_unix(path: impl AsRef<Path>, options: &ConnectOptions) -> Result<Client, ClientError> {
         let socket = UnixStream::connect(path)?;
         socket.set_read_timeout(options.timeout)?;
@@ -85,7 +85,7 @@ impl Client {
         Client::over(Socket::Tcp(socket), options)
     }
 
-    /// Starts on a connected socket, for example one half of a pair; its time-outs are not changed.
+    /// Starts on a connected socket, for example one half of a pair; after the handshake, its time-outs are as before.
     ///
     /// # Errors
     /// As [`Client::connect_unix`].
@@ -160,7 +160,7 @@ impl Client {
         self.receiver.expect(cookie).map(|_| ())
     }
 
-    /// Tells the server that data is no longer needed; `length` may be up to 4 GiB - 1.
+    /// Reports to the server that data is no longer needed; `length` may be up to 4 GiB - 1.
     ///
     /// # Errors
     /// If the connection or the request fails.
@@ -170,7 +170,7 @@ impl Client {
         self.receiver.expect(cookie).map(|_| ())
     }
 
-    /// Stores zeroes; `length` may be up to 4 GiB - 1.
+    /// Stores zeroes, with permission to free their space; `length` may be up to 4 GiB - 1.
     ///
     /// # Errors
     /// If the connection or the request fails.

@@ -11,12 +11,12 @@ pub struct ConnectOptions {
     pub export: String,
     /// If set, TLS is required, and a server without TLS is refused.
     pub tls: Option<ClientTls>,
-    /// Ask for structured replies; without them a failure is only an error number, without a text.
+    /// Request structured replies; without them a failure is only an error number, without a text.
     pub structured: bool,
-    /// Ask for base:allocation, which block status requests need; implies structured replies.
+    /// Request base:allocation, which block status requests need; implies a request for structured replies.
     pub allocation: bool,
-    /// Longest wait for the whole handshake, and for any one read or write of a socket that [`super::Client`]
-    /// connects itself; `None` waits forever.
+    /// Longest duration of the handshake, checked whenever it waits for bytes of the server, and of any one read or
+    /// write of a socket that [`super::Client`] connects itself; `None` waits forever.
     pub timeout: Option<Duration>,
 }
 

@@ -12,7 +12,7 @@ use crate::reply::{NbdErrno, StatusExtent};
 #[derive(Debug)]
 pub(super) struct InFlight {
     pub(super) offset: u64,
-    /// Bytes of data that a successful reply carries.
+    /// Bytes of data that a successful reply carries: 0 except for a read.
     pub(super) data_length: usize,
     /// The pieces of a reply in several chunks.
     pub(super) gathered: ReceivedChunks,
@@ -27,7 +27,7 @@ pub(super) struct ReceivedChunks {
     pub(super) error: Option<(NbdErrno, String)>,
 }
 
-/// The requests in flight, by cookie; shared by the two halves.
+/// The requests queued or in flight, by cookie; shared by the two halves.
 #[derive(Debug, Default)]
 pub(super) struct Pending {
     requests: Mutex<HashMap<u64, InFlight>>,
@@ -53,7 +53,7 @@ impl Pending {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).insert(cookie, request);
     }
 
-    /// Bytes of data a successful reply carries.
+    /// Bytes of data a successful reply carries; `None` if no such request is in flight.
     pub(super) fn data_length(&self, cookie: u64) -> Option<usize> {
         let requests = self.requests.lock().unwrap_or_else(PoisonError::into_inner);
         requests.get(&cookie).map(|request| request.data_length)

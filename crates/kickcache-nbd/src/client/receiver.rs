@@ -29,14 +29,13 @@ pub struct Reply<'a> {
     pub result: Result<(), NbdErrno>,
     /// The server's explanation of a failure; empty if there is none.
     pub message: String,
-    /// The data of a successful read.
+    /// The data of a successful read; empty for other requests, and after a failure.
     pub data: &'a [u8],
     /// The answer to a block status request; empty for other requests.
     pub extents: Vec<StatusExtent>,
 }
 
-/// Receives replies in the order in which the server sends them, whatever the order of the
-/// requests.
+/// Receives replies in the order in which the server completes them, which may differ from the order of the requests.
 #[derive(Debug)]
 pub struct Receiver {
     stream: Arc<Stream>,
@@ -45,11 +44,11 @@ pub struct Receiver {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// The data of the last reply that arrived in several chunks.
+    /// The data of the last reply, if it arrived in several chunks.
     gathered: Vec<u8>,
 }
 
-/// A complete reply in the buffer, or a complete chunk of a reply.
+/// A simple reply, or a chunk of a reply, at the front of the buffer.
 #[derive(Clone, Copy)]
 struct Frame {
     cookie: u64,
@@ -254,7 +253,7 @@ fn chunk_frame(mut reader: Reader<'_>) -> Result<Option<Frame>, ClientError> {
     Ok(Some(Frame { cookie, kind, head: 20, payload }))
 }
 
-/// Whether a chunk is the first of its read, and has all data of the read.
+/// Whether a data chunk has all data of its read, and no chunk with data or an error preceded it.
 fn is_all_of(request: &InFlight, bytes: &[u8]) -> bool {
     let gathered = &request.gathered;
     request.data_length > 0

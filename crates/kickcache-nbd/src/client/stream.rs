@@ -24,8 +24,8 @@ impl Stream {
         self.tls = Some(tls);
     }
 
-    /// Sends some of the bytes. Returns 0 if the call would have to wait: the caller must then pass
-    /// the same bytes again.
+    /// Sends some of the bytes. Returns 0 if the call would have to wait, and may not: the caller must then pass the
+    /// same bytes again.
     pub(super) fn send_some(&self, bytes: &[u8], wait: Wait) -> io::Result<usize> {
         match &self.tls {
             None => self.socket.send_some(bytes, wait),

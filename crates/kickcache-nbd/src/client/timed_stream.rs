@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use super::stream::Stream;
 
-/// The end of the time that a handshake has.
+/// The end of the time that a handshake has, if it has one.
 pub(super) struct TimeLimit {
     end: Option<Instant>,
     /// The read timeout of the socket outside of the handshake.

@@ -26,7 +26,7 @@ pub(super) struct Tls {
     incoming: Mutex<Incoming>,
 }
 
-/// Bytes that are encrypted and not yet sent.
+/// Encrypted bytes, until the socket has accepted all.
 #[derive(Debug, Default)]
 struct EncryptedOutput {
     bytes: Vec<u8>,
@@ -54,8 +54,8 @@ impl Tls {
         }
     }
 
-    /// As [`super::stream::Stream::send_some`]: encrypted bytes count as sent when the socket has accepted
-    /// all of them.
+    /// As [`super::stream::Stream::send_some`]: the caller's bytes count as sent once the socket has accepted all of
+    /// their encrypted bytes.
     pub(super) fn send_some(&self, socket: &Socket, bytes: &[u8], wait: Wait) -> io::Result<usize> {
         let mut outgoing = lock(&self.outgoing);
         if outgoing.bytes.is_empty() {
@@ -90,8 +90,8 @@ impl Tls {
         }
     }
 
-    /// Fills the buffer as far as possible; if there is room left, all received bytes have been
-    /// used.
+    /// Fills the buffer as far as possible; if there is room left, all received bytes have been used, or the server has
+    /// closed the connection.
     fn decrypt(&self, incoming: &mut Incoming, buffer: &mut [u8]) -> io::Result<usize> {
         let mut connection = lock(&self.connection);
         let mut filled = 0;

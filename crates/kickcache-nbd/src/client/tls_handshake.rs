@@ -23,7 +23,7 @@ pub(super) fn agree_on_keys(stream: &TimedStream<'_>, tls: &ClientTls) -> Result
         while !rest.is_empty() {
             connection.read_tls(&mut rest)?;
             if let Err(error) = connection.process_new_packets() {
-                // The alert makes the server log the failure, too.
+                // With the alert, the server can log the failure, too.
                 let _ = stream.send_all(&encrypted(&mut connection)?);
                 return Err(failed(error).into());
             }

@@ -13,7 +13,7 @@ use super::wire::{
 pub enum NbdErrno {
     /// EPERM: a write, a write of zeroes or a trim on a read-only export.
     NotPermitted,
-    /// EIO: the device failed.
+    /// EIO: the device failed, or its data is damaged.
     Io,
     /// ENOMEM: never sent by this server.
     NoMemory,
@@ -259,8 +259,9 @@ fn put_extent(form: HeaderForm, extent: StatusExtent, into: &mut Vec<u8>) {
     }
 }
 
-/// Merges neighbours of the same state, and cuts at the end of the request and, if the client requested only
-/// one, after the first extent. An empty list is reported as "allocated, not zero", which is always safe.
+/// Merges neighbours of the same state, and cuts at the end of the request, after [`EXTENT_COUNT_MAX`] extents, and, if
+/// the client requested only one, after the first. A list without bytes is reported as "allocated, not zero", which is
+/// always safe.
 fn answerable(command: &Command, extents: &[StatusExtent]) -> Vec<StatusExtent> {
     let only_one = matches!(command.kind, CommandKind::BlockStatus { one: true });
     let limit = if only_one { 1 } else { EXTENT_COUNT_MAX };

@@ -3,8 +3,8 @@
 //! Invariants:
 //! - N-1: a command reaches the caller only after every check that needs no I/O.
 //! - N-2: every request that was not handed out is answered in the queued output, or ends the connection.
-//! - N-3: a valid command and its reply cost no allocation.
-//! - N-4: once TLS is in use, earlier agreements made in the clear are void.
+//! - N-3: a valid command and its successful reply cost no allocation in the session, except for block status.
+//! - N-4: once TLS is in use, agreements of options that were sent in the clear are void.
 
 use std::sync::Arc;
 
@@ -34,7 +34,8 @@ pub struct Session {
     output: Vec<u8>,
     /// The export that was denied last since the last [`Session::take_denied`].
     denied: Option<usize>,
-    /// The unknown export that the client requested last since the last [`Session::take_unknown`].
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last
+    /// [`Session::take_unknown`].
     unknown: Option<String>,
 }
 
@@ -79,7 +80,7 @@ impl Session {
     /// an entry are allowed.
     ///
     /// # Panics
-    /// If the session did not return [`Decoded::StartTls`] before.
+    /// If the session is not at the point where [`Session::decode`] returns [`Decoded::StartTls`].
     pub fn secure(&mut self, access: &[Access]) {
         match &mut self.phase {
             Phase::Handshake(handshake) => handshake.secure(access),
@@ -93,7 +94,7 @@ impl Session {
         self.denied.take()
     }
 
-    /// The unknown export that the client requested since the last call.
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last call.
     pub fn take_unknown(&mut self) -> Option<String> {
         self.unknown.take()
     }
@@ -113,7 +114,7 @@ impl Session {
         matches!(self.phase, Phase::Transmission(_))
     }
 
-    /// Index of the export the client has chosen, also after the end of the connection.
+    /// Index of the export the client has chosen, also after the end of the connection; `None` before the choice.
     pub fn export(&self) -> Option<usize> {
         self.agreed().map(|transmission| transmission.export)
     }
@@ -122,7 +123,7 @@ impl Session {
     /// the data.
     ///
     /// # Panics
-    /// If `into` still holds another reply, or the session never entered the transmission phase.
+    /// If `into` has no room because it still holds another reply, or the session never entered the transmission phase.
     pub fn encode_read_header(&self, command: &Command, into: &mut ReplyHead) {
         put_read_header(self.reply_to(command), command.length, into);
     }
@@ -135,7 +136,7 @@ impl Session {
         put_done(self.reply_to(command), Answers::of(command.kind), into);
     }
 
-    /// Appends the failure of a command, with a text if structured replies were agreed on.
+    /// Appends the failure of a command, with a text if structured replies or extended headers were agreed on.
     ///
     /// # Panics
     /// If the session never entered the transmission phase.
@@ -143,9 +144,8 @@ impl Session {
         put_error(self.reply_to(command), errno, errno.text(), into);
     }
 
-    /// Appends the answer to a block status command: `extents` from the command's offset on. They may cover
-    /// less than the requested range; the part beyond it is cut off, and an empty list means "all of it is
-    /// data".
+    /// Appends the answer to a block status command: `extents` from the command's offset on. They may cover less than
+    /// the requested range; a part beyond the range is cut off, and an empty list means that the whole range is data.
     ///
     /// # Panics
     /// If the session never entered the transmission phase.

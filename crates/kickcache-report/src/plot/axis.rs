@@ -52,7 +52,7 @@ impl Unit {
     }
 }
 
-/// A number without zeroes at its end, to four decimals.
+/// A number to four decimals, without zeroes at the end of these.
 fn trimmed(number: f64) -> String {
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
@@ -67,7 +67,7 @@ fn show_time(seconds: f64, whole: f64) -> String {
     format!("{:.0}:{:02.0}", (seconds / part).floor(), ((seconds % part) / rest).floor())
 }
 
-/// A latency in the largest unit that it fills.
+/// A latency in ns, µs, ms or s: the largest unit with a rounded number of at least 1, or ns.
 pub(crate) fn show_nanos(nanos: f64) -> String {
     let (value, unit) = match nanos {
         small if small < 999.5 => (small, "ns"),
@@ -81,7 +81,7 @@ pub(crate) fn show_nanos(nanos: f64) -> String {
     format!("{text} {unit}")
 }
 
-/// Bytes in the unit that they fill.
+/// Bytes with a unit, as [`show_bytes`] chooses it; a negative number as 0.
 pub(crate) fn show_size(bytes: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -130,7 +130,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// A logarithmic axis from the least of some values to the greatest, with a label for each value.
+    /// A logarithmic axis from the least of some values to the greatest (at least 1.1 times the least), with labels at
+    /// these values as far as they do not overlap.
     pub(crate) fn at_points(unit: Unit, label: &str, values: &[f64]) -> Axis {
         let from = values.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-9, 1e18);
         let to = values.iter().copied().fold(0.0, f64::max).max(from * 1.1);
@@ -151,7 +152,7 @@ impl Axis {
         Axis { scale, unit, label: label.into(), from, to, marked: Vec::new() }
     }
 
-    /// The position of a value, from 0 to 1; values beyond are drawn at the end.
+    /// The position of a value, from 0 to 1; values outside the axis are drawn at its nearer end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,

@@ -25,7 +25,7 @@ pub(crate) enum Weight {
     Plain,
     /// Thicker than others: the subject of the chart.
     Main,
-    /// Dotted: a simulation, in the colour of the measured line.
+    /// Dotted: a simulation, in the colour of the measured line if that precedes it.
     Predicted,
 }
 
@@ -51,7 +51,7 @@ impl Line {
         format!("s{}{weight}", self.style % STYLE_COUNT)
     }
 
-    /// Draws the line through points of the drawing, the ground at `bottom`.
+    /// Draws the line through points of the drawing, the ground at `bottom`; a single point becomes a dot.
     pub(crate) fn draw(&self, svg: &mut String, index: usize, points: &[Point], bottom: f64) {
         let Some(first) = points.first() else { return };
         if let [only] = points {
@@ -87,8 +87,8 @@ impl Line {
     }
 }
 
-/// The points of a joined line as at most this many, each the average of neighbours; all points of another
-/// line.
+/// The points of a joined line as at most this many, each the average of neighbours; all points of a line of another
+/// shape.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();

@@ -173,7 +173,7 @@ fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Four digits suffice for the labels under the pointer.
+/// Four digits suffice for the labels under the pointer; 0 represents numbers that are not finite.
 fn significant(number: f64) -> f64 {
     if number == 0.0 || !number.is_finite() {
         return 0.0;

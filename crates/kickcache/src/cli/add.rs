@@ -8,7 +8,7 @@ use kickcache_command::exit::Failure;
 use kickcache_command::notice::notice;
 use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::control::wire::VolumeToAdd;
+use kickcache_daemon::control::wire::{AddedVolume, Request, VolumeToAdd};
 use kickcache_daemon::plan::address::NbdAddress;
 use kickcache_daemon::plan::cutoff::Cutoff;
 use kickcache_daemon::plan::frontends::FrontendSpecs;
@@ -137,7 +137,7 @@ impl AddArgs {
             volumes.into_iter().any(|volume| volume.name == name)
         };
         let done = if is_served(&client.status()?) { "is served already" } else { ADDED };
-        let hint = client.add(VolumeToAdd {
+        let AddedVolume { hint } = client.request(&Request::Add(VolumeToAdd {
             cache: whole_path(&self.cache),
             volume: Value::Object(self.table(&name)?),
             origin_moved: self.origin_moved.is_some() || self.origin_is.is_some(),
@@ -145,7 +145,7 @@ impl AddArgs {
             force_origin: self.force_origin,
             new_cache: self.new_cache.is_some(),
             dry_run: self.dry_run,
-        })?;
+        }))?;
         if self.dry_run {
             let done = if done == ADDED { "can be added" } else { done };
             return Ok(writeln!(out, "{name}: {done}")?);

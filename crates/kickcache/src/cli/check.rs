@@ -106,7 +106,7 @@ impl CheckArgs {
             findings.drop_needless(standing);
         }
         let shown = self.show(&findings, repaired, &unused, out);
-        // A reader that looks away, as `head` does, is no reason to call damage good.
+        // The findings decide the exit code first: a closed output, as by `head`, must not hide damage.
         let repair = ShellCommand::new("check").path(&self.cache).word("--repair").word("--accept-older");
         let ended = end(&findings, &unused, &format!("`{}`", repair.state(&state)));
         if repaired.is_some()

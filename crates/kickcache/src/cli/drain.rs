@@ -15,6 +15,7 @@ use kickcache_daemon::conditions::damage;
 use kickcache_daemon::conditions::unlinked::unlinked_origin;
 use kickcache_daemon::control::last_error::LastError;
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
+use kickcache_daemon::control::wire::Request;
 use kickcache_daemon::devices::offline::drain::{DrainOutcome, DrainPlan, Drained, OlderBlocks, drain};
 use kickcache_daemon::devices::offline::foreign_device::with_notes;
 use kickcache_daemon::plan::origin_claims::OriginClaims;
@@ -143,7 +144,8 @@ impl DrainArgs {
         let client = if self.wait { client.patient() } else { client };
         // If the volume is not served, the reply to the drain request has the reason.
         let mut drains = find(&client.status()?, volume).map_or(0, |found| found.volume.counters.drains);
-        client.drain(volume)?;
+        let request = Request::Drain { volume: volume.to_owned() };
+        let () = client.request(&request)?;
         let client = if self.wait { client.waiting() } else { client };
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;
@@ -163,7 +165,7 @@ impl DrainArgs {
             if !has_ended && (left == 0) == is_draining(volume, &report) {
                 // Discards of the dirty blocks do not end a drain, and a restart of the daemon or of its engine cancels it.
                 drains = self::drains(volume, &report)?;
-                client.drain(volume)?;
+                let () = client.request(&request)?;
             }
         }
         match unlinked_origin(&report, volume) {
@@ -243,7 +245,8 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
     Some(error.show())
 }
 
-/// Bytes that are dirty, or written back and not flushed.
+/// Bytes that are dirty, or written back and not flushed. Fails if the volume is not served, or if all of these bytes are
+/// damaged.
 pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     let VolumeDevice { cache, volume } = served(name, report)?;
     let left = volume.not_clean_bytes();

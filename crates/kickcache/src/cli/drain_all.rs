@@ -4,14 +4,15 @@ use std::io::{self, Write};
 use std::time::Instant;
 
 use kickcache_command::exit::Failure;
-use kickcache_daemon::control::client::Client;
+use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::{Report, VolumeReport};
+use kickcache_daemon::control::wire::Request;
 use kickcache_daemon::words::ModeWord;
 
 use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::drain::{Obstacles, is_draining, left};
 
-/// The modes of the volumes before a drain.
+/// The modes before a drain of the volumes in write-back or write-through.
 pub(super) struct Modes(Vec<(String, ModeWord)>);
 
 impl Modes {
@@ -19,7 +20,7 @@ impl Modes {
     pub(super) fn restore(&self, client: &Client) {
         for (volume, mode) in &self.0 {
             // The caller reports the failure that led here, not this one.
-            let _ = client.set_mode(volume, *mode);
+            let _ = set_mode(client, volume, *mode);
         }
     }
 }
@@ -48,12 +49,16 @@ pub(super) fn drain_all(client: &Client) -> Result<Modes, Failure> {
     }
 }
 
+fn set_mode(client: &Client, volume: &str, mode: ModeWord) -> Result<(), ClientError> {
+    client.request(&Request::Mode { volume: volume.into(), mode })
+}
+
 fn volumes(report: &Report) -> impl Iterator<Item = &VolumeReport> {
     report.caches.iter().flat_map(|cache| &cache.volumes)
 }
 
 fn write_around(client: &Client, Modes(modes): &Modes) -> Result<(), Failure> {
-    Ok(modes.iter().try_for_each(|(volume, _)| client.set_mode(volume, ModeWord::WriteAround))?)
+    Ok(modes.iter().try_for_each(|(volume, _)| set_mode(client, volume, ModeWord::WriteAround))?)
 }
 
 fn wait(client: &Client, awaited: &DaemonWait) -> Result<(), Failure> {
@@ -66,7 +71,7 @@ fn wait(client: &Client, awaited: &DaemonWait) -> Result<(), Failure> {
             let is_clean = left(name, &report)? == 0;
             is_done &= is_clean && !is_draining;
             if !is_clean && !is_draining {
-                client.drain(name)?;
+                let () = client.request(&Request::Drain { volume: name.into() })?;
             }
             if let Some(line) = obstacles.tell(Instant::now(), name, &report) {
                 let _ = writeln!(io::stderr(), "{line}");

@@ -8,9 +8,8 @@ use std::time::Duration;
 use anyhow::anyhow;
 use kickcache_command::exit::Failure;
 use kickcache_command::options::{ControlOption, parse_cache_size};
-use kickcache_daemon::control::ChangeExtent;
 use kickcache_daemon::control::client::Client;
-use kickcache_daemon::control::wire::Growing;
+use kickcache_daemon::control::wire::{Growing, Request};
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::{Size, show_bytes};
 
@@ -55,8 +54,9 @@ impl GrowArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client().patient();
         let device = self.cache.as_deref().map(shown_path);
-        let extent = if self.dry_run { ChangeExtent::CheckOnly } else { ChangeExtent::All };
-        let growing = client.grow(device.as_deref(), self.size.map(Size::bytes), extent)?;
+        let size_bytes = self.size.map(Size::bytes);
+        let growing: Growing =
+            client.request(&Request::Grow { device, size_bytes, dry_run: self.dry_run })?;
         let is_growing = !self.dry_run && growing.before_bytes != growing.size_bytes;
         if is_growing {
             wait(&client, &growing)?;

@@ -10,7 +10,7 @@ use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::LeavingOutReport;
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::control::wire::{DirtyVolume, LeaveOutOrder, LeftOut};
+use kickcache_daemon::control::wire::{DirtyVolume, LeaveOutOrder, LeftOut, Request};
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
@@ -58,16 +58,16 @@ pub(crate) struct LeaveOutArgs {
 
 impl LeaveOutArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let order = LeaveOutOrder {
+        let request = Request::LeaveOut(LeaveOutOrder {
             device: self.cache.as_deref().map(shown_path),
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
-        };
+        });
         let (client, awaited, bar) = (self.control.client(), DaemonWait::new()?, bar(1, BAR));
         let asker = client.patient();
-        let answered = awaited.answer(move || asker.leave_out(order), || show(&client, &bar));
+        let answered = awaited.answer(move || asker.request(&request), || show(&client, &bar));
         bar.finish_and_clear();
-        let left_out = answered?;
+        let left_out: LeftOut = answered?;
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&left_out)?)?);
         }

@@ -1,4 +1,4 @@
-//! The command line: one file a command.
+//! The command line: a file or a folder for each command, and modules that commands share.
 
 mod add;
 mod check;

@@ -7,6 +7,7 @@ use kickcache_command::exit::Failure;
 use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::report::VolumeReport;
+use kickcache_daemon::control::wire::Request;
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::show_bytes;
 
@@ -37,7 +38,8 @@ impl ModeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
         if let Some(mode) = self.mode.filter(|_| !self.dry_run) {
-            client.set_mode(&self.volume, mode)?;
+            let request = Request::Mode { volume: self.volume.clone(), mode };
+            let () = client.request(&request)?;
             return Ok(writeln!(out, "{}: now {}", self.volume, mode.as_str())?);
         }
         let report = client.status()?;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use kickcache_command::exit::Failure;
 use kickcache_command::options::{ControlOption, parse_span};
+use kickcache_daemon::control::wire::Request;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -32,13 +33,30 @@ pub(crate) struct PauseCachingArgs {
 
 impl PauseCachingArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let span = self.span.unwrap_or(Duration::ZERO);
-        self.control.client().pause_caching(&self.volume, span)?;
+        let seconds = whole_seconds(self.span.unwrap_or(Duration::ZERO));
         let volume = &self.volume;
-        match span.as_secs() {
+        let request = Request::PauseCaching { volume: volume.clone(), seconds };
+        let () = self.control.client().request(&request)?;
+        match seconds {
             0 => writeln!(out, "{volume}: reads are cached again")?,
             seconds => writeln!(out, "{volume}: reads are not cached for {seconds} s")?,
         }
         Ok(())
+    }
+}
+
+/// A span in seconds, rounded up: a pause of less than a second must not end the pause.
+fn whole_seconds(span: Duration) -> u64 {
+    span.as_secs() + u64::from(span.subsec_nanos() > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_of_a_second_counts_as_a_second() {
+        let spans = [Duration::ZERO, Duration::from_millis(1), Duration::from_millis(59_001)];
+        assert_eq!(spans.map(whole_seconds), [0, 1, 60]);
     }
 }

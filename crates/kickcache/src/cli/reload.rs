@@ -4,8 +4,7 @@ use std::io::Write;
 
 use kickcache_command::exit::Failure;
 use kickcache_command::options::ControlOption;
-use kickcache_daemon::control::ReloadExtent;
-use kickcache_daemon::control::wire::Reloaded;
+use kickcache_daemon::control::wire::{Reloaded, Request};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -40,8 +39,8 @@ pub(crate) struct ReloadArgs {
 
 impl ReloadArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
-        let extent = if self.dry_run { ReloadExtent::DifferenceOnly } else { ReloadExtent::All };
-        let reloaded = self.control.client().reload(extent)?;
+        let request = Request::Reload { dry_run: self.dry_run };
+        let reloaded: Reloaded = self.control.client().request(&request)?;
         if self.json {
             return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&reloaded)?)?);
         }

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use kickcache_command::exit::Failure;
 use kickcache_command::options::ControlOption;
-use kickcache_daemon::control::wire::{RemoveOrder, Removed};
+use kickcache_daemon::control::wire::{RemoveOrder, Removed, Request};
 use kickcache_units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -42,12 +42,12 @@ pub(crate) struct RemoveArgs {
 impl RemoveArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let volume = &self.volume;
-        let removed = self.control.client().remove(RemoveOrder {
+        let removed: Removed = self.control.client().request(&Request::Remove(RemoveOrder {
             volume: volume.clone(),
             disconnect: self.disconnect,
             abandon_dirty: self.abandon_dirty,
             dry_run: self.dry_run,
-        })?;
+        }))?;
         if self.dry_run {
             return Ok(writeln!(out, "{volume}: can be removed; {}", forecast(removed))?);
         }

@@ -11,7 +11,7 @@ use kickcache_command::options::{ControlOption, parse_cache_size};
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, Report};
-use kickcache_daemon::control::wire::{ReplacementOrder, ReplacementStage, Replacing};
+use kickcache_daemon::control::wire::{ReplacementOrder, ReplacementStage, Replacing, Request};
 use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
@@ -68,18 +68,18 @@ pub(crate) struct ReplaceArgs {
 impl ReplaceArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
-        let order = ReplacementOrder {
+        let request = Request::Replace(ReplacementOrder {
             device: self.cache.as_deref().map(shown_path),
             with: whole_path(&self.with),
             size_bytes: self.size.map(Size::bytes),
             force: self.force,
             dry_run: self.dry_run,
-        };
+        });
         let (awaited, bar) = (DaemonWait::new()?, bar(1, BAR));
         let asker = client.patient();
         let asked =
-            awaited.answer(move || asker.replace(order), || show(&client, self.cache.as_deref(), &bar));
-        let replacing = asked.inspect_err(|_| bar.finish_and_clear())?;
+            awaited.answer(move || asker.request(&request), || show(&client, self.cache.as_deref(), &bar));
+        let replacing: Replacing = asked.inspect_err(|_| bar.finish_and_clear())?;
         let Replacing { device, with, bytes, stage, destroyed } = &replacing;
         if self.dry_run {
             bar.finish_and_clear();

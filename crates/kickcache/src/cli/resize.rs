@@ -4,7 +4,7 @@ use std::io::Write;
 
 use kickcache_command::exit::Failure;
 use kickcache_command::options::ControlOption;
-use kickcache_daemon::control::wire::Resized;
+use kickcache_daemon::control::wire::{Request, Resized};
 use kickcache_units::show_bytes;
 
 const EXAMPLES: &str = "\
@@ -29,7 +29,7 @@ pub(crate) struct ResizeArgs {
 impl ResizeArgs {
     pub(crate) fn run(&self, out: &mut dyn Write) -> Result<(), Failure> {
         let client = self.control.client();
-        let resized = client.resize(&self.volume)?;
+        let resized: Resized = client.request(&Request::Resize { volume: self.volume.clone() })?;
         let report = client.status()?;
         let mut volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
         let ublk = volumes

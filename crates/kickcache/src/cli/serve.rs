@@ -74,7 +74,7 @@ Signals:
 /// volume has two devices.
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
-/// The flags that a configuration file replaces.
+/// The flags that a configuration file replaces, and that conflict with it.
 fn volume_flags() -> Vec<Id> {
     let own = [
         "cache",
@@ -374,7 +374,7 @@ impl ServeArgs {
         })
     }
 
-    /// Replaces settings of the file by flags that hold for the whole daemon.
+    /// Applies the flags that hold for the whole daemon: --may-open adds devices, the others replace settings of the plan.
     fn override_file(&self, plan: &mut ServePlan) {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);

@@ -10,9 +10,8 @@ use kickcache_command::notice::notice;
 use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::client::{Client, ClientError, KnownEnd};
 use kickcache_daemon::control::report::Report;
-use kickcache_daemon::control::wire::LeftOnCache;
+use kickcache_daemon::control::wire::{LeftOnCache, Request};
 use kickcache_daemon::devices::offline::ublk::user_of;
-use kickcache_daemon::plan::removal::UnlinkedFate;
 use kickcache_units::show_bytes;
 
 use crate::cli::drain_all::drain_all;
@@ -67,10 +66,11 @@ impl StopArgs {
         if self.remove {
             refuse_used(&client.status()?)?;
         }
-        let unlinked = if self.lose_unlinked { UnlinkedFate::Lost } else { UnlinkedFate::Kept };
+        let request = Request::Stop { lose_unlinked: self.lose_unlinked };
         let modes = if self.drain { Some(drain_all(&client)?) } else { None };
         let mut end = client.await_end()?;
-        client.stop(unlinked).inspect_err(|_| modes.iter().for_each(|modes| modes.restore(&client)))?;
+        let stopped: Result<(), _> = client.request(&request);
+        stopped.inspect_err(|_| modes.iter().for_each(|modes| modes.restore(&client)))?;
         if self.no_wait {
             return Ok(writeln!(out, "stopping")?);
         }

@@ -1,4 +1,4 @@
-//! `kickcache ublk`: the block devices of this host that volumes are.
+//! `kickcache ublk`: the ublk block devices of this host.
 
 use kickcache_command::exit::Failure;
 use kickcache_command::notice::notice;

@@ -1,4 +1,5 @@
-//! Files created for a start that may still fail: removed when dropped, unless they are kept.
+//! Files created or formatted for a start that may still fail: removed or zeroed again when dropped, unless they
+//! are kept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,7 +38,7 @@ impl CreatedFiles {
         self.notes = Some(notes);
     }
 
-    /// Keeps all files, because the start succeeded.
+    /// Keeps all files and records, because the start succeeded.
     pub(crate) fn keep(&mut self) {
         self.files.clear();
         self.notes = None;

@@ -39,7 +39,7 @@ impl CacheDevice {
     /// Whether the device is in service, by its marks.
     ///
     /// # Errors
-    /// If a mark cannot be read.
+    /// If a mark cannot be read, and the other one does not mean out of service.
     pub fn service(&self) -> Result<ServiceMark, ServeError> {
         read_marks(&self.file, &self.superblock)
     }
@@ -59,8 +59,9 @@ impl CacheDevice {
     /// The volume of an origin, added if the superblock does not know it.
     ///
     /// # Errors
-    /// If the volume is recorded with another size, or another origin whose move was not claimed, or the
-    /// origin belongs to another volume.
+    /// If the volume is recorded with another size, and that is no claimed extension, or with another origin
+    /// without a claimed move; if the origin belongs to another volume; or if the superblock can have no further
+    /// volume.
     pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
         let before = self.superblock.volumes.clone();
         let id = attach(&mut self.superblock, self.file.path(), origin)?;

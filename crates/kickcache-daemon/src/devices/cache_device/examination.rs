@@ -30,7 +30,7 @@ use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 use crate::signature;
 
-/// The records about a device in the state directory and on the origins.
+/// The records about a device in the state directory.
 #[derive(Clone, Copy)]
 pub struct DeviceRecords<'a> {
     /// The place of the records.
@@ -273,7 +273,7 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // If the marks are unreadable, every volume counts as needing the device: only --force formats it.
+    // If the marks are unreadable, every volume counts as needing the device, which then needs --force.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
@@ -365,14 +365,14 @@ fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     }
 }
 
-/// Refuses a file that its file system cannot hold.
+/// Refuses a file that its file system cannot hold, if that reports its free space.
 pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), ServeError> {
     let has = file.metadata().map_or(0, |metadata| metadata.blocks() * 512);
     check_free(file, path, size, has)
 }
 
-/// Refuses a file of `size` bytes, of which `has` are allocated, if its file system has too little room; `on`
-/// is any file there.
+/// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack the
+/// room. `on` is any file there.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
     // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
@@ -390,7 +390,7 @@ fn no_room(path: &Path, size: u64, room: u64) -> ServeError {
     ServeError::Cache { path: path.into(), what }
 }
 
-/// Allocates all blocks of a sparse file: a cache device that runs out of space goes out of service.
+/// Allocates all blocks of a sparse file, if its file system can: without space, a device is put out of service.
 fn allocate(file: &BlockFile) -> Result<(), ServeError> {
     if file.kind() == Kind::Block {
         return Ok(());
@@ -407,7 +407,8 @@ fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
     }
 }
 
-/// Extends a cache file of `has` bytes to `size`, if that is more, with all of its blocks; durably, or not at all.
+/// Extends a cache file of `has` bytes to `size`, if that is more, with all of its blocks, durably. After an error,
+/// the old length is restored, or the failure of that is logged.
 pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
     let failed = |source| cache_io(file.path(), "extend the cache file", source);
     check_room(file.file(), file.path(), size)?;
@@ -482,7 +483,7 @@ fn leave_marks_out(bytes: &mut [u8]) {
     }
 }
 
-/// The next place from `offset` on that may contain data; holes of a file are skipped.
+/// The next place from `offset` on that may contain data; of a block device, only the last MiB is left.
 fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
     let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
     if file.kind() == Kind::Block {

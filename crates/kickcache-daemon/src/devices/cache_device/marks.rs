@@ -17,8 +17,8 @@ const VERSION_WITH_MARKS: u32 = 2;
 /// no marks, and counts as in service.
 ///
 /// # Errors
-/// If a mark cannot be read, unless the other one means out of service: the next read may succeed, so the
-/// device does not count as out of service.
+/// If a mark of a device of a later version cannot be read, unless the other one means out of service: the next
+/// read may succeed, so the device does not count as out of service.
 pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<ServiceMark, ServeError> {
     let copies = MARK_OFFSETS.map(|offset| read(file, offset, MARK_BYTES));
     of_reads(copies, superblock)
@@ -28,7 +28,7 @@ pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<Se
 /// The meaning of the marks from two reads, which may have failed.
 ///
 /// # Errors
-/// If a mark cannot be read, and the other does not mean out of service.
+/// If a mark of a device that has marks cannot be read, and the other does not mean out of service.
 pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock) -> io::Result<ServiceMark> {
     match copies {
         [Ok(first), Ok(second)] => Ok(decode_marks([&first, &second], superblock)),
@@ -58,9 +58,9 @@ fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
     ServiceMark::decode(copies, superblock.uuid)
 }
 
-/// Combines the marks with a record kept elsewhere: the volumes that may need a device out of service, `None`
-/// if it is in service. As either record only drops volumes with time, a volume needs the device only if both
-/// name it.
+/// Combines the marks with a record kept elsewhere: the volumes that may need a device out of service, `None` if it
+/// is in service. If both have it out of service, a volume needs the device only if both name it, as either record
+/// only drops volumes with time.
 pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<VolumeSet> {
     match (mark, noted) {
         (ServiceMark::InService, noted) => noted,

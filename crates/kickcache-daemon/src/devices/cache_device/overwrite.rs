@@ -3,7 +3,7 @@
 /// Whether the old content of a device may be overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overwrite {
-    /// The device must be blank, or a cache device out of service with no needed blocks.
+    /// The device must be missing, empty or blank, or a cache device out of service with no needed blocks.
     Refuse,
     /// All present data is lost.
     Allow,

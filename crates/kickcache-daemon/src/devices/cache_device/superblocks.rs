@@ -58,7 +58,8 @@ pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> 
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
 }
 
-/// Reads both copies. A copy that cannot be read counts as damaged, as the other copy has the same content.
+/// Reads both copies. A copy that cannot be read counts as damaged, as the other copy suffices; if both cannot be
+/// read, that is an error.
 pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),

@@ -48,7 +48,7 @@ pub enum Unbound {
     /// Another file is at the recorded path.
     #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
-    /// Others can change where the path leads.
+    /// Other users can change where the path leads, and no record identifies the file behind it.
     #[error(
         "other users than root and this user can exchange that file, and the record has neither its inode number nor its birth time"
     )]
@@ -65,7 +65,7 @@ impl From<Untrusted> for Unbound {
 }
 
 impl BoundOrigin {
-    /// An origin that the command line names, which needs no confirmation.
+    /// An origin without a checked file: the command line names it, or it is a server.
     pub(super) fn named() -> BoundOrigin {
         BoundOrigin { number: None, _held: None }
     }

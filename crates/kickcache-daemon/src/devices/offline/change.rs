@@ -33,7 +33,7 @@ const REQUEST_BYTES: usize = 1 << 20;
 pub enum DirtyBlocks {
     /// The change is refused if it would lose dirty blocks.
     Keep,
-    /// The change is made, and the dirty blocks are lost.
+    /// The change is made, even if dirty blocks that the origin lacks are lost.
     Lose,
 }
 
@@ -56,7 +56,7 @@ pub struct Detached {
 /// log. Returns the number of dropped blocks; dirty blocks stay.
 ///
 /// # Errors
-/// If the device is in use, or cannot be read or written.
+/// If the device is in use or out of service, or cannot be read or written.
 pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u64, OfflineError> {
     let mut change = Change::open(path, RottedLog::Accepted, state)?;
     let mut demoted = 0;
@@ -72,8 +72,9 @@ pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u
 /// records.
 ///
 /// # Errors
-/// If the device is in use, has no such volume, or the volume has dirty blocks that its origin may lack and that are
-/// not to be lost.
+/// If the device is in use or out of service, cannot be read or written, or has no such volume; if the volume has
+/// dirty blocks that its origin may lack and that are not to be lost; or if the record of its origin is to be
+/// changed and cannot be written.
 pub fn detach(
     path: &Path,
     name: &str,
@@ -204,7 +205,7 @@ impl Change {
         }
     }
 
-    /// Makes all changes durable.
+    /// Makes all changes durable, and stops the engine.
     fn finish(&mut self) -> Result<(), OfflineError> {
         self.engine.stop(self.clock.now());
         self.work_while(|engine| engine.phase() != Phase::Stopped)?;

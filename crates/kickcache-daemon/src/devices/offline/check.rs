@@ -1,5 +1,6 @@
-//! Verifies a whole cache device: both superblocks, the journal, and every block of every segment in use
-//! against its checksum. The metadata are those that the engine recovers; the device is unchanged.
+//! Verifies a whole cache device: both superblocks, the journal, and in each segment that is not free the headers,
+//! the summary and the checksums of the blocks that recovery finds. The metadata are as the engine recovers them;
+//! the device is unchanged.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -88,7 +89,7 @@ pub struct SegmentFindings {
     pub count: u64,
     /// Segments with blocks; neither free nor retired.
     pub in_use: u64,
-    /// Segments that a write error took out of use.
+    /// Segments that receive no new blocks, mostly after a write error.
     pub retired: u64,
     /// Segments with a whole summary of their present generation.
     pub with_summary: u64,
@@ -202,7 +203,7 @@ fn segment_step(geometry: &Geometry) -> usize {
     usize::try_from(geometry.segment_size).expect("a segment has at most 4 MiB")
 }
 
-/// The state of each copy, compared with the valid one.
+/// The state of each copy, compared with the newest valid one.
 fn check_superblocks(source: &OfflineDevice) -> Result<[String; 2], OfflineError> {
     let copies = source.superblock_copies()?;
     let decode = |copy: &Vec<u8>| Superblock::decode([copy, copy], source.size());
@@ -331,7 +332,7 @@ impl Check<'_> {
         self.segments.without_header += u64::try_from(known).unwrap_or(u64::MAX).saturating_sub(described);
     }
 
-    /// Counts blocks with a header and invalid data.
+    /// Counts blocks with a header and invalid data, except blocks that recovery finds.
     fn unfinished(&mut self, segment: SegmentIndex, batches: &[BatchHeader], blocks: &ReadBlocks) {
         let first = self.metadata.superblock().geometry.first_location(segment);
         let live: Vec<_> = self.metadata.engine().blocks_in(segment).map(|block| block.location).collect();

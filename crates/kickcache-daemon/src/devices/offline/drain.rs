@@ -51,7 +51,7 @@ pub struct DrainPlan<'a> {
 /// Whether to write back blocks that may be older than the origin's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OlderBlocks {
-    /// The older blocks are not written back.
+    /// The drain is refused.
     Refuse,
     /// The older blocks are written back, at the user's request.
     Accept,
@@ -88,10 +88,12 @@ pub enum DrainOutcome {
     },
 }
 
-/// Writes all dirty blocks back and flushes the origin; `progress` gets the bytes done and the total.
+/// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data, and
+/// flushes the origin; `progress` gets the bytes done and the total.
 ///
 /// # Errors
-/// If cache device or origin cannot be used, or something cannot be written back.
+/// If cache device or origin cannot be used, the origin may have newer data and the user does not accept that, or a
+/// block cannot be written back.
 pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
@@ -216,8 +218,8 @@ fn overtaken_blocks(
     Ok(overtaken.map(|at| BlockKey::new(record.id, BlockIndex::new(at / BLOCK_SIZE))).collect())
 }
 
-/// Clears the dirty flag of an origin's record if its cache device has no dirty blocks: other commands refuse the origin for
-/// the flag, and advise a drain.
+/// Clears the dirty flag of an origin's record with this cache device, because the device has no blocks that the origin
+/// needs, unless the device is an older copy: other commands refuse the origin for the flag, and advise a drain.
 fn forget_needless(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -233,7 +235,8 @@ fn forget_needless(
     }
 }
 
-/// Records that no volume needs the newer cache device any more. An earlier record marks its blocks as stale.
+/// Records that the origin needs no block of the newer cache device any more. An earlier record marks the blocks
+/// there as stale.
 fn give_up_newer(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -251,18 +254,19 @@ fn give_up_newer(
 
 /// Whether dirty blocks may be older than the data of the origin.
 enum Age {
-    /// The device's blocks are newer than the data of the origin.
+    /// By the records, the device's dirty blocks are newer than the data of the origin.
     Current,
     /// The cache device is out of service.
     OutOfService(OutOfServiceDevice),
-    /// The origin was served past the cache device.
+    /// The origin was or may have been served past the cache device, or is not to be compared with its clean
+    /// blocks.
     Overtaken,
     /// The cache device is an older copy.
     Copy,
 }
 
-/// The possible age of a volume's dirty blocks; `None` if the device is stale or out of service and has none
-/// to write back.
+/// The possible age of a volume's dirty blocks; `None` if the device is stale, out of service or an older copy, and
+/// has none to write back.
 fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,

@@ -1,5 +1,4 @@
-//! The volumes that a cache device served before: from its superblock, or from the records if that is
-//! unreadable.
+//! The volumes that a cache device served before: from its superblock, if that is readable, and from the records.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -48,8 +47,8 @@ impl EarlierVolumes {
         }
     }
 
-    /// Whether the superblock or a record shows that the device had a volume with this name. For a missing
-    /// device, a record with this `origin` counts too.
+    /// Whether the superblock or a record shows that the device had a volume with this name. For a device that
+    /// cannot be read, a record with this `origin` counts too.
     pub fn knows(&self, name: &str, origin: &OriginSource, touch: Touch) -> bool {
         let identity = match touch {
             Touch::Allowed => origin.identity().ok(),
@@ -58,7 +57,7 @@ impl EarlierVolumes {
         let is_meant = |note: &OriginRecord| {
             let is_here =
                 self.uuid.as_ref() == Some(&note.cache_uuid) || self.paths.contains(&note.cache_path);
-            // A missing device may have been recorded under another of its names.
+            // A device that cannot be read may have been recorded under another of its names.
             let is_elsewhere = self.uuid.is_none() && identity.as_ref() == Some(&note.identity);
             note.volume == name && !note.cache_uuid.is_empty() && (is_here || is_elsewhere)
         };

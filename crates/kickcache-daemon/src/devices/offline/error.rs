@@ -22,7 +22,7 @@ use crate::shell_command::{Flag, ShellCommand};
 /// The most extents that an error names.
 pub const EXTENTS_SHOWN: usize = 4;
 
-/// Why a cache device cannot be looked at.
+/// Why a cache device cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
     /// The device cannot be opened, examined or read.
@@ -36,7 +36,7 @@ pub enum OfflineError {
     /// The path is neither a file nor a block device.
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
-    /// The device holds other data.
+    /// The device holds other data, or is too small.
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
     Foreign {
         /// The device.
@@ -79,7 +79,7 @@ pub enum OfflineError {
         /// The device.
         path: PathBuf,
     },
-    /// The cache device is out of service, and has dirty blocks.
+    /// The cache device is out of service, and may have dirty blocks.
     #[error(
         "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
@@ -92,7 +92,8 @@ pub enum OfflineError {
         /// Which blocks.
         what: String,
     },
-    /// The cache device has dirty blocks, and the origin was served without it since.
+    /// The cache device has dirty blocks, and the origin was served, replaced or changed without it since, or its
+    /// record cannot be read.
     #[error(
         "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
          {}write that over the data of the origin ({}), which removes the volume from this device, as \
@@ -111,7 +112,7 @@ pub enum OfflineError {
         /// Which blocks.
         what: String,
     },
-    /// The origin was not found at its last known path.
+    /// The origin was not found, or cannot be looked up, at its last known path.
     #[error(
         "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
@@ -242,7 +243,7 @@ pub enum OfflineError {
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
-    /// The cache device has several volumes, and the user named none.
+    /// The cache device has several volumes or none, and the user named none.
     #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
     WhichVolume {
         /// The device.

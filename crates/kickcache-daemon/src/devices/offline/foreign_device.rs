@@ -14,8 +14,8 @@ use crate::devices::offline::{self, OfflineError};
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
 
-/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, the message
-/// names the recorded one.
+/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, the message names
+/// the recorded one, if that may hold dirty blocks.
 pub fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
     if let OfflineError::Content { source, .. } = &error
         && let Some(next) = damaged_log(source, path, state)

@@ -20,7 +20,7 @@ use crate::serve::config::StatePlace;
 #[derive(Clone, Copy)]
 pub struct FormatCheck<'a> {
     pub path: &'a Path,
-    /// Bytes of a new file.
+    /// Bytes of a file that does not exist yet or is empty.
     pub size: Option<u64>,
     /// Whether the present contents may be lost.
     pub overwrite: Overwrite,

@@ -18,7 +18,7 @@ use crate::serve::config::StatePlace;
 /// The result of giving a cache device up.
 #[derive(Debug)]
 pub struct AbandonedDevice {
-    /// Dirty extents that are lost, by the name of their volume.
+    /// Dirty extents that are lost, by the name of their volume; empty if the device could not be read.
     pub lost: Vec<(String, Vec<ByteExtent>)>,
     /// The volumes with dropped dirty blocks which, by the records, the origins have too.
     pub dropped: Vec<String>,
@@ -95,7 +95,7 @@ pub fn needed(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Nee
         .collect())
 }
 
-/// The uuid of a cache device, if it can be read.
+/// The uuid of a cache device, if it can be read and is not in use.
 pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }

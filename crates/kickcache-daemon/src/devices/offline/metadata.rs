@@ -29,7 +29,7 @@ impl Metadata {
         Metadata::read_rotted(source, RottedLog::Refused)
     }
 
-    /// The same with the intact part of a possibly damaged log.
+    /// As [`Metadata::read`]; if `rotted_log` permits that, from the intact part of a damaged log.
     pub(crate) fn read_rotted(
         source: OfflineDevice,
         rotted_log: RottedLog,

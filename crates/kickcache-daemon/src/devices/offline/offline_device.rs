@@ -32,7 +32,7 @@ pub(crate) struct OfflineDevice {
     _below: Vec<File>,
 }
 
-/// Blocks that were read together; `None` for unreadable ones.
+/// Blocks that were read together, and which of these are unreadable.
 pub(crate) struct ReadBlocks {
     bytes: Vec<u8>,
     unreadable: Vec<bool>,

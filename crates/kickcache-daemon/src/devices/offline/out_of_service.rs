@@ -49,11 +49,12 @@ pub struct Incomplete {
     pub extents: Option<Vec<ByteExtent>>,
 }
 
-/// Checks whether a cache device is out of service, by its marks or by its record; an unreadable device is
-/// checked by the records of the origins with these identities.
+/// Checks whether a cache device is out of service, by its marks or by its record; an unreadable device is checked
+/// by the records of the origins with these identities. `None` if it is in service, is in use, or is no cache
+/// device.
 ///
 /// # Errors
-/// If records cannot be read.
+/// If the record of the device is of a later version, or, for an unreadable device, cannot be read.
 pub fn out_of_service(
     path: &Path,
     state: &StatePlace,

@@ -14,7 +14,7 @@ use crate::serve::config::StatePlace;
 
 /// Replaces a cache device of a plan by its successor, if the named one was replaced by another device, or is out of
 /// service and has no unique blocks, and the known origins were last served with the successor, and not without a
-/// cache since.
+/// cache since. A plan with a cache device that is not in service stays as it is.
 ///
 /// # Errors
 /// If records cannot be read.

@@ -1,5 +1,5 @@
-//! The blocks on a cache device of origins that were served without this device: the volumes, and their dirty
-//! blocks.
+//! The blocks on a cache device of origins that were served, replaced or changed without this device: the volumes,
+//! and their dirty blocks.
 
 use std::path::Path;
 
@@ -30,7 +30,7 @@ pub struct VolumeQuery<'a> {
     pub claims: OriginClaims,
 }
 
-/// A volume with stale blocks on a cache device.
+/// A volume with possibly stale blocks on a cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StaleVolume {
     /// Its name.
@@ -74,12 +74,11 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
     }
 }
 
-/// Finds the volumes with stale blocks on a cache device. Volumes for which another cache device may hold
-/// blocks that their origin lacks are left to the start, which refuses them, unless the user accepts the
-/// loss.
+/// Finds the volumes with possibly stale blocks on a cache device. If another cache device may hold blocks that the
+/// origin of a volume lacks, the volume is left to the start, which refuses it, unless the user accepts the loss.
 ///
 /// # Errors
-/// If, by the records, there are such volumes, and the cache device cannot be read.
+/// If, by the superblock and the records, there are such volumes, and the log of the cache device cannot be read.
 pub fn outdated(
     path: &Path,
     state: &StatePlace,
@@ -119,8 +118,8 @@ pub fn outdated(
     Ok(outdated.collect())
 }
 
-/// Finds the volumes of a cache device with origins that were served without it since. Read errors are
-/// reported by tools that read the whole device.
+/// Finds the volumes of a cache device with origins that were served, replaced or changed without it since; none
+/// after a read error. Read errors are reported by tools that read the whole device.
 pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<StaleVolume> {
     let Ok(superblock) = OfflineDevice::open(path).and_then(|source| superblock(&source)) else {
         return Vec::new();

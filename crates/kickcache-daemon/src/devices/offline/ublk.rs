@@ -90,7 +90,7 @@ pub fn list(tell: LineSink) -> Result<Vec<UblkDevice>, String> {
 /// Deletes a device of an ended kickcache; `tell` gets messages about slow commands.
 ///
 /// # Errors
-/// A sentence, if the device does not exist, is served, is in use, or belongs to another program.
+/// A sentence, if the device does not exist, is served, is in use and to be kept, or belongs to another program.
 pub fn remove(id: u32, in_use: InUse, tell: LineSink) -> Result<Removed, String> {
     remove_with(&mut ControlDevice::open_telling(tell)?, id, in_use)
 }
@@ -112,7 +112,7 @@ struct PendingRemoval {
     user: Option<DeviceUser>,
 }
 
-/// A device, and the process that serves it or is about to serve it.
+/// A device, and the process that is about to serve it, if it has no server.
 struct ListedDevice {
     info: DeviceInfo,
     starter: Option<DeviceUser>,

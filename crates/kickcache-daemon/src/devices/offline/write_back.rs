@@ -35,7 +35,8 @@ pub(super) enum End {
     Stuck(String),
 }
 
-/// Serves the volume until it has no dirty blocks, or a signal interrupts it, also during the server's start.
+/// Serves the volume until it has no dirty and unflushed blocks, or no more can be written back, or a signal
+/// interrupts it, also during the server's start.
 pub(super) fn write_back(
     config: ServerConfig,
     record: &VolumeRecord,
@@ -89,8 +90,8 @@ fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, Of
     }
 }
 
-/// Waits until no block is dirty. `dirty` is the number before the server began: it may have written all of
-/// these blocks back before the first check.
+/// Waits until no block is dirty or unflushed, or the remaining ones cannot be written back. `dirty` is the number
+/// before the server began: it may have written all of these blocks back before the first check.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,

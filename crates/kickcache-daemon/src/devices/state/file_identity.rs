@@ -13,7 +13,8 @@ use crate::driver::rights::access;
 /// of file systems are omitted, as they change at a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileIdentity {
-    /// The number of the file in its file system; 0 if the file system assigns new numbers at each mount.
+    /// The number of the file in its file system; 0 if the file system assigns new numbers at each mount, or is
+    /// unknown.
     pub inode: u64,
     /// When the file was created, in nanoseconds since 1970.
     pub born_ns: u64,
@@ -26,7 +27,7 @@ const MADE_UP_INODES: [u64; 7] =
 
 impl FileIdentity {
     /// Identifies the file of an origin, or the file below a loop device; `None` for other block devices, and if the
-    /// file system records no creation times.
+    /// file cannot be opened or its file system records no creation times.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
         FileIdentity::of_file(&access::look(file_of_identity(identity)?).ok()?)
     }

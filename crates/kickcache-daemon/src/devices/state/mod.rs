@@ -1,9 +1,9 @@
 //! The state directory: records that are needed when a cache device is missing or unreadable.
 //!
-//! One file for each origin records the origin's last cache device, and whether that device may hold blocks
-//! which the origin lacks. One file for each cache device records whether it is out of service, and another
-//! one its recent writes. Files are JSON, replaced whole and synced. The export of a served volume has a lock
-//! file.
+//! One file for each origin records the origin's last cache device, and whether that device may hold blocks which
+//! the origin lacks. One file for each cache device records its last start and whether it is out of service, and
+//! another one its recent writes. Files are JSON, replaced whole and synced. The export of a served volume has a
+//! lock file.
 
 mod file_identity;
 mod file_stamp;
@@ -28,11 +28,12 @@ pub use self::wear_record::WearRecord;
 
 /// The environment variable that names another state directory.
 pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";
-/// The state directory of a daemon that the system started.
+/// The usual state directory of root.
 const SYSTEM_STATE: &str = "/var/lib/kickcache";
 
-/// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or
-/// `$XDG_STATE_HOME/kickcache`, or `~/.local/state/kickcache`. `None` if there is no home.
+/// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or `$XDG_STATE_HOME/kickcache`, or
+/// `~/.local/state/kickcache`. Variables that are not set to an absolute path are ignored; `None` if no place is
+/// left.
 pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }

@@ -28,11 +28,12 @@ pub struct OriginRecord {
     pub cache_path: PathBuf,
     /// Whether that cache device may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
-    /// The file of the origin; `None` for block devices, and if the file system has no such identity.
+    /// The file of the origin, or below its loop device; `None` for other block devices and exports, and if the
+    /// file system has no such identity.
     #[serde(default)]
     pub file: Option<FileIdentity>,
-    /// Size and times of the origin's file at the last clean stop; `None` while it is served, after a kill, and for
-    /// block devices.
+    /// Size and times of the origin's file at the last clean stop, with times of 0 if the next start found it
+    /// changed; `None` while it is served, after a kill, and for block devices and exports.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
     /// Whether the origin may have been written without that cache device since: its blocks on every cache

@@ -1,5 +1,5 @@
-//! Reads and writes the files of a state directory: each is replaced whole, and durable before the caller
-//! continues.
+//! Reads and writes the records of a state directory: each is replaced whole, and durable before the caller
+//! continues. Also takes the locks of origins there.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -30,10 +30,10 @@ const LENGTH_MAX: u64 = 1 << 20;
 /// The most characters of an origin's name in a file name; the checksum after them distinguishes origins.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Why the state directory cannot be used.
+/// Why the state directory, or a record in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The system refused.
+    /// The system refused an action on a file or directory.
     #[error("cannot {action} {path}: {source}")]
     Io {
         /// The attempted operation.
@@ -216,7 +216,8 @@ impl StateStore {
         self.remove(&self.origin_path(identity))
     }
 
-    /// Removes the records of an origin by the identities of older versions.
+    /// Removes the records of an origin under identities of older versions, if they have the same volume and cache
+    /// device.
     ///
     /// # Errors
     /// If a record cannot be removed.
@@ -232,9 +233,10 @@ impl StateStore {
         Ok(())
     }
 
-    /// Records that no origin lacks blocks of a cache device, and that the device is in service with the next
-    /// start number, so that copies count as older. A record without a start number is removed. Origins keep
-    /// this device as their last one: their blocks on other devices are stale.
+    /// Records that no origin with a readable record lacks blocks of a cache device, and that the device is in
+    /// service with the next start number, so that copies count as older. A record that is unreadable or has no
+    /// start number is removed, and so is the record of the device's recent writes. Origins keep this device as
+    /// their last one: their blocks on other devices are stale.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.

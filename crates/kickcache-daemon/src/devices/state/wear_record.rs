@@ -26,8 +26,8 @@ pub struct WearRecord {
     /// Seconds for which writes were counted, at most a day; `None` in records of versions without this field.
     #[serde(default)]
     pub seconds: Option<u64>,
-    /// Slots of 15 minutes, the oldest first: bytes that were written, and blocks that would have been written without
-    /// a budget.
+    /// Slots of 15 minutes, the oldest first: bytes that were written, and, if there was a budget, blocks that would
+    /// have been admitted without it.
     pub slots: Vec<(u64, u64)>,
 }
 

@@ -34,7 +34,7 @@ pub(crate) struct AlignedDevice {
     split: BTreeMap<u64, SplitRequest>,
     /// Writes of heads and tails that have not ended, in the order of submission.
     partial: Vec<PartialWrite>,
-    /// Discards that contain no whole block: they end at the next poll, and the device gets no request.
+    /// Discards that contain no whole block: each later poll ends one discard, and the device gets no request.
     ended: VecDeque<(Instant, u64)>,
     /// Bytes between the start of the block and the start of the requested extent, by the tokens of requests for the map of extents.
     question_heads: BTreeMap<u64, u64>,
@@ -119,7 +119,7 @@ impl AlignedDevice {
         self.inner.submit(now, token, request);
     }
 
-    /// Submits the first partial write of a block if none is in flight.
+    /// Starts the first partial write of a block with a read of the block, if no partial write of the block is in flight.
     fn start_first(&mut self, now: Instant, extent: ByteExtent) {
         let block = self.block.widened(extent);
         let Some(first) = self.partial.iter_mut().find(|write| block.contains(write.extent)) else { return };

@@ -1,15 +1,15 @@
 //! The payload memory of an event loop: grants to requests, and requests that wait.
 //!
 //! A request is charged to the first of three pools with room for its whole payload: half of a volume's part, divided between its connections; the
-//! other half of the part; the common memory of the daemon.
+//! other half of the part; the common memory of the daemon. While requests of a volume wait, its new requests use the first pool or wait as well.
 //!
 //! Invariants:
-//! * Charges never exceed the loop's part plus its share of the common memory.
+//! * Charges of a loop never exceed its part plus the common memory.
 //! * A request has all of its memory or none, so that requests never wait for each other's memory with a part of their own.
 //! * Requests of a volume are granted memory in their order, except those of connections with little in
 //!   flight.
-//! * The volume with the least common memory is next to get some, and among equal volumes the volume with the
-//!   oldest grant; with several volumes, each gets at most half, or a single larger request.
+//! * Of the volumes with waiting requests, the volume with the least common memory is next to get some, and among equal volumes the volume
+//!   with the oldest grant; with several volumes, each gets at most half, or a single larger request.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -42,7 +42,7 @@ pub struct Budget {
     lines: BTreeSet<usize>,
     /// The number of the last request that had to wait.
     ticket: u64,
-    /// Whether memory was released, or a line changed, after the last poll without a grant.
+    /// Set when memory is released or a line changes other than by a grant; cleared by a poll that finds waiting requests and has no grant.
     has_changed: bool,
 }
 
@@ -112,7 +112,8 @@ pub(crate) struct LateGrant {
 }
 
 impl Budget {
-    /// The budget of an event loop with `volumes` volumes; `wakeup` rings when a request may go on.
+    /// The budget of an event loop with `volumes` volumes; `wakeup` rings when the loop waits and may take common memory, and when another
+    /// loop begins to wait.
     pub fn new(memory: &PayloadMemory, volumes: usize, wakeup: Arc<Wakeup>) -> Budget {
         Budget::of(memory, volumes, Member::new(Arc::clone(&memory.common), wakeup))
     }
@@ -164,14 +165,14 @@ impl Budget {
         self.has_changed && !self.lines.is_empty()
     }
 
-    /// Whether requests wait for memory that is charged to a volume.
+    /// Whether requests of a volume wait for memory, or other requests wait while the volume has common memory.
     pub(crate) fn is_wanted(&self, volume: usize) -> bool {
         let account = &self.accounts[volume];
         let others_wait = !self.lines.is_empty() || self.member.is_wanted();
         !account.line.is_empty() || account.common > 0 && others_wait
     }
 
-    /// Whether requests of the daemon wait for memory that is charged to this loop.
+    /// Whether requests of this loop wait for memory, or another loop waits while this loop has common memory.
     pub(crate) fn has_waiting(&self) -> bool {
         !self.lines.is_empty() || self.member.is_wanted() && self.common_used > 0
     }
@@ -199,7 +200,7 @@ impl Budget {
         None
     }
 
-    /// The next request that waited and has memory.
+    /// Grants memory to the next waiting request, if enough is free.
     pub(crate) fn poll_grant(&mut self) -> Option<LateGrant> {
         if self.lines.is_empty() {
             return None;

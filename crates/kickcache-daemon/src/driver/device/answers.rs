@@ -16,8 +16,8 @@ const TELL_AFTER: Duration = Duration::from_secs(3);
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
 /// Opens each device and reads its first block, all at the same time, and waits until all have answered, with
-/// success or not; later code reports errors. Returns the devices that did not respond, each as
-/// [`OpenError::Silent`]. A thread that waits for a silent device is abandoned.
+/// success or not, for [`SILENT_MAX`] at most; later code reports errors. Returns the devices that did not respond, each
+/// as [`OpenError::Silent`]. A thread that waits for a silent device is abandoned.
 pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();

@@ -22,7 +22,7 @@ impl DeviceStack {
     }
 
     /// The whole devices that a path is, or is on, as folders in sysfs; a file system without a device is named by its
-    /// device number. A file that does not exist is in its folder.
+    /// device number. A file that does not exist counts as its nearest folder that exists.
     pub(crate) fn devices_of(&self, path: &Path) -> BTreeSet<PathBuf> {
         self.number_of(path).map_or_else(BTreeSet::new, |number| self.devices_under(number))
     }
@@ -68,7 +68,8 @@ impl DeviceStack {
         numbers
     }
 
-    /// The number of a block device, or of the block device below a file's file system.
+    /// The number of a block device, or of the block device below a file's file system; the number of the file system if no
+    /// device is found below it.
     fn number_of(&self, path: &Path) -> Option<String> {
         let path = existing(path)?;
         let found = fs::metadata(&path).ok()?;
@@ -82,7 +83,7 @@ impl DeviceStack {
         source.or_else(|| Some(number(found.dev())))
     }
 
-    /// The device of a file system that has a number of its own, such as btrfs: its mount source.
+    /// The device of a file system that has a number of its own, such as btrfs: its mount source, if this is a block device.
     fn source_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(self.mount_source(path)?).ok()?;
         found.file_type().is_block_device().then(|| number(found.rdev()))

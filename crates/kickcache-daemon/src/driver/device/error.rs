@@ -41,7 +41,7 @@ pub enum OpenError {
         /// The kind of the file.
         found: &'static str,
     },
-    /// The device is not writable.
+    /// The user of the process may not write the device.
     #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
     ReadOnly {
         /// Which device.
@@ -79,7 +79,7 @@ pub enum OpenError {
         /// Which device.
         path: PathBuf,
     },
-    /// Another process has opened the device exclusively, has mounted it, or has locked it.
+    /// Another process has opened the device exclusively, has mounted it, or has locked it or a file below it.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())
@@ -87,7 +87,7 @@ pub enum OpenError {
     Busy {
         /// Which device.
         path: PathBuf,
-        /// The process, if it could be found.
+        /// The process; `None` if it is not known.
         by: Option<Opener>,
         /// How the other use was detected, in words.
         detail: &'static str,
@@ -102,7 +102,7 @@ pub enum OpenError {
         /// The seconds after which the wait was given up.
         seconds: u64,
     },
-    /// The file or device has no bytes.
+    /// The file or device is smaller than one sector of 512 bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
     Empty {
         /// Which device.

@@ -11,18 +11,18 @@ const FUSE: i64 = 0x6573_5546;
 const REMOTE: [i64; 9] =
     [FUSE, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x6b41_4653, 0x0bd0_0bd0];
 
-/// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
+/// Whether the file system is known to make an asynchronous direct write with `RWF_DSYNC` durable before it ends.
 pub(super) fn keeps_dsync(file: &File) -> bool {
     is_one_of(file, &KEEP_DSYNC)
 }
 
-/// Whether the type of the file system punches holes in its files.
+/// Whether the type of the file system is known to punch holes in its files.
 pub(super) fn punches_holes(file: &File) -> bool {
     is_one_of(file, &PUNCH_HOLES)
 }
 
-/// Whether a program or another machine answers in the kernel's stead: any system call may wait for this
-/// answer.
+/// Whether the type of the file system is in [`REMOTE`]: a program or another machine answers in the kernel's stead, and any
+/// system call may wait for this answer.
 pub(super) fn is_remote(file: &File) -> bool {
     is_one_of(file, &REMOTE)
 }

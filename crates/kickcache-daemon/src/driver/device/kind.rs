@@ -3,9 +3,9 @@
 /// The access to a device, and the access of clients to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum AccessMode {
-    /// The device is only read; other readers may have it open too.
+    /// The device is only read, with a lock that other readers may have too.
     ReadOnly,
-    /// The device is read and written; no other process may have it open.
+    /// The device is read and written, with a lock that excludes other users.
     #[default]
     ReadWrite,
 }
@@ -49,7 +49,7 @@ pub enum ZeroSpeed {
 /// Whether an empty device is acceptable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emptiness {
-    /// A new cache file has no bytes yet.
+    /// The device may be empty, as a new cache file has no bytes yet.
     Allowed,
     /// The device must have at least one sector.
     Refused,

@@ -41,7 +41,7 @@ const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
 /// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
-/// An open and locked device.
+/// An open device, locked if its file system has locks.
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
@@ -59,7 +59,7 @@ pub struct BlockFile {
     is_remote: bool,
     flush: Flush,
     storage: Option<Storage>,
-    /// The locked files and devices below, which stay open as long as this device.
+    /// The files and devices below, locked if their file systems have locks; they stay open as long as this device.
     _below: Vec<File>,
 }
 
@@ -154,7 +154,7 @@ impl BlockFile {
         self.minimum_block
     }
 
-    /// Whether an asynchronous direct write with `RWF_DSYNC` is durable when it ends.
+    /// Whether an asynchronous direct write with `RWF_DSYNC` is known to be durable when it ends.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
     }
@@ -175,12 +175,12 @@ impl BlockFile {
         self.flush = Flush::Assumed;
     }
 
-    /// The open file. Reads and writes through it must be aligned to 4096 bytes.
+    /// The open file. Reads and writes through it must be aligned as direct I/O requires; 4096 bytes suffice.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path under `/proc` of a regular file without a name: it was removed, and its data end with this process.
+    /// The path under `/proc` of a regular file without a name: it was removed, and its data end when the last process closes it.
     /// The kernel's attributes are sufficient: a file system that does not answer must not stop the daemon.
     pub fn unlinked_at(&self) -> Option<String> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -204,7 +204,7 @@ impl BlockFile {
 /// The identity of [`BlockFile::identified`], of a device that is not opened.
 ///
 /// # Errors
-/// [`OpenError`] if there is none.
+/// [`OpenError`] if the device cannot be examined, is no file or block device, or has a path that is not UTF-8.
 pub fn identity_of(path: &Path) -> Result<String, OpenError> {
     let found = |source| open_error(path, source);
     let metadata = access::metadata(path).map_err(found)?;
@@ -221,7 +221,7 @@ fn identified(named: &Path, path: &Path, kind: Kind, number: u64) -> Identified 
     }
 }
 
-/// Refuses two names of one device: also by link, and loop devices with their files.
+/// Refuses two open devices that are the same by [`same_device`].
 ///
 /// # Errors
 /// [`OpenError::Same`].
@@ -232,7 +232,8 @@ pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), Open
     Err(OpenError::Same { first: first.path.clone(), second: second.path.clone() })
 }
 
-/// Whether two open devices have bytes in common: the same inode, the same device number, or a loop device and its file.
+/// Whether two open devices are found to have bytes in common: the same inode, the same device number, or a loop device or its
+/// partition and the part of the file below it; a partition of another disk counts as a device of its own.
 pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
     first.storage.as_ref().zip(second.storage.as_ref()).is_some_and(|(first, second)| first.overlaps(second))
 }
@@ -263,7 +264,7 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
 struct OpenFile {
     file: File,
     direct: Direct,
-    /// The locked files and devices below.
+    /// The files and devices below, locked if their file systems have locks.
     below: Vec<File>,
 }
 

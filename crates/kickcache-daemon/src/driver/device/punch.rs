@@ -12,7 +12,7 @@ const HOLE: i64 = 4096;
 
 /// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file
 /// itself, even behind its end, would change its times, by which the next start detects changes of an origin.
-/// If this process cannot create files in the folder, the type of the file system decides. On FUSE, this is
+/// If no such file can be created on the same file system, the type of the file system decides. On FUSE, this is
 /// not tried, as its programs print errors on the user's terminal: the answer is no.
 pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     if is_fuse(file) {

@@ -1,5 +1,5 @@
-//! The storage below a device, through loop devices: it shows whether two paths name one device, and each
-//! layer is locked.
+//! The storage below a device, through loop devices: it shows whether two paths name one device, and its layers are
+//! locked as far as they can be opened.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;
@@ -15,7 +15,7 @@ use crate::driver::rights::access;
 const DEPTH_MAX: usize = 8;
 const SECTOR: u64 = 512;
 
-/// A part of a file, or of a block device that is not on a file.
+/// A part of a file, or of a block device without a known file below.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Storage {
     medium: Medium,
@@ -58,7 +58,7 @@ struct Layer {
     is_whole: bool,
 }
 
-/// The layers below a device, from above. The list ends at a file that cannot be found.
+/// The layers below a device, from above, [`DEPTH_MAX`] at most. The list ends at a file that cannot be found.
 fn layers(metadata: &Metadata) -> Vec<Layer> {
     let mut found: Vec<Layer> = Vec::new();
     while found.len() < DEPTH_MAX {
@@ -119,11 +119,11 @@ fn below(metadata: &Metadata) -> Option<Layer> {
     Some(Layer { path, metadata, bytes: start..start.checked_add(length)?, is_whole })
 }
 
-/// Locks the layers below a device along with it: exclusively if all of a layer is used for writing,
-/// otherwise shared.
+/// Locks the layers below a device along with it: exclusively if the device is written and the layer above has the whole of this
+/// layer, otherwise shared. At a layer that cannot be opened, this ends with a warning.
 ///
 /// # Errors
-/// [`OpenError::Busy`] if another process has it.
+/// [`OpenError::Busy`] if another process has a lock, and another [`OpenError`] if the device cannot be examined.
 pub(super) fn lock_below(file: &File, path: &Path, access: AccessMode) -> Result<Vec<File>, OpenError> {
     let metadata = file.metadata().map_err(|source| open_error(path, source))?;
     let mut locks = Vec::new();
@@ -155,8 +155,9 @@ pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, O
     lock_below(file, path, AccessMode::ReadOnly)
 }
 
-/// Refuses two names of one device, before any is opened: links, and loop devices with their files. A missing
-/// file is refused later, when it is opened.
+/// Refuses two names of devices with bytes in common, before any is opened: links, and loop devices with their files. A
+/// partition of another disk counts as a device of its own. A path that cannot be examined is refused later, when it is
+/// opened.
 ///
 /// # Errors
 /// [`OpenError::Same`].

@@ -6,7 +6,8 @@ use kickcache_engine::device::Device;
 
 use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, SUCCESSOR_SLOT, queued, slot, way};
 
-/// A device that was removed from the driver, and is closed when this is dropped, which may take long.
+/// A device that was removed from the driver: the drop of this closes it, unless another thread shares its file, and may take
+/// long.
 pub struct RemovedDevice {
     _medium: Option<OpenMedium>,
 }
@@ -36,7 +37,7 @@ impl Driver {
         self.buffers.budget.set_volumes(self.volume_count());
     }
 
-    /// Removes a device, which must be idle.
+    /// Removes a device, which must be idle, if the driver has it.
     pub fn remove(&mut self, device: Device) -> RemovedDevice {
         let slot = slot(device);
         let medium = self.media.get_mut(slot).and_then(Option::take);
@@ -54,7 +55,7 @@ impl Driver {
     /// Makes the successor the cache device, and returns the old cache device. Both must be idle.
     ///
     /// # Panics
-    /// If there is none.
+    /// If there is no successor.
     pub fn take_over(&mut self) -> RemovedDevice {
         let successor = self.media.get_mut(SUCCESSOR_SLOT).and_then(Option::take);
         assert!(successor.is_some(), "a device takes over that is there");

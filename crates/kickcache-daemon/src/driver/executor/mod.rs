@@ -45,7 +45,7 @@ use crate::driver::threads::Threads;
 
 /// The kind of an engine's device.
 pub enum Medium {
-    /// A file or block device, which the system executes.
+    /// A file or block device: the system executes its operations.
     File(BlockFile),
     /// A device that queues its operations itself.
     Queued(Box<dyn QueuedDevice>),
@@ -78,11 +78,11 @@ pub struct Driver {
     media: Vec<Option<OpenMedium>>,
     /// The slots of the queued devices.
     queued: Vec<usize>,
-    /// Queued devices without an active watch.
+    /// The slots of queued devices without a watch: the next wait begins or renews it.
     unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// The events of a wait, before they are sorted into the next three fields.
+    /// The events of a wait, before they are sorted by kind.
     fresh: Vec<Event>,
     /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
@@ -93,9 +93,9 @@ pub struct Driver {
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
-    /// Errors that [`Driver::take_faults`] has not returned yet.
+    /// Errors that [`Driver::take_faults`] has not returned yet, within the limit of [`Faults`].
     faults: Faults,
-    /// The operation of the completion that was returned last: it is released by the next call.
+    /// The operation of the completion that [`Driver::poll_completion`] returned last, until its next call; `None` for one in memory.
     held: Option<u32>,
     checksums: Vec<Checksum>,
     zeroes: Option<Mapping>,
@@ -183,7 +183,7 @@ impl Driver {
     }
 
     /// The file or block device that is a device of the engine; `None` if the device queues its operations
-    /// itself.
+    /// itself, or the driver does not have it.
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
@@ -199,10 +199,11 @@ impl Driver {
         }
     }
 
-    /// Executes a submission; [`Driver::poll_completion`] returns its completion.
+    /// Executes a submission; [`Driver::poll_completion`] returns its completion. Copies and zeroes in memory have none if no
+    /// checksum is requested.
     ///
     /// # Panics
-    /// If the submission names a device or memory that does not exist: a defect of the engine.
+    /// If the submission names memory that does not exist: a defect of the engine.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
         self.submit_for(now, Device::Cache, submission);
     }
@@ -298,7 +299,7 @@ impl Driver {
         Some(Completion { id, result: Ok(Data { checksums: &self.checksums, bytes }) })
     }
 
-    /// The next device that lost unflushed data. To be called once [`Driver::poll_completion`] returns
+    /// The next device that may have lost unflushed data. To be called once [`Driver::poll_completion`] returns
     /// `None`; afterwards, completions must be polled again.
     pub fn poll_restart(&mut self) -> Option<Device> {
         let Driver { queued, media, .. } = self;
@@ -335,7 +336,8 @@ impl Driver {
         self.backend.command(key, &DeviceCommand { fd: fd.as_raw_fd(), number, bytes });
     }
 
-    /// Reports once, by [`Driver::poll_ready`], when a descriptor is ready.
+    /// Reports by [`Driver::poll_ready`] when a descriptor is ready: once, or for [`Interest::Signalled`] at each signal until a signal is
+    /// reported as [`Interest::Readable`].
     pub fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         self.backend.watch(fd, key, interest);
     }
@@ -353,9 +355,9 @@ impl Driver {
         self.backend.submit()
     }
 
-    /// Passes submissions to the system and waits until an operation ends or a socket becomes ready, at most
-    /// until `until`. Returns the time without an available event, without the later delay until the thread
-    /// got a processor.
+    /// Passes submissions to the system and waits until an operation ends or a descriptor becomes ready, at most
+    /// until `until`, or until a queued device ends a request. Returns the time without an available event, without the later
+    /// delay until the thread got a processor.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -398,7 +400,8 @@ impl Driver {
         Ok(Duration::from_nanos(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether [`Driver::poll_completion`] may have something without a wait.
+    /// Whether an operation has ended that [`Driver::poll_completion`] has not handled; requests to queued devices are not
+    /// included before a poll.
     pub fn has_completions(&self) -> bool {
         !self.ended.is_empty() || !self.events.is_empty()
     }
@@ -408,7 +411,7 @@ impl Driver {
         !self.faults.is_empty()
     }
 
-    /// Failed operations of devices since the last call.
+    /// Failed operations of devices since the last call, except discards that a device does not support.
     pub fn take_faults(&mut self) -> Vec<Fault> {
         self.faults.take()
     }
@@ -443,7 +446,8 @@ impl Driver {
         operations.filter(move |(token, _)| !is_free.contains(token)).map(|(_, operation)| operation)
     }
 
-    /// Submissions from their begin until their completion was returned; copies in memory do not count.
+    /// Submissions from their begin until [`Driver::poll_completion`] is called again after it returned their completion; copies and
+    /// zeroes in memory do not count.
     pub fn in_flight(&self) -> usize {
         self.operations.len() - self.free.len()
     }
@@ -493,7 +497,8 @@ impl Driver {
         self.start(now, token);
     }
 
-    /// Starts the rest of an operation, by a system call or on the device itself.
+    /// Starts the rest of an operation, by a system call or on the device itself; a flush that the device does not need ends at
+    /// once, and so does, with an error, an operation on a device that the driver does not have.
     fn start(&mut self, now: Instant, token: u32) {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
@@ -514,7 +519,7 @@ impl Driver {
         }
     }
 
-    /// Ends an operation with an error, and keeps the details for users.
+    /// Ends an operation with an error, and keeps the details for users, except of an unsupported discard.
     fn fail(&mut self, token: u32, cause: Cause) {
         if let Some(fault) = self.operation(token).fault(cause) {
             self.faults.push(fault);
@@ -566,7 +571,7 @@ impl Driver {
         }
     }
 
-    /// Continues an operation after a successful request to a queued device.
+    /// Continues or ends an operation after a successful request to a queued device.
     fn end_queued(&mut self, now: Instant, slot: usize, token: u32) {
         let index = usize::try_from(token).expect("usize has at least 32 bits");
         if let Some(moved) = self.operations[index].repeated_length() {
@@ -578,7 +583,7 @@ impl Driver {
         self.ended.push_back(EndedOperation::Operation(token, Ok(())));
     }
 
-    /// Renews the backend's watch of devices whose watch ended.
+    /// Begins or renews the backend's watch of queued devices without one.
     fn watch_queued(&mut self) {
         for slot in self.unwatched.drain(..) {
             if let Some(OpenMedium::Queued(device)) = &self.media[slot] {

@@ -1,4 +1,5 @@
-//! Zeroes and discards: the device stores or drops whole blocks by itself, and parts of blocks are written as data.
+//! Zeroes and discards: the device stores or drops whole blocks by itself; zeroes of parts of blocks are written as data, and
+//! a discard leaves parts of blocks as they are.
 
 use std::io;
 
@@ -13,7 +14,7 @@ use crate::driver::memory::Mapping;
 use crate::driver::minimum_block::{BlockParts, MinimumBlock};
 use crate::driver::operation::{DiscardKind, Operation};
 
-/// Bytes of the zeroes in memory that are written where a device cannot store zeroes by itself.
+/// Bytes of the zeroes in memory that are written where a device does not store zeroes by itself.
 const ZEROES_BYTES: usize = 1 << 20;
 
 impl Driver {

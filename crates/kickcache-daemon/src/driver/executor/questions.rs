@@ -8,22 +8,21 @@ use crate::driver::executor::{Driver, OpenMedium, slot};
 use crate::driver::queued_device::{ExtentsTold, QueuedDevice};
 
 impl Driver {
-    /// Makes unanswered requests of a device fail, if the device permits it.
+    /// Makes unanswered requests of a queued device fail soon, if the device permits it.
     pub fn give_up(&mut self, device: Device) {
         if let Some(device) = self.queued_device(device) {
             device.give_up();
         }
     }
 
-    /// Begins to compare a device with samples of its expected contents, once, before any operation on it
-    /// begins.
+    /// Begins to compare a queued device with samples of its expected contents, once, at the start.
     pub fn begin_compare(&mut self, device: Device, samples: &[Sample]) {
         if let Some(device) = self.queued_device(device) {
             device.begin_compare(samples);
         }
     }
 
-    /// Ends the comparison; may wait for the device.
+    /// Ends the comparison, and may wait for the device; a file or block device has none.
     ///
     /// # Errors
     /// A sentence, if the device holds something else, or does not answer.
@@ -43,14 +42,15 @@ impl Driver {
         self.queued_device(device).is_some_and(|device| device.has_extents())
     }
 
-    /// Queries which parts of an extent of a device are holes; [`Driver::poll_extents`] returns the answer.
+    /// Queries which parts of an extent of a device are holes, if [`Driver::has_extents`]; [`Driver::poll_extents`] returns the
+    /// answer.
     pub fn ask_extents(&mut self, device: Device, token: u64, extent: ByteExtent) {
         if let Some(device) = self.queued_device(device) {
             device.ask_extents(token, extent);
         }
     }
 
-    /// The next answer, of any device.
+    /// The next answer of a queued device to [`Driver::ask_extents`].
     pub fn poll_extents(&mut self) -> Option<ExtentsTold> {
         let Driver { queued, media, .. } = self;
         queued.iter().find_map(|slot| match &mut media[*slot] {

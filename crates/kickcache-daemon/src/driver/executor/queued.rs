@@ -13,7 +13,7 @@ use crate::driver::queued_device::{QueuedDevice, QueuedRequest};
 /// The key of the watch on the first device; the keys of the others are below it. Callers do not use these
 /// keys.
 const KEY_MAX: u64 = WATCH_KEY_MAX - 2;
-/// More devices than one driver has.
+/// A number above the number of devices of a driver.
 const DEVICE_COUNT_MAX: u64 = 1 << 16;
 
 /// Hands an operation to a device.
@@ -38,7 +38,7 @@ pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, ope
     device.submit(now, u64::from(token), request);
 }
 
-/// Fetches the bytes of a read that ended well.
+/// Fetches the bytes of a read that ended well; other operations have no bytes to fetch.
 pub(super) fn finish(device: &mut dyn QueuedDevice, token: u32, operation: &mut Operation) {
     if operation.work != Work::Read && operation.work != Work::ReadMetadata {
         return;

@@ -9,7 +9,7 @@ use crate::driver::executor::{Driver, EndedOperation};
 use crate::driver::record_thread::{RecordEnd, RecordSink, RecordThread};
 
 impl Driver {
-    /// Writes records by a function, on a thread of its own.
+    /// Writes records by a function, on a thread of its own that starts with the first record.
     pub fn keep_notes(&mut self, keep: RecordSink) {
         self.keep_no_notes();
         self.notes = RecordWriter::Later(keep);
@@ -22,7 +22,8 @@ impl Driver {
         }
     }
 
-    /// Requests a record; an operation ends when it is written.
+    /// Requests a record. The operation ends when the record is written or has failed, or at once with an error if there is no
+    /// writer.
     pub(super) fn request_record(&mut self, token: u32, incomplete: VolumeSet) {
         self.notes = match std::mem::take(&mut self.notes) {
             RecordWriter::Later(keep) => self.start_record_thread(keep),

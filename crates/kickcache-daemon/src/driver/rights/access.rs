@@ -86,7 +86,7 @@ pub(crate) fn make_file(path: &Path) -> io::Result<File> {
     or_ask(local, || opened(path, Task::Make))
 }
 
-/// Removes a file that `make_file` made.
+/// Removes a file; the monitor removes only files that it made for [`make_file`].
 ///
 /// # Errors
 /// As [`metadata`].

@@ -18,7 +18,7 @@ impl Account {
     /// counts.
     ///
     /// # Errors
-    /// A sentence: there is no such user, or no such group.
+    /// A sentence: there is no such user or group, the user has no group, or the lookup failed.
     pub fn find(user: &str, group: Option<&str>) -> Result<Account, String> {
         let unreadable = |what: &str, name: &str, error: nix::Error| {
             format!("the {what} {name} cannot be looked up: {error}")

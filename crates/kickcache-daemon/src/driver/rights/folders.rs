@@ -23,16 +23,16 @@ pub enum Purpose {
         /// Whether a record has this name. A file with another name may belong to another program.
         is_record: fn(&OsStr) -> bool,
     },
-    /// Sockets. Sockets without a server are removed.
+    /// Sockets. Sockets that a daemon of root left without a server are removed.
     Sockets,
 }
 
-/// Gives a folder to a user: it is created if it is missing, with its parents. If only root can change the
-/// folder, and the user is not root, all entries are checked: if they are expected, the user becomes the
-/// owner of the folder, else this is an error. The owner of any other folder stays, and a later write shows
-/// whether the user may use it. If another user controls a folder for sockets, but not its parents, sockets
-/// of root without a server are removed from it. `passed` are sockets that the process was started with: they
-/// stay as they are.
+/// Gives a folder to a user: it is created if it is missing, with its parents; if others than root can change a
+/// parent, all stays as it is. If only root can change the folder, and the user is not root, all entries are checked: if
+/// they are expected, the user becomes the owner of the folder, else this is an error. The owner of any other folder
+/// stays, and a later write shows whether the user may use it. If others than root control a folder for sockets, but
+/// not its parents, sockets of root without a server are removed from it. `passed` are sockets that the process was
+/// started with: they stay as they are when the folder's owner changes.
 ///
 /// # Errors
 /// A sentence.
@@ -121,7 +121,7 @@ fn is_roots_alone(metadata: &Metadata) -> bool {
     metadata.is_dir() && metadata.uid() == 0 && metadata.mode() & 0o022 == 0
 }
 
-/// Creates the parents of a folder, accessible to all users.
+/// Creates the missing parents of a folder, accessible to all users.
 fn make_above(path: &Path) -> Result<(), Untrusted> {
     let Some(above) = path.parent() else { return Ok(()) };
     if above.exists() {

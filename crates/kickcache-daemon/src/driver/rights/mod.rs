@@ -1,8 +1,8 @@
-//! A daemon that root started continues as another user. A small part of it, the monitor, stays root, and
-//! opens only files that the configuration names and that this user may not open.
+//! A daemon that root started continues as another user if one is configured. A small part, the monitor, stays
+//! root, and opens for it only files that the configuration names, and to read the files below them.
 //!
 //! The monitor is forked before there is any thread. It receives requests on a socket of its own, and answers
-//! with descriptors. All accesses to a device by its path go through [`access`].
+//! with descriptors. Devices of the configuration are opened by their paths only through [`access`].
 
 pub mod access;
 pub mod account;

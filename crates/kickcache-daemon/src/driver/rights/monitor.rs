@@ -30,7 +30,7 @@ pub(super) struct Monitor {
     pub(super) user: String,
     /// The place where grants are configured, for messages.
     pub(super) named_in: String,
-    /// Files that the monitor made.
+    /// Files that the monitor made and has not removed.
     pub(super) made: Mutex<Vec<CreatedFile>>,
 }
 
@@ -51,7 +51,7 @@ impl CreatedFile {
 }
 
 impl Monitor {
-    /// Answers until the daemon has ended.
+    /// Answers until the daemon has ended, a message of it is invalid, or no socket for an answer can be made or sent.
     pub(super) fn run(self, socket: &OwnedFd) {
         let (monitor, busy) = (Arc::new(self), Arc::new(AtomicUsize::new(0)));
         loop {

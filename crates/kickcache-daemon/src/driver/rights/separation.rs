@@ -1,4 +1,4 @@
-//! The process becomes two: the daemon, as another user and without any rights, and its monitor.
+//! The process becomes two: the daemon, as another user and without capabilities, and its monitor.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -64,7 +64,7 @@ impl MonitorHandle {
 /// way to regain others.
 ///
 /// # Errors
-/// The step that the system refused, by name. The process must end then.
+/// A sentence; the process must end then.
 pub fn separate(account: &Account, granting: GrantSource) -> io::Result<MonitorHandle> {
     if std::fs::read_dir("/proc/self/task")?.count() != 1 {
         return Err(io::Error::other("there are threads already"));
@@ -101,8 +101,8 @@ fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
 }
 
-/// Runs the monitor until the daemon ends; the monitor ignores signals to the process group, which are meant
-/// for the daemon.
+/// Runs the monitor until the daemon ends, unless its rights cannot be limited; the monitor ignores signals to the
+/// process group, which are meant for the daemon.
 fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();
     close_others(socket.as_raw_fd());

@@ -1,5 +1,5 @@
-//! Paths of which root alone, or root and the caller, control every directory: other users cannot exchange
-//! the file.
+//! Paths and the owners of their directories: if root alone, or root and the caller, control all directories, other users
+//! cannot exchange the file.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -23,7 +23,7 @@ pub enum Untrusted {
     /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// A user other than root controls a folder on the way.
+    /// Others than root, or than root and the caller, may make or exchange entries of a folder on the way.
     #[error("others than root may change the folder {}", .0.display())]
     Folder(PathBuf),
 }
@@ -45,16 +45,18 @@ pub struct ResolvedPath {
 pub enum Reach {
     /// Trusted users alone.
     Trusted,
-    /// Other users as well, so the file must be compared with its record.
+    /// Other users as well.
     Others,
 }
 
 /// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
-    /// Only directories of root are trusted; a path through another directory is refused.
+    /// A directory is trusted if it belongs to root, and others cannot write to it or it is sticky; a path through another
+    /// directory is refused.
     RootAlone,
-    /// Directories of root and of the caller are trusted; links in other directories are refused.
+    /// As [`Rule::RootAlone`], with directories of the caller trusted too; a path through another directory is walked, but links
+    /// in such directories and in sticky ones are refused.
     CallerToo,
 }
 
@@ -69,12 +71,13 @@ struct Folder {
     file: File,
     /// Whether other users may make files in the folder.
     is_shared: bool,
-    /// Other users can rename and remove entries as well.
+    /// Whether other users can also rename and remove entries of the folder.
     is_foreign: bool,
 }
 
 impl Folder {
-    /// Checks a folder on the way: other users may make files in it only if it is sticky, as /tmp is.
+    /// Checks a folder on the way: one in which other users may make files is trusted only if it is sticky, as /tmp is. A folder that
+    /// is not trusted is an error by [`Rule::RootAlone`].
     fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
         let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
@@ -103,13 +106,13 @@ pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
 /// belongs to root, and root alone may write to it; a sticky folder is allowed before another folder of root.
 ///
 /// # Errors
-/// [`Untrusted`]; also if a folder on the way is missing.
+/// [`Untrusted`]; also if a folder on the way is missing, or the file is missing in a sticky folder.
 pub fn walk(path: &Path) -> Result<ResolvedPath, Untrusted> {
     walk_by(path, Rule::RootAlone)
 }
 
 /// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root. Directories of other users are
-/// passed, but links in them are refused; [`ResolvedPath::reach`] reports such directories.
+/// passed, but links in them and in sticky folders are refused; [`ResolvedPath::reach`] reports such directories.
 ///
 /// # Errors
 /// As [`walk`].
@@ -207,7 +210,7 @@ impl Identity {
     }
 }
 
-/// Refuses a file or directory that others than root and the caller can write or replace.
+/// Refuses a missing file, and a file or directory that others than root and the caller can write or replace.
 ///
 /// # Errors
 /// A sentence.
@@ -223,7 +226,7 @@ pub fn check_private(path: &Path) -> Result<(), String> {
     }
 }
 
-/// Refuses a file that others than root may change or replace.
+/// Refuses a missing file, and a file that others than root may change or replace.
 ///
 /// # Errors
 /// A sentence.

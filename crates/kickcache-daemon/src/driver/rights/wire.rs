@@ -1,6 +1,6 @@
 //! Messages between the daemon and its monitor. A request is one message; the monitor returns a socket for
-//! the answer, because devices may hang while they are opened, and other requests must not wait for that. An
-//! answer has a descriptor.
+//! the answer, because devices may hang while they are opened, and other requests must not wait for that. The
+//! answer for an opened file has its descriptor.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};

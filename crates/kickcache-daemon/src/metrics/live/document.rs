@@ -15,7 +15,7 @@ use crate::metrics::live::history::{
 };
 use crate::metrics::live::totals::{CACHE_COLUMNS, VOLUME_COLUMNS};
 
-/// Whether a document contains the curves, which seldom change.
+/// Whether a document contains the curves and the host, which seldom change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::metrics) enum Curves {
     Sent,
@@ -30,7 +30,7 @@ pub(super) struct DocumentParts<'a> {
     pub(super) happenings: &'a LiveEvents,
 }
 
-/// The page's data after a second, as JSON.
+/// The page's data as JSON: the present state, and the rows after the second `since`.
 pub(super) fn document(shown: &DocumentParts<'_>, since: u64, curves: Curves) -> String {
     let mut text = String::from("{");
     let _ = write!(text, "\"state\":{}", state(shown, curves));

@@ -26,7 +26,8 @@ pub(super) struct LiveEvent {
 }
 
 impl LiveEvents {
-    /// Adds events for the differences between two reports.
+    /// Adds events for the differences between two reports; without an earlier one, for the start and the present
+    /// conditions.
     pub(super) fn look(&mut self, at: u64, before: Option<&Report>, now: &Report) {
         let Some(before) = before else {
             let begun =

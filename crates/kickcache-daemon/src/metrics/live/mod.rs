@@ -5,7 +5,8 @@
 //! * `events`: changes between reports; `document`: all data as JSON, for the page; `view`: the owner of the
 //!   data.
 //!
-//! Invariants: all kept data is bounded. The page needs no external resource, and changes no state.
+//! Invariants: the numbers of kept rows and events are bounded. The page needs no external resource, and changes no
+//! state.
 
 mod busy;
 pub(super) mod document;

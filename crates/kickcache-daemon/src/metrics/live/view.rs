@@ -13,7 +13,7 @@ use crate::metrics::scrape::Scrape;
 pub(in crate::metrics) struct LiveView {
     due: Instant,
     before: Option<Totals>,
-    /// The start of the present coarse row.
+    /// The start of the present coarse row; `None` before the first sample.
     coarse_before: Option<Totals>,
     tracks: Tracks,
     busy: BusyClock,

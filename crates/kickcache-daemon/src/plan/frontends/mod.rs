@@ -112,8 +112,8 @@ impl FrontendSpecs {
         FrontendSpecs { nbd: NbdSpec::at(addresses), ..FrontendSpecs::default() }
     }
 
-    /// The settings, with an NBD socket in the runtime directory if they name no front end and no NBD
-    /// address.
+    /// The settings, with an NBD socket in the runtime directory if they have no list of NBD addresses and no other
+    /// front end.
     #[must_use]
     pub fn or_default(&self, volume: &str) -> FrontendSpecs {
         let is_said = self.nbd.nbd.is_some() || self.is_reachable();
@@ -165,7 +165,7 @@ impl FrontendSpecs {
     }
 }
 
-/// Parses the logical block size that is reported to a virtual machine.
+/// Parses the logical block size that is reported to a virtual machine, or to the host.
 fn parse_guest_block(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
     check_guest_block(size)?;

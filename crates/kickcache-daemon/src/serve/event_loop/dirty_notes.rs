@@ -18,8 +18,8 @@ pub(crate) enum WhileServed {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Records volumes as complete that have no dirty blocks and, while served, cannot get any. Before
-    /// volumes are served, records are written at once; at the end they are queued in
+    /// Records volumes as complete that have no dirty or unflushed blocks and, while served, cannot get dirty
+    /// blocks. Before volumes are served, records are written at once; at the end they are queued in
     /// [`EventLoop::note_queue`].
     pub(crate) fn note_dirty(&mut self, while_served: WhileServed) {
         let Some(notes) = &self.notes else { return };
@@ -43,7 +43,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Records size and times of each file, so that a later write of another program is detected.
+    /// Records size and times of each origin that is a file, so that a later write of another program is detected.
     pub(super) fn note_stops(&mut self) {
         let Some(notes) = &self.notes else { return };
         for Volume { info, .. } in self.core.volumes.iter() {

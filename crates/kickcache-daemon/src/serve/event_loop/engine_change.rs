@@ -247,7 +247,7 @@ impl<E: CacheEngine> EventLoop<E> {
         (self.is_leased, self.engine_lease) = (false, EngineLease::None);
         self.core.let_go();
         // A new size of a volume may have waited for the lease.
-        self.take_resizes();
+        self.lease_to_resize();
         // Waiting requests are passed on at once: the loop may sleep next.
         self.pump(now);
     }

@@ -136,7 +136,8 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(grown)
     }
 
-    /// Writes the superblock once the engine is prepared and no other superblock write is in progress.
+    /// Writes the superblock once the engine is prepared and no other superblock write is in progress. During a stop, or if
+    /// the cache device is out of service, the growth ends instead.
     fn store_growth(&mut self) {
         let Some(GrowthStep::Preparing(extended)) = self.growth.step() else { return };
         if self.core.stage != LoopPhase::Serving || self.core.engine.health() != CacheHealth::Good {
@@ -164,8 +165,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Whether another operation than a takeover writes a superblock, its lease is in use, or a volume is
     /// being removed.
     pub(super) fn is_storing_for_others(&self) -> bool {
-        let is_written =
-            self.resizes.is_storing() || self.growth.is_storing() || self.journal_note.is_storing();
+        let is_written = self.growth.is_storing() || self.journal_note.is_storing();
         is_written || self.is_leased || self.leaving.is_some()
     }
 
@@ -194,7 +194,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Answers the caller that the device takes too long.
+    /// Answers the caller if the device takes too long.
     pub(super) fn tell_late_growth(&mut self, now: Instant) {
         if self.growth.reply_wait.is_overdue(now) {
             let what = "the device has not been extended and read for 8 s; it grows when that is done, \

@@ -9,7 +9,7 @@ use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::VolumeRecord;
-use kickcache_engine::time::{Duration, Instant};
+use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use super::{CONTROL_KEY, EventLoop};
@@ -25,7 +25,6 @@ use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::recorders::RECORDING_COUNT_MAX;
 use crate::serve::served_volumes::Volume;
-use crate::words::ModeWord;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn take_controls(&mut self, now: Instant) {
@@ -41,20 +40,9 @@ impl<E: CacheEngine> EventLoop<E> {
             }
         }
         self.take_growth(now);
-        self.take_resizes();
+        self.lease_to_resize();
         self.note_queue.go_on();
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
-    }
-
-    fn tell_pause(&self, name: &str, span: Duration) {
-        match span.as_nanos() / 1_000_000_000 {
-            0 => tracing::info!(event = "caching_resumed", volume = name, "reads of {name} are cached again"),
-            seconds => tracing::info!(
-                event = "caching_paused",
-                volume = name,
-                "reads of {name} are not cached for {seconds} s"
-            ),
-        }
     }
 
     /// If the caller does not wait any more, the failed send is harmless.
@@ -66,28 +54,9 @@ impl<E: CacheEngine> EventLoop<E> {
             Control::Vitals(answer) => drop(answer.send(self.vitals(now))),
             Control::Sample(answer) => drop(answer.send(self.sample())),
             Control::Beat(answer) => drop(answer.send(self.beat(now))),
-            Control::SetMode(name, mode, answer) => {
-                let done = self.volume_id(&name).map(|id| self.core.engine.set_mode(now, id, mode));
-                if done.is_ok() {
-                    tracing::info!(
-                        event = "mode_changed",
-                        volume = name,
-                        "the mode of {name} is now {}",
-                        ModeWord::from(mode).as_str()
-                    );
-                }
-                drop(answer.send(done));
-            }
+            Control::Verbs(verbs) => verbs(self, now),
             Control::ChangeSettings(wanted, answer) => {
                 drop(answer.send(self.change_settings(now, &wanted)));
-            }
-            Control::PauseCaching(name, span, answer) => {
-                let until = now.plus(span);
-                let done = self.volume_id(&name).map(|id| self.core.engine.pause_caching(id, until));
-                if done.is_ok() {
-                    self.tell_pause(&name, span);
-                }
-                drop(answer.send(done));
             }
             Control::Record(name, recorder, answer) => {
                 drop(answer.send(self.begin_recording(now, &name, recorder)));
@@ -108,30 +77,16 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(cache.map(|cache| self.in_use(cache))));
             }
             Control::TakeOver(order, answer) => self.begin_takeover(order, answer),
-            Control::Resize(name, answer) => self.begin_resize(now, &name, answer),
             Control::SetWriteBudget(budget, answer) => {
                 self.write_budget = budget;
                 self.apply_write_budget(now);
                 drop(answer.send(Ok(())));
-            }
-            Control::Drain(name, answer) => {
-                let done = self.volume_id(&name).map(|id| self.begin_drain(now, id, &name));
-                drop(answer.send(done));
             }
         }
     }
 
     fn in_use(&self, cache: Arc<BlockFile>) -> DeviceInUse {
         DeviceInUse { superblock: self.superblock.clone(), cache }
-    }
-
-    /// Begins the drain of a volume. If a drain of the volume is running, no second message is logged.
-    fn begin_drain(&mut self, now: Instant, volume: VolumeId, name: &str) {
-        let status = self.core.engine.status();
-        if !status.volumes.iter().any(|found| found.volume == volume && found.is_draining) {
-            tracing::info!(event = "drain_begun", volume = name, "the drain of {name} begins");
-        }
-        self.core.engine.drain(now, volume);
     }
 
     fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError> {
@@ -144,7 +99,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Passes the engine the write budget for a cache device of this size.
+    /// Passes the engine the write budget for the present size of the cache device.
     pub(super) fn apply_write_budget(&mut self, now: Instant) {
         let size = self.superblock.geometry.device_size;
         let budget = self.write_budget.map(|budget| budget.per_day(size));

@@ -38,7 +38,8 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.volumes.iter().map(left).filter(|left| !left.blocks.is_empty()).collect()
     }
 
-    /// The error for an end with incomplete origins; `None` if all origins are complete.
+    /// The error for an end with blocks on a cache device out of service alone, or with lost data; `None` without such blocks and
+    /// losses.
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
@@ -76,7 +77,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Logs once the unwritten blocks of a cache device that went out of service, and whether that state is
+    /// Logs once the unwritten blocks of a failed cache device that is out of service, and whether that state is
     /// recorded.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
@@ -161,7 +162,7 @@ impl<E: CacheEngine> EventLoop<E> {
         (!lost.is_empty()).then_some(ServeError::LeftBehind { what })
     }
 
-    /// Logs lost dirty blocks, once each.
+    /// Logs lost dirty blocks of the served volumes, once each.
     pub(super) fn tell_damage(&mut self) {
         let damaged = self.core.engine.damaged_blocks();
         if damaged == self.damaged {

@@ -13,16 +13,16 @@ use kickcache_units::{are, counted};
 use super::EventLoop;
 use crate::devices::open_volume::OpenVolumeState;
 use crate::driver::device::BlockFile;
-use crate::operations::membership::{
-    EmptyVolume, GoneVolume, Lease, LeaveOrder, Member, Members, MembershipOrder, NewVolume, PlaceFate,
-    PlaceOrder, VolumeBlockCount,
-};
 use crate::operations::removal_state::{Answer, RemovalState, RemovalStep};
 use crate::plan::removal::{DirtyFate, in_use, only_volume};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::origin::SAMPLES_MAX;
+use crate::serve::verbs::membership::{
+    EmptyVolume, GoneVolume, Lease, LeaveOrder, Member, Members, MembershipOrder, NewVolume, PlaceFate,
+    PlaceOrder, VolumeBlockCount,
+};
 
 impl<E: CacheEngine> EventLoop<E> {
     /// If the caller does not wait any more, the failed send is harmless.
@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Refuses unless the cache device is in service, and its superblock is not being written.
+    /// The cache device; refuses during a stop, and unless the device is in service.
     fn cache_to_change(&self) -> Result<Arc<BlockFile>, ServeError> {
         let refuse = |what: &str| ServeError::Cache { path: self.cache.clone(), what: what.into() };
         if self.core.stage != LoopPhase::Serving {
@@ -102,13 +102,13 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(Lease { superblock: self.superblock.clone(), cache })
     }
 
-    fn end_lease(&mut self, superblock: Option<Superblock>) {
+    pub(super) fn end_lease(&mut self, superblock: Option<Superblock>) {
         if let Some(superblock) = superblock {
             self.superblock = superblock;
         }
         self.is_leased = false;
         // A new size of a volume may have waited for the lease.
-        self.take_resizes();
+        self.lease_to_resize();
     }
 
     fn join(&mut self, now: Instant, joining: NewVolume) -> Result<(), ServeError> {
@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.lease()?;
         let id = self.volume_id(name)?;
         let refuse = |what: String| ServeError::Volume { name: name.clone(), what };
-        if self.resizes.has(id) {
+        if self.resizes.volumes.contains(&id) {
             return Err(refuse("its resize is in progress; try again later".into()));
         }
         let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
@@ -226,7 +226,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("partly dropped", index, begun);
     }
 
-    /// Ends the removal: the volume stays unchanged.
+    /// Ends the removal: the volume stays, and accepts clients again.
     fn stay(&mut self, why: &str) {
         let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);

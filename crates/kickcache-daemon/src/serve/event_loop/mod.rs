@@ -14,6 +14,7 @@ mod membership;
 mod resize;
 mod take_over;
 mod trouble_log;
+mod verbs;
 mod wear;
 
 use std::os::fd::AsFd;
@@ -38,7 +39,6 @@ use crate::driver::Interest;
 use crate::operations::cache_growth::CacheGrowth;
 use crate::operations::cache_takeover::CacheTakeover;
 use crate::operations::removal_state::RemovalState;
-use crate::operations::resizes::Resizes;
 use crate::plan::write_budget::WriteBudget;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
@@ -52,6 +52,7 @@ use crate::serve::out_of_service::OutOfService;
 use crate::serve::recovery::Recovery;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
+use crate::serve::verbs::resizes::RunningResizes;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
@@ -88,7 +89,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) troubles: Troubles,
     pub(crate) notes: Option<Arc<OriginRecords>>,
     pub(crate) note_queue: RecordQueue,
-    pub(crate) resizes: Resizes,
+    pub(crate) resizes: RunningResizes,
     pub(crate) growth: CacheGrowth,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
@@ -99,7 +100,7 @@ pub(crate) struct EventLoop<E> {
     pub(crate) leaving: Option<RemovalState>,
     /// Whether a caller prepares another engine, or the engine is being replaced.
     pub(crate) engine_lease: EngineLease,
-    /// Whether a caller has the lease of the superblock.
+    /// Whether a caller has the lease of the superblock, or prepares another engine.
     pub(crate) is_leased: bool,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
@@ -115,6 +116,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
     /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
+    /// [`ServeError::System`] if the system refuses the wait for events.
     pub(crate) fn run(&mut self) -> Result<Vec<UncleanBlocks>, ServeError> {
         self.watch_all();
         self.core.begin_first_turn();
@@ -226,7 +228,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Reports to the engine the origins that lost unflushed data.
+    /// Reports to the engine the origins that may have lost unflushed data; returns whether there was any.
     fn take_restarts(&mut self, now: Instant) -> bool {
         let mut has_any = false;
         while let Some(device) = self.core.driver.poll_restart() {
@@ -284,7 +286,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.handle_timeout(&mut self.core);
         let volumes = &self.core.volumes;
         self.core.complaints.tell_held_back(now, |volume| volumes.name(volume));
-        self.tell_late_resizes(now);
         self.tell_late_growth(now);
         self.note_wear_when_due(now);
         if let Some(awaited) = self.poll_wait(now) {
@@ -301,8 +302,7 @@ impl<E: CacheEngine> EventLoop<E> {
             LoopPhase::Goodbye(_) | LoopPhase::Serving | LoopPhase::Finishing | LoopPhase::Stopping => None,
         };
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
-        let late = earlier(self.resizes.poll_timeout(), self.growth.reply_wait.poll_timeout());
-        let late = earlier(late, self.takeover.poll_timeout(self.core.now));
+        let late = earlier(self.growth.reply_wait.poll_timeout(), self.takeover.poll_timeout(self.core.now));
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
         let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
         let late = earlier(earlier(late, leaving), self.engine_lease.poll_timeout(self.core.now));

@@ -1,9 +1,9 @@
-//! Replacing the cache device while it is served: the driver mirrors it to another one, which takes over when
-//! it has a complete copy.
+//! Replacing the cache device while it is served: its log is copied to another device, which also gets new writes to
+//! the copied part, and takes over when it has a complete copy.
 //!
 //! The order is decisive. First the new device has a complete copy, flushed. Then the old one is marked as
 //! replaced. Then the new one is marked as the cache. Then the state directory has the new one's number and
-//! path. Then the old device is released. Until then all acknowledged writes are on the old one.
+//! path, unless that cannot be written. Then the old device is released. Until then all acknowledged writes are on the old one.
 
 use std::sync::Arc;
 
@@ -24,10 +24,10 @@ use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::fault::{Cause, Fault};
 use crate::operations::cache_takeover::{Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep};
 use crate::operations::patience::PATIENCE_SECONDS;
-use crate::operations::takeover_order::{OrderTime, TakeoverOrder};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
 
 /// Longest pause after a copied part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
@@ -169,7 +169,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// All is copied and durable; later writes were made to both devices.
+    /// Seals the mirror, unless the takeover must be given up: all is copied and durable, and later writes were made to
+    /// both devices.
     fn seal(&mut self, now: Instant) {
         if self.takeover.step == Some(TakeoverStep::Flushing)
             && !self.must_give_up()
@@ -237,7 +238,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::Parting);
     }
 
-    /// The step after a failed write of the superblocks: another attempt later, but none during a stop.
+    /// The step after a failed attempt to record the takeover: another attempt later, but none during a stop.
     fn note_later(&self, now: Instant) -> TakeoverStep {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));
@@ -324,7 +325,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Whether the takeover must be abandoned: after an error of either device, or at a stop.
+    /// Whether the takeover must be abandoned: after an error of the new device, if the old one is out of service, or at a
+    /// stop.
     fn must_give_up(&self) -> bool {
         let has_failed = self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some());
         has_failed || self.core.engine.health() != CacheHealth::Good || self.core.stage != LoopPhase::Serving
@@ -439,7 +441,7 @@ impl<E: CacheEngine> EventLoop<E> {
         drop(std::thread::Builder::new().spawn(move || drop(parted)));
     }
 
-    /// Makes the new device the cache device once no I/O is in flight on both.
+    /// Makes the new device the cache device once no I/O is in flight on either.
     fn switch(&mut self, now: Instant) {
         let is_idle = |device| self.core.driver.is_idle(device);
         if !is_idle(Device::Cache) || !is_idle(Device::Successor) {

@@ -19,7 +19,7 @@ struct DeviceName<'a> {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Logs errors that arrived since the last call.
+    /// Counts the errors that arrived since the last call, and logs the first of each kind in a span.
     pub(super) fn take_faults(&mut self, now: Instant) {
         for fault in self.core.driver.take_faults() {
             self.note_fault(&fault);
@@ -30,9 +30,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// An origin that refused an operation, or lost unflushed data, may lack acknowledged writes in any mode.
-    /// The record is written here, synchronously: no reply about the error may be sent before it exists,
-    /// however long the state directory takes.
+    /// An origin that failed a write, a write of zeroes or a flush may lack acknowledged writes in any mode. The
+    /// record is written here, synchronously: no reply about the error may be sent before it exists, however
+    /// long the state directory takes.
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
@@ -40,7 +40,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Logs errors that were only counted, and devices that do not answer or answer again.
+    /// If the next look is due, logs errors that were only counted, lost dirty blocks, and devices that do not answer or
+    /// answer again.
     pub(crate) fn tell_troubles(&mut self, now: Instant) {
         if !self.troubles.begin_look(now) {
             return;
@@ -116,7 +117,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The time since which a device has completed none of its operations; `None` if it is not silent, or if
+    /// The time since which a device has completed none of its operations; `None` if it has none in flight, or if
     /// the cache device only waits for the new one.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new() {

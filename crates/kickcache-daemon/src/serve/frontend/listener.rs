@@ -1,4 +1,4 @@
-//! Listening sockets: made with care, removed when the server stops.
+//! Listening sockets; the file of a unix socket that was made here is removed when the listener is dropped.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -60,9 +60,9 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// The bound address of the socket, for the log and for URIs.
+    /// The bound address of the socket, for the log and for URIs; other words for an inherited socket.
     pub(crate) address: String,
-    /// A unix socket's path with the device and inode that were made.
+    /// A unix socket's path with the device and inode that were made; `None` for other sockets.
     made: Option<(PathBuf, Inode)>,
     kind: SocketKind,
 }
@@ -97,7 +97,8 @@ impl Listener {
         self.kind == SocketKind::Connection
     }
 
-    /// The next waiting connection, not blocking; `None` if there is none.
+    /// The next waiting connection, not blocking; `None` if there is none. A socket that is a connection returns itself
+    /// at each call.
     pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
         if self.is_connection() {
             return self.socket.try_clone().map(Some);
@@ -115,7 +116,7 @@ impl Listener {
         }
     }
 
-    /// Enlarges the kernel's buffer for replies of a connection. A failure only costs speed.
+    /// Enlarges the kernel's buffer for replies of a connection to a unix socket. A failure only costs speed.
     pub(crate) fn enlarge(&self, socket: &OwnedFd) {
         if self.kind == SocketKind::Unix {
             let _ = rustix::net::sockopt::set_socket_send_buffer_size(socket, SEND_BUFFER);
@@ -153,7 +154,7 @@ impl Drop for Listener {
     }
 }
 
-/// Refuses errors that can be found before a socket is opened.
+/// Refuses an address with an error that can be found before a socket is opened.
 pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), ServeError> {
     match address {
         NbdAddress::Unix(path) => check_path(path),
@@ -161,7 +162,7 @@ pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), Serv
     }
 }
 
-/// Refuses a path where no unix socket can be made.
+/// Refuses a path that is too long for a unix socket, that has no folder, or at which no file may be made.
 pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
     check_length(path).and_then(|()| check_folder(path))
 }

@@ -1,17 +1,17 @@
 //! The front ends: how clients reach volumes.
 //!
 //! A front end owns its listeners, its sessions, the memory that its clients share with it, and the state of
-//! their requests. The loop uses it only through this interface:
+//! their requests. The main calls of the loop:
 //! * [`Frontends::watch`]: it watches its descriptors, under keys of its own ([`WatchKey`]), and
 //!   [`Frontends::on_ready`] is called when one is ready; or it sends commands to devices of its own
 //!   ([`Frontends::on_command`]);
 //! * [`Frontends::take_requests`]: requests to the engine, by [`Core::begin`], with the data for their
 //!   answers ([`Pending`]);
-//! * [`Frontends::on_reply`]: replies of the engine; [`Frontends::send`]: sends them to the clients, when the
-//!   engine has no more;
+//! * [`Frontends::on_reply`]: replies of the engine; [`Frontends::send`]: sends queued replies to the clients, when
+//!   the engine has no more;
 //! * deadlines ([`Frontends::poll_timeout`], [`Frontends::handle_timeout`]), the stop
 //!   ([`Frontends::stop_listening`], [`Frontends::is_idle`], [`Frontends::is_quiet`], [`Frontends::close`]),
-//!   and changes of a volume ([`Frontends::resize`]).
+//!   and changes of a volume ([`Frontends::join`], [`Frontends::part`], [`Frontends::resize`]).
 //!
 //! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; there may
 //! be several loops.
@@ -67,7 +67,7 @@ pub(crate) struct Frontends {
     pub(crate) ublk: Ublk,
 }
 
-/// Refuses errors that can be found before any device is opened.
+/// Refuses a cache device or origin on a block device of its own volumes, before any device is opened.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     own_device::check(cache)
 }
@@ -87,7 +87,7 @@ pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), Stri
     own_device::check_path(path, own)
 }
 
-/// Refuses a block device that a process has open.
+/// Refuses a block device with a user: a mount, swap, another device, or a process.
 ///
 /// # Errors
 /// A sentence.
@@ -100,8 +100,8 @@ pub(crate) fn wait_until_gone(device: &Path) {
     removal::wait_until_gone(&ControlThreads::default(), device);
 }
 
-/// Refuses a volume with a block device of an earlier daemon that this start would not take over; `earlier`
-/// is the last served identity of its origin, if it differs.
+/// Refuses a volume with a block device of an earlier daemon that this start would not take over, as
+/// [`unsafe_devices::check`] does; `earlier` is the last served identity of its origin, if it differs.
 pub(crate) fn check_left_behind(
     spec: &VolumeSpec,
     volume: &VolumeIdentity,
@@ -139,7 +139,7 @@ impl Addresses {
 }
 
 impl Frontends {
-    /// Listens on the addresses of all front ends.
+    /// Listens on the addresses of all front ends, and makes or takes over their block devices.
     pub(crate) fn open<E>(
         addresses: Addresses,
         core: &mut Core<E>,
@@ -163,7 +163,7 @@ impl Frontends {
         }
     }
 
-    /// The numbers of clients of the volume with an index.
+    /// The numbers of clients of the volume with an index; a block device counts as one client.
     pub(crate) fn sessions(&self, volume: usize) -> Sessions {
         Sessions {
             nbd: self.nbd.session_count(volume),
@@ -182,7 +182,7 @@ impl Frontends {
         self.nbd.connection_count()
     }
 
-    /// Watches descriptors that are not watched yet.
+    /// Watches listeners that are not watched yet; the first call starts the block devices, too.
     pub(crate) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.watch(core);
         self.vhost_user.watch(core);
@@ -246,8 +246,8 @@ impl Frontends {
         self.nbd.poll_timeout()
     }
 
-    /// Disconnects NBD clients with a late handshake, disconnected clients, and slow clients with memory that
-    /// other requests need.
+    /// Closes the connections of NBD clients with a late handshake, of stalled clients that have disconnected, and of slow
+    /// clients with memory that other requests need.
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
         self.nbd.end_gone(core);
@@ -293,7 +293,8 @@ impl Frontends {
         self.vhost_user.part(core, volume);
     }
 
-    /// Accepts no more requests for the volume of an index: its clients are disconnected after their replies.
+    /// Accepts no more requests for the volume of an index: NBD clients are disconnected after their replies, a virtual
+    /// machine at once, and requests of the block device are held.
     pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.hide(core, volume);
         self.vhost_user.hide(core, volume);
@@ -307,7 +308,8 @@ impl Frontends {
         self.ublk.show(volume);
     }
 
-    /// Ends the clients of a volume that have all of their replies; returns whether no client is left.
+    /// Ends the NBD clients of a volume that have all of their replies; returns whether no NBD client or virtual machine, and no
+    /// request in flight, is left.
     pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
         self.nbd.session_count(volume) == 0
@@ -315,7 +317,7 @@ impl Frontends {
             && self.ublk.has_ended(volume)
     }
 
-    /// Addresses that volumes may share.
+    /// NBD addresses that volumes may share.
     pub(crate) fn addresses(&self) -> Vec<NbdAddress> {
         self.nbd.addresses()
     }

@@ -1,4 +1,4 @@
-//! The addresses of a volume, with open sockets and a created block device: prepared before the order to the
+//! The addresses of a volume, with open sockets and a block device that is ready: prepared before the order to the
 //! loop, as it may wait.
 
 use crate::driver::io_engine::IoEngine;
@@ -23,7 +23,7 @@ pub(crate) struct OpenPlaces {
 }
 
 impl OpenPlaces {
-    /// Opens the places of `spec` that `before` does not have; `shared` are addresses that the daemon already listens
+    /// Opens the sockets of `spec` that `before` does not have; `shared` are addresses that the daemon already listens
     /// on, and that volumes may share.
     ///
     /// # Errors
@@ -54,7 +54,7 @@ impl OpenPlaces {
         Ok(places)
     }
 
-    /// Makes the block device that `spec` has, unless the volume already has one.
+    /// Makes or takes over the block device that `spec` has, unless the volume is served by one already.
     ///
     /// # Errors
     /// [`ServeError::Volume`].

@@ -6,8 +6,8 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 
-/// Locks an origin with a server against other daemons; `None` for origins without a server, or if there is no state
-/// directory.
+/// Locks an origin with a server against other daemons; `None` for origins without a server, if there is no state
+/// directory, or if it has no lock to give, which is logged.
 ///
 /// # Errors
 /// [`ServeError::Volume`] if another process serves it, or [`ServeError::Origin`].
@@ -19,7 +19,7 @@ pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<Origi
     lock(spec, &spec.origin.identity().map_err(refuse)?, "", state)
 }
 
-/// As [`hold`], with another name of the origin.
+/// As [`hold`], with another name of an origin with a server.
 ///
 /// # Errors
 /// [`ServeError::Volume`] if another process serves it.

@@ -32,7 +32,7 @@ pub(crate) const SAMPLES_MAX: u32 = 64;
 /// Refuses an export of this process as an origin. The process must be serving already.
 ///
 /// # Errors
-/// [`ServeError::Volume`].
+/// [`ServeError::Volume`], or [`ServeError::System`] without random bytes.
 pub(crate) fn check_not_own(spec: &VolumeSpec) -> Result<(), ServeError> {
     match &spec.origin {
         OriginSource::Nbd(uri) => nbd::check_not_own(spec, uri),
@@ -54,7 +54,8 @@ impl Origin {
     /// Opens the origin of a volume, and makes sure that a file, block device or export answers.
     ///
     /// # Errors
-    /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
+    /// [`ServeError::Origin`], [`ServeError::Volume`] or [`ServeError::System`], or [`ServeError::Stopped`] after a stop
+    /// request.
     pub(crate) fn open(spec: &VolumeSpec, wish: &StopWish) -> Result<Origin, ServeError> {
         match &spec.origin {
             OriginSource::Path(path) => {
@@ -91,7 +92,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin stores zeroes faster than other data.
+    /// Whether the origin is known to store zeroes faster than other data; an origin that is not local counts as slow.
     pub(crate) fn zeroes(&self) -> ZeroSpeed {
         match self {
             Origin::Local(file) => file.zeroes(),
@@ -107,7 +108,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin has the content of a cache device.
+    /// Whether the origin has the content of a cache device; `false` for an outside origin, which is not read.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -119,8 +120,8 @@ impl Origin {
         }
     }
 
-    /// Compares a remote origin with samples of its expected contents, before it is used. May wait for the
-    /// origin.
+    /// Compares an origin that is not local with samples of its expected contents, before it is used. May wait for
+    /// the origin.
     ///
     /// # Errors
     /// A sentence, if the origin has other data, or does not answer.

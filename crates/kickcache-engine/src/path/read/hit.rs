@@ -13,7 +13,8 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_LENGTH, BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location};
 
-/// Serves the adjacent blocks from `location` on; returns the start of the rest of the request.
+/// Serves the block at `location`, with whole blocks that are adjacent there; returns the start of the rest of the
+/// request. For a promote, only skips the block.
 pub(super) fn serve_hit(
     state: &mut State,
     slot: RequestSlot,
@@ -110,7 +111,8 @@ pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, pa
     state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
 }
 
-/// The number of whole blocks of the request that are adjacent on the device.
+/// The number of whole blocks of the request, from this one on, that are adjacent on the device: at most
+/// [`lookup::RUN_MAX`].
 fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent) -> u32 {
     let whole = u32::try_from(rest.length / BLOCK_SIZE).expect("requests have at most 32 MiB");
     let segment = state.cache.segment_of(location);
@@ -144,7 +146,7 @@ pub(super) fn submit_run(
     state.submit_hit(purpose, offset, Piece { memory, length: count * BLOCK_LENGTH });
 }
 
-/// Reads a whole block because the request needs a part.
+/// Reads a whole block because the request needs a part; without a free page, the request fails.
 #[inline(never)]
 fn submit_part(state: &mut State, slot: RequestSlot, key: BlockKey, location: Location, part: ByteExtent) {
     let Some(page) = state.pool.take_one() else {

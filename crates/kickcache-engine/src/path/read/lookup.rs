@@ -6,7 +6,7 @@ use crate::ids::RequestSlot;
 use crate::state::State;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, SECTOR_SIZE};
 
-/// Most whole blocks of one read.
+/// Most blocks of one hit or miss.
 pub(super) const RUN_MAX: u32 = 256;
 
 /// The place in a request's memory for a byte of its volume.

@@ -33,7 +33,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.end_pending(slot);
 }
 
-/// Fills the next stretch of an extent, if any is left: no more blocks than there are pages.
+/// Fills the next stretch of an extent, no more blocks than there are pages; ends the request if no stretch is left or
+/// an earlier one failed.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     let pages = state.pool.free_for(volume) as u64;

@@ -192,7 +192,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     forgotten
 }
 
-/// The most blocks that are copied from a segment with these live ones.
+/// The most blocks that are copied from a segment with these live ones because of their hits.
 fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
     let blocks = state.cache.geometry().batch_blocks();

@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// One round of checks ends after the segment that completes this many returned blocks.
+/// One round of checks ends after the segment that completes this many returned blocks, or the excess if that is less.
 const BLOCKS_MAX: u64 = 512;
 /// The most segments in one round of checks.
 const SEGMENTS_MAX: usize = 16;
@@ -20,7 +20,8 @@ const REST: Duration = Duration::from_millis(1);
 /// Pause after a pass over all segments: the remaining blocks are in use, or in segments that are not full.
 const REST_AFTER_ROUND: Duration = Duration::from_millis(100);
 
-/// Makes all volumes give back the blocks above their limit, once these are more than a quarter of a segment.
+/// Makes each served volume give back some of its clean blocks above its limit, if these are more than a quarter of a
+/// segment.
 pub(super) fn go_on(state: &mut State) {
     for volume in state.volumes.ids() {
         if is_due(state, volume) && state.now >= state.volumes.get(volume).hand.rest_until {

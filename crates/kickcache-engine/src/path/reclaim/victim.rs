@@ -1,5 +1,5 @@
-//! Chooses the next segment that reclaim empties: a segment of unused blocks, a mostly dead one, or the oldest of a
-//! queue, if its blocks do not need the origin first.
+//! Chooses the next segment that reclaim empties: a segment of unused blocks, a mostly dead segment, or an old segment
+//! of a queue, if its blocks do not need the origin first. If room is short, also another segment.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -142,7 +142,7 @@ fn begin_shift(state: &mut State) {
     }
 }
 
-/// Makes all segments candidates, if a shift requests it.
+/// Makes all sealed segments from before the change candidates, if a shift requests it.
 fn make_candidates(state: &mut State) {
     let Some(Wanted { volume, before }) = state.reclaim.shift.take_wanted() else { return };
     let Some(used) = used_of(state, volume) else { return };
@@ -213,8 +213,9 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Walks a queue from its oldest segment: a hot segment becomes the newest without being copied; the first segment that
-/// can be emptied is chosen.
+/// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one, becomes the newest without
+/// being copied; the first other segment that can be emptied is chosen. While main is frozen, chooses main's coldest
+/// one first.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()
@@ -242,7 +243,8 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
         state.hurry_writeback(&blocked);
         return None;
     }
-    // All segments were hot: the oldest is chosen if it can be emptied, because otherwise none would ever be chosen.
+    // All examined segments were hot or mostly reserved: the oldest is chosen if it can be emptied and is not mostly
+    // reserved, because otherwise no hot one would ever be chosen.
     let is_free = |segment: &&SegmentIndex| can_be_emptied(state, **segment);
     let oldest = oldest.first().filter(is_free);
     oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
@@ -322,8 +324,9 @@ fn carry_room(state: &State) -> u32 {
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the blocks of the segment that are not clean can be moved, and there is space for them: they are hot or few,
-/// or their origin accepts no writes for now.
+/// Whether the segment has no blocks that are not clean, or they can be moved and there is space for them. A block can
+/// be moved if it is readable, and its origin accepts no writeback for now. If the origin does, the block must be dirty
+/// and in no sweep; and it must be hot, or the segment mostly dead and its volume with little to write back.
 pub(super) fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {

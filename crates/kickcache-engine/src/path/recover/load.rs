@@ -14,7 +14,8 @@ use crate::units::{BlockKey, Location, SegmentIndex, Sequence};
 /// Keys that are looked up in parallel.
 pub(crate) const WARM_COUNT: usize = 16;
 
-/// Adds a segment's blocks to the index, if they are newer than its present entries.
+/// Adds a segment's blocks to the index, if they are live according to the journal, and not older than its present
+/// entries.
 pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
     let segment = summary.segment;
     let first = state.cache.geometry().first_location(segment);

@@ -1,8 +1,8 @@
 //! Recovery: rebuilds the metadata from the journal and the segments.
 //!
 //! First a flush: data of a dead process in volatile memory of the machine becomes durable before any structure depends
-//! on it. Then the whole journal is read, then one summary per segment (or the segment itself if there is none), then
-//! the records apply. For each block the highest sequence number decides (I-7).
+//! on it. Then the whole journal is read, then one summary per segment in use (or the segment itself if there is none),
+//! then the records apply. For each block the highest sequence number decides (I-7).
 
 mod erase;
 mod load;
@@ -295,7 +295,7 @@ fn batches_of(state: &State, segment: SegmentIndex) -> ByteExtent {
     ByteExtent { start, length: u64::from(geometry.batch_blocks()) * BLOCK_SIZE }
 }
 
-/// A segment without a summary: its batches list the blocks, each with its own checksum.
+/// A segment without a usable summary: its batches list the blocks, each with its own checksum.
 fn on_scan(state: &mut State, segment: SegmentIndex, bytes: &[u8], unreadable: &BTreeSet<u32>) {
     let geometry = *state.cache.geometry();
     let uuid = state.device.uuid;
@@ -480,7 +480,7 @@ fn finish(state: &mut State) {
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// Writes the summary that a dead process did not write.
+/// Writes the summary that a dead process did not write, or that is unusable.
 fn seal(state: &mut State, summary: &Summary) {
     let geometry = *state.cache.geometry();
     let first = geometry.first_location(summary.segment);

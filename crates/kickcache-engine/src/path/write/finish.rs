@@ -46,7 +46,8 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
     }
 }
 
-/// The blocks that a write dropped are durably dropped, or restored if the record failed; its place is free.
+/// The blocks that a write dropped are durably dropped; or the record failed, and the blocks that were not clean are
+/// restored, as damaged. The place of the write is free.
 pub(super) fn end_forgetting(
     state: &mut State,
     slot: RequestSlot,

@@ -1,15 +1,16 @@
-//! Locks an extent against other writes while one completes partial blocks there, or waits for space.
+//! Locks an extent against other changes while a write completes partial blocks there, waits for space, or supersedes
+//! blocks of the log at the origin.
 
 use crate::ids::RequestSlot;
 use crate::state::State;
 use crate::waiters::{LockReason, WriteLock};
 
-/// Makes other writes to the extent wait: partial blocks are being completed, or the write waits for space.
+/// Makes other changes of the extent wait: partial blocks are being completed, or the write waits for space.
 pub(super) fn lock(state: &mut State, slot: RequestSlot) {
     lock_for(state, slot, LockReason::Prepared);
 }
 
-/// Makes other writes to the extent wait, and writeback: the origin receives newer data than the log's blocks there.
+/// Makes other changes of the extent wait, and writeback: the origin receives newer data than the log's blocks there.
 pub(super) fn lock_replaced(state: &mut State, slot: RequestSlot) {
     lock_for(state, slot, LockReason::Replaced);
 }

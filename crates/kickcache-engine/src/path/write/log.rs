@@ -33,7 +33,8 @@ fn may_resurface(state: &State, key: BlockKey) -> bool {
         || state.cache.find(key).is_some()
 }
 
-/// Appends the blocks of a write, or queues it after others that wait for space.
+/// Appends the blocks of a write, or queues it with the others that wait for space. Out of service, the log accepts no
+/// blocks.
 pub(super) fn append(state: &mut State, slot: RequestSlot) {
     let is_turn = !state.waiters.want_room();
     if state.device.is_out_of_service() {
@@ -68,7 +69,8 @@ fn give_up_log(state: &mut State, slot: RequestSlot) {
     state.end_pending(slot);
 }
 
-/// All blocks of a write are in the log: it waits for them to land.
+/// All blocks of a write are in the log: it waits for them to land. A write through the log also takes its place at the
+/// origin.
 fn on_appended(state: &mut State, slot: RequestSlot) {
     lock::unlock(state, slot);
     let pending = state.requests.get_mut(slot);
@@ -191,7 +193,7 @@ fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
     Entry { key: Some(key), memory, checksum, dirty: true, page: None, older: None }
 }
 
-/// All batches of a write landed.
+/// The write waits for no more batches.
 pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, ticket, taken }: Logging) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;

@@ -1,12 +1,12 @@
 //! A write, or write-zeroes: into the log, through it to the origin, or around it.
 //!
 //! Invariants:
-//! * I-1: a write through the log is submitted to the origin only after its batch landed, durably if a power cut could
-//!   restore an older copy of a block; a write around the log only after the *gone* records of its cached blocks are
-//!   durable.
-//! * A dirty block that a write at the origin supersedes stays in the log until the origin has the write durably. In
-//!   service, the block then becomes *gone*, durably, before the client receives the reply: after a power cut a read
-//!   returns the dirty block or the superseding write, and never the earlier data of the origin.
+//! * I-1: in service, a write through the log is submitted to the origin only after its batch landed, durably if a
+//!   power cut could restore an older copy of a block; a write around the log only after the *gone* records of its
+//!   cached blocks are durable.
+//! * A dirty block that a write at the origin supersedes stays in the log until the origin has the write, in service
+//!   durably. In service, the block then becomes *gone*, durably, before the client receives the reply: after a power
+//!   cut a read returns the dirty block or the superseding write, and never the earlier data of the origin.
 //! * I-2: a write is acknowledged only after its batch landed, or the origin completed it.
 
 mod finish;

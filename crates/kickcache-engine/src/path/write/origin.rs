@@ -20,7 +20,8 @@ use crate::units::{BLOCK_LENGTH, BlockIndex, BlockKey, ByteExtent, VolumeId};
 /// The most blocks of one durable write past the log that are recorded for the recognition of the origin.
 const WITNESSES_MAX: usize = 8;
 
-/// The cached blocks of the extent are dropped durably; then the origin executes the write.
+/// The cached blocks of the extent are dropped durably; then the origin executes the write. It fails if the records
+/// cannot be made durable.
 pub(super) fn go_around(state: &mut State, slot: RequestSlot) {
     let extent = state.requests.get_mut(slot).writing().extent;
     forget_all(state, slot, extent);
@@ -63,7 +64,7 @@ fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> boo
 }
 
 /// Takes a place among the accesses to the origin; the write is submitted when the *gone* records of the dropped blocks
-/// are durable.
+/// are durable, and fails if they cannot be made durable.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     take_place(state, slot, route);
     if mutant!(GoneNotAwaited) {
@@ -111,7 +112,7 @@ pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     state.wait_marked(slot);
 }
 
-/// The records that the origin's part waited for are durable, or never will be.
+/// The records that the write waited for are durable, or cannot be made durable for now.
 pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result<(), Errno>) {
     let writing = state.requests.get_mut(slot).writing();
     match (writing.phase, result) {

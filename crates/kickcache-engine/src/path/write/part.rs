@@ -2,7 +2,7 @@
 
 use crate::units::{BLOCK_SIZE, ByteExtent};
 
-/// The next part of a write: up to a block boundary.
+/// The next part of a write: all of the rest, or up to a block boundary.
 pub(super) fn of_payload(rest: ByteExtent, length_max: u64) -> ByteExtent {
     let length = if rest.length > length_max { length_max - rest.start % BLOCK_SIZE } else { rest.length };
     ByteExtent { length, ..rest }

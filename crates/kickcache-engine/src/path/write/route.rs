@@ -14,13 +14,14 @@ use crate::policy::wear::Rank;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// The flush is urgent at the dirty limit if at least one in this number of a volume's dirty and unflushed blocks waits
-/// only for the origin's flush.
+/// A write-through write, or a write at the dirty limit, makes a flush urgent if at least one in this number of a
+/// volume's dirty and unflushed blocks waits only for the origin's flush.
 const UNFLUSHED_PART: u64 = 4;
 
 impl State {
     /// Chooses the route of the current part of a write, and shortens it if the log has no space for more blocks of its
-    /// volume: then only blocks that are in the log already may enter it.
+    /// volume: then only blocks that the log has dirty or unflushed, and parts that are not aligned to sectors, may
+    /// enter it.
     pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
         if self.device.is_out_of_service() {
             return Route::Through;
@@ -206,7 +207,7 @@ impl State {
         }
     }
 
-    /// Requests a flush of the origin if many blocks of a volume at its dirty limit wait only for this flush.
+    /// Requests a flush of the origin if many of a volume's dirty and unflushed blocks wait only for this flush.
     fn hurry_flush(&mut self, slot: RequestSlot) {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);

@@ -1,4 +1,4 @@
-//! A long write to the origin that supersedes dirty blocks in the log.
+//! A long write or write-zeroes to the origin that supersedes blocks in the log, dirty ones too.
 //!
 //! The dirty blocks stay, durable, until the origin has the write durably, and writeback does not store them there
 //! meanwhile. Clean blocks are dropped durably before the origin gets the write: otherwise a power cut could leave them
@@ -50,7 +50,7 @@ pub(super) fn end_superseding(
     state.end_pending_with(slot, result);
 }
 
-/// The origin refused a write of an extent, and may have stored parts: blocks that were written back there are dirty
+/// The origin refused a write of an extent, and may have stored parts: unflushed blocks of the extent become dirty
 /// again, independent of later flushes.
 pub(super) fn keep_refused(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;

@@ -1,5 +1,5 @@
-//! A write through the log that the origin refused: its blocks in the log are dropped before the client receives the
-//! error.
+//! A write through the log that the origin refused: the blocks that the log has only because of this write are dropped
+//! before the client receives the error.
 
 use crate::cache::slots::SlotState;
 use crate::ids::{RequestSlot, Ticket};
@@ -10,16 +10,18 @@ use crate::request::Errno;
 use crate::state::State;
 
 /// The origin refused a write that is in the log. Its client will receive an error: the log must not fill with such
-/// blocks, and a restart must not restore them. Blocks that were dirty before stay, with the new content.
+/// blocks, and a restart must not restore them. Blocks that were dirty or unflushed before, or that a client has read,
+/// stay, with the new content.
 pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket) {
     state.requests.get_mut(slot).writing().phase = WritePhase::Undoing { ticket };
     undo(state, slot);
 }
 
 /// Drops the blocks that the log has only because of a refused write; the client receives the error when that is
-/// durable, or cannot become durable. The write keeps its place in the origin's queue until then: if the records are lost, a restart may restore the refused data, and reads queued
-/// after it must not have cached other data. While the journal has no space for the records, the copies still belong to
-/// the write: reads do not use them, and writeback skips them.
+/// durable, or cannot become durable. The write keeps its place in the origin's queue until then: if its records are
+/// lost, a restart may restore the refused data, and reads queued after it must not have cached other data. While the
+/// journal has no space for the records, the copies still belong to the write: reads do not use them, and writeback
+/// skips them.
 pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     if state.device.is_journal_full() {
         state.stall(slot);

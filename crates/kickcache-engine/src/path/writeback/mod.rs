@@ -1,11 +1,13 @@
-//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones in one write.
+//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones, with short stretches of clean ones
+//! between them, in one write.
 //!
 //! If the cache device is slow, blocks that are adjacent in the log are read at once, and written to the origin in
 //! separate writes, enough to keep the origin busy. Meanwhile the cache device reads blocks that are adjacent on the
 //! origin and alone in the log. So both devices are busy, even if one is slower.
 //!
 //! Invariants:
-//! * I-3: a block that was written back is unflushed until the origin's flush.
+//! * I-3: a block that was written back is unflushed until the origin's flush, or clean at once if the writeback was
+//!   durable.
 //! * A block is written to the origin only when its copy in the log is durable: otherwise a power cut could restore an
 //!   older copy than the origin has.
 
@@ -24,10 +26,10 @@ use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
 /// With this many writebacks, no more blocks are read from a slow cache device: these writes are short, and a client's
-/// read of the origin waits for them. Together they have at most as many blocks as the writebacks from a fast cache
+/// read of the origin waits for them. Together they have about as many blocks as the writebacks from a fast cache
 /// device.
 const SLOW_DEPTH_MAX: usize = 96;
-/// FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
+/// The most FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
 const DURABLE_DEPTH_IDLE: usize = 4;
 /// Pause before the next check if no dirty block may be written back yet, or if hits have precedence.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
@@ -68,7 +70,7 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
     found.pacing.choose(&view, WRITEBACK_DEPTH_MAX)
 }
 
-/// Starts as many writebacks as the pace allows.
+/// Starts as many writebacks as the pace allows; none while the engine ends, unless a write waits for room.
 pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
     if state.volumes.find(volume).is_none() {
         return;

@@ -1,5 +1,5 @@
 //! Chooses the writebacks that start together: a run of adjacent blocks on the origin, or several runs with first
-//! blocks that are adjacent in the log.
+//! blocks that are close together in the log.
 
 use alloc::vec::Vec;
 
@@ -20,7 +20,8 @@ pub(super) const BLOCKS_MAX: usize = 64;
 /// How far in the log first blocks are searched, in blocks.
 const STRETCH_MAX: usize = 32;
 /// A dirty block is included, with the clean blocks before it, if it is at most this many blocks after the last
-/// included one. If the cache device is slow, it is not, because each clean block would be a read.
+/// included one. If the cache device is slow, only dirty blocks directly after each other are included, because each
+/// clean block would be a read.
 const REACH: u64 = 4;
 
 /// The writebacks that were started.
@@ -102,8 +103,9 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<StartedWriteb
 }
 
 /// The blocks that are read together with the first block. From a slow cache device: as many blocks that are alone in
-/// the log as it can read while the origin is busy, and otherwise adjacent ones. If clients wait for the origin, or its
-/// writes are capped by number: one run of adjacent blocks on the origin.
+/// the log as it can read while the origin is busy, and otherwise adjacent ones. From a fast one, if clients wait for
+/// the origin, if its writes are capped by number, or if the first block must be read alone: one run of adjacent blocks
+/// on the origin.
 fn choose_wanted(state: &State, volume: VolumeId, first: BlockCopy) -> Wanted {
     let found = state.volumes.get(volume);
     let is_origin_spared =

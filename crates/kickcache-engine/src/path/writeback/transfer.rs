@@ -80,7 +80,7 @@ fn places_of(state: &mut State, slots: &[WritebackSlot]) -> Vec<Place> {
     places
 }
 
-/// A read of adjacent blocks from the cache device has ended.
+/// A read of adjacent blocks for writebacks from the cache device has ended.
 pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result<Data<'_>, DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     let mut read = Vec::with_capacity(parts.len());

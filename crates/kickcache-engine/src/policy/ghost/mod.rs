@@ -1,8 +1,8 @@
-//! Ghost memory: 16-bit fingerprints of dropped blocks, the oldest removed first. For a time, half of it counts
-//! requests of blocks instead.
+//! Ghost memory: 16-bit fingerprints of dropped or rejected blocks, the oldest removed first. For a time, half of the
+//! memory counts requests of blocks instead.
 //!
-//! A set-associative table: the upper half of a block's hash chooses a set of 31 fingerprints, which is a ring. A
-//! false match (1 in 2,000 look-ups of a full table) only places a block in the other queue.
+//! A set-associative table: the upper half of a block's hash chooses a set of 31 fingerprints, which is a ring. A false
+//! match (1 in 2,000 look-ups of a full table) only makes an unknown block count as a known one.
 //!
 //! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. The lesser
 //! counter is the block's count or more, and only that one is incremented (Estan and Varghese, *New Directions in

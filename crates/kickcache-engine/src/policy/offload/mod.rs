@@ -1,5 +1,5 @@
-//! Origin offload: which device serves a hit that the origin could serve as well. The cache device does, unless it is
-//! saturated and the origin serves more.
+//! Origin offload: which device serves a hit, or stores a long write, if the origin could do so as well. The cache
+//! device does, unless it is saturated and the origin serves more.
 //!
 //! Time of the cache device passes only while the thread sleeps with no completion to take: a wait for a processor
 //! makes no device slow. If the cache device still has a backlog, short trials of a few requests show whether the two
@@ -209,13 +209,13 @@ impl Offload {
         self.cache.end_other(bytes);
     }
 
-    /// The origin begins to read.
+    /// A read is queued at the origin.
     pub(crate) fn begin_origin_read(&mut self, now: Instant, extent: ByteExtent) {
         self.begun = self.begun.wrapping_add(1);
         self.origin.begin_read(now, extent);
     }
 
-    /// The origin begins to take a long write.
+    /// A long write takes its route to the origin.
     pub(crate) fn begin_origin_write(&mut self, now: Instant, bytes: u64) {
         self.begun = self.begun.wrapping_add(1);
         self.origin.begin_write(now, bytes);

@@ -1,9 +1,9 @@
 //! The values that one place of a volume may hold.
 //!
-//! Within a life the place is a linearizable register. Since values are unique, pairs of values are enough to judge the
-//! history: the reign of value `v` reaches back to the earliest end of an operation on it, `first_end`, or earlier, and
-//! up to the latest start of one, `last_start`, or later. So `v` reigned before `w` if `v.first_end < w.last_start`,
-//! and the history is wrong exactly if two values each reigned before the other.
+//! Within a life the place is a linearizable register. Since values other than zeroes are unique, pairs of values are
+//! enough to judge the history: the reign of value `v` reaches back to the earliest end of an operation on it,
+//! `first_end`, or earlier, and up to the latest start of one, `last_start`, or later. So `v` reigned before `w` if
+//! `v.first_end < w.last_start`, and the history is wrong exactly if two values each reigned before the other.
 //!
 //! A crash starts a new history: one of the values that could have survived reigns from the beginning, and the first
 //! read determines which.
@@ -14,14 +14,14 @@ use crate::content::{Version, ZERO};
 use crate::oracle::book::{Book, NEVER, Tick};
 use crate::oracle::write_content::WriteContent;
 
-/// A value written in this life.
+/// A value with a write that started in this life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
     version: Version,
     zero: bool,
     first_end: Tick,
     last_start: Tick,
-    /// When the write failed: a later read without its value proves that it had no effect.
+    /// When the write failed, [`NEVER`] if it did not: a later read of an older value may prove that it had no effect.
     failed: Tick,
 }
 
@@ -48,18 +48,20 @@ impl Entry {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Loose {
     in_flight: u32,
-    /// When the last discard ended.
+    /// When the last discard ended: [`NEVER`] while one is in flight, the start of the life for discards of earlier
+    /// lives.
     ended: Tick,
 }
 
 /// The state of one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Register {
-    /// The possible values at the start of this life.
+    /// The possible values at the start of this life; the first read of one removes the others. Empty once a discard
+    /// starts, or a durable write has replaced them.
     base: Vec<Version>,
     /// Latest start of a read that returned the value from the start of this life.
     base_seen: Tick,
-    /// Older values that a power cut may bring back until something is flushed.
+    /// Older values that a power cut may bring back until a flush succeeds that was issued in this life.
     volatile: Vec<Version>,
     /// Because of a discard, the value at the start of this life is undefined.
     base_open: bool,
@@ -69,10 +71,11 @@ pub struct Register {
     born: Tick,
     entries: Vec<Entry>,
     loose: Option<Loose>,
-    /// End of the last discard that a power cut may undo.
+    /// End of the last discard of this life, or of an earlier discard that a power cut may undo; the start of the life
+    /// if a discard left the content undefined.
     discarded: Option<Tick>,
-    /// End of the read that determined the content after a discard: a read that started earlier may still return the
-    /// content from the time of the discard.
+    /// End of the read that determined the content after a discard, 0 without such a read: a read that started earlier
+    /// may still return the content from the time of the discard.
     closed: Tick,
 }
 
@@ -144,8 +147,9 @@ impl Register {
         }
     }
 
-    /// Removes failed writes that had no effect: a read that started later returned a value from before them. Reads in flight since
-    /// before the failure may still return the failed write.
+    /// Removes failed writes that had no effect: a read that started later returned a value from before them. Reads in
+    /// flight since before the failure may still return the failed write. No write is removed after a read of zeroes,
+    /// after a discard, or if reads prove no writes ([`Book::is_strict`]).
     fn refute_failed(&mut self, seen: CompletedRead, book: &Book) {
         if !book.is_strict() || seen.version == ZERO || self.loose.is_some() || self.discarded.is_some() {
             return;
@@ -158,7 +162,7 @@ impl Register {
         });
     }
 
-    /// Drops values that no read may return and no crash can restore.
+    /// Drops values that no read may return and no crash can restore, once the life has six values or more.
     fn prune(&mut self, book: &Book) {
         if self.entries.len() < 6 {
             return;
@@ -235,7 +239,8 @@ impl Register {
         seen.version == ZERO && (is_open || self.is_beside_discard(seen))
     }
 
-    /// Whether a read started before the last discard ended, or before a read determined the content after it.
+    /// Whether a read started before the last discard ended, or before the end of the read that determined the content
+    /// after it.
     fn is_beside_discard(&self, seen: CompletedRead) -> bool {
         self.discarded.is_some_and(|ended| seen.start <= ended.max(self.closed))
     }
@@ -277,7 +282,7 @@ impl Register {
         Ok(())
     }
 
-    /// Judges the read of a value that is only possible because of a discard.
+    /// Judges the read of a value that only a discard can explain.
     fn read_unknown(&mut self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let Some(loose) = self.loose else {
             return self.read_open_base(seen, book);
@@ -300,8 +305,8 @@ impl Register {
         Ok(())
     }
 
-    /// A read of an undefined content: it must have started before any value that was written after the discard was
-    /// complete.
+    /// A read of an undefined content: no write that was issued after the discard may have ended before the read
+    /// started.
     fn read_open_base(&self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let ended = self.discarded.unwrap_or(0);
         let newer =
@@ -313,7 +318,8 @@ impl Register {
         }
     }
 
-    /// If several writes may have stored zeroes, a single one must explain the read.
+    /// If several writes, the first content of the life or a discard may explain zeroes, a single cause must explain
+    /// the read. The read changes no state.
     fn read_ambiguous(&mut self, seen: CompletedRead, book: &Book) -> Result<(), Wrong> {
         let mut result = Err(Wrong::Unknown);
         for index in 0..self.entries.len() {
@@ -350,7 +356,8 @@ impl Register {
         )
     }
 
-    /// The values that may survive if all writes that satisfy `kept` certainly do.
+    /// The values of this life that may survive if all writes that satisfy `kept` certainly do, and whether older
+    /// values may survive as well.
     fn survivors(&self, kept: impl Fn(&Entry) -> bool) -> (Vec<Version>, bool) {
         let floor: Vec<&Entry> = self.entries.iter().filter(|entry| kept(entry)).collect();
         let beaten = |entry: &Entry| {
@@ -396,7 +403,7 @@ impl Register {
         self.restart(now, base, volatile);
     }
 
-    /// The power failed: only flushed writes certainly survive.
+    /// The power failed: only durable writes certainly survive.
     pub fn cut_power(&mut self, now: Tick, volume: VolumeId, book: &Book) {
         let flushed = book.is_flushed(volume, self.born);
         if self.is_idle() {

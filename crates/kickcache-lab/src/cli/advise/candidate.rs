@@ -45,7 +45,8 @@ pub(crate) struct Hits {
     pub(crate) error: Option<f64>,
 }
 
-/// A way to store the data, with its figures: medians of its runs.
+/// A way to store the data, with its figures: medians of its runs, except cost, life and, for a served
+/// volume, figures from its own curve and rate.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Candidate {
     pub(crate) layout: Layout,
@@ -54,15 +55,15 @@ pub(crate) struct Candidate {
     pub(crate) p50: Duration,
     pub(crate) p99: Duration,
     pub(crate) hits: Option<Hits>,
-    /// Reads and writes of the origin a second.
+    /// Reads and writes of the origin a second, or of a fast device with all data.
     pub(crate) origin_iops: f64,
-    /// Bytes that the origin reads and writes a second.
+    /// Bytes that the origin, or a fast device with all data, reads and writes a second.
     pub(crate) origin_bytes: f64,
     /// Bytes written to the cache device a day; `None` without one.
     pub(crate) written_per_day: Option<f64>,
-    /// Years that the cache device lasts, if its endurance is known.
+    /// Years that the cache device lasts; `None` if its endurance is unknown, and without writes to it.
     pub(crate) years: Option<f64>,
-    /// The cost a month.
+    /// The cost a month; `None` if the price of the layout is unknown.
     pub(crate) cost: Option<f64>,
     /// Whether the load decides the rate, so that only latencies are a measure of speed.
     pub(crate) is_open: bool,

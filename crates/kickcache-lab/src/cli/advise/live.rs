@@ -31,7 +31,7 @@ pub(super) struct LiveVolume {
     name: String,
     shape: MixShape,
     curve: LruCurve,
-    /// Reads and writes of its clients a second, since the start.
+    /// Reads and writes of its clients a second, since the volume was added.
     rate: f64,
     /// Mean milliseconds of its reads that missed, if there were any.
     origin_ms: Option<f64>,
@@ -71,7 +71,8 @@ impl LiveVolume {
         LiveVolume { name: volume.name.clone(), shape, curve, rate, origin_ms }
     }
 
-    /// The measured latency of the origin, which the model may differ from.
+    /// A sentence with the measured latency of the origin, which the model may differ from; `None` without a
+    /// read that missed.
     pub(super) fn measured_origin(&self) -> Option<String> {
         let mean = self.origin_ms?;
         Some(format!(
@@ -101,7 +102,7 @@ impl LiveVolume {
     }
 
     /// The hit ratio of an LRU cache of this many bytes: between two points of the curve by the logarithm of
-    /// the size.
+    /// the size, in proportion to the size below the first point, and constant beyond the last point.
     fn hits(&self, bytes: u64) -> Hits {
         let points = &self.curve.points;
         let known = |point: &LruPoint| Hits { ratio: point.hit_ratio, error: Some(point.error) };

@@ -265,7 +265,7 @@ impl AdviseArgs {
         Ok(Devices { origin: find_device(&self.device)?, fast: fast.unwrap_or_else(|| cache.clone()), cache })
     }
 
-    /// Refuses requirements that no candidate can meet because their figures are unknown.
+    /// Refuses a required cost if no price is known, and required years of life if the endurance is unknown.
     fn check_needs(&self, economy: &Economy) -> Result<(), Failure> {
         for need in &self.need {
             match need {
@@ -285,7 +285,7 @@ impl AdviseArgs {
         Ok(())
     }
 
-    /// No cache, a cache of each size that can be, and the fast device alone.
+    /// No cache, a cache of each size that is not below [`DEVICE_SIZE_MIN`], and the fast device alone.
     fn layouts(&self, footprint_bytes: u64, notes: &mut Vec<String>) -> Result<Vec<Layout>, Failure> {
         let bytes = |size: &CacheSize| size.of(footprint_bytes).bytes();
         let (large, small): (Vec<&CacheSize>, Vec<&CacheSize>) =

@@ -69,7 +69,8 @@ impl fmt::Display for Need {
 }
 
 impl Need {
-    /// Whether a candidate meets the requirement. An unknown figure does not meet it.
+    /// Whether a candidate meets the requirement. An unknown figure does not meet it, but an origin without a cache meets any years
+    /// of life.
     pub(crate) fn is_met_by(self, candidate: &Candidate) -> bool {
         match self {
             Need::Iops(rate) => candidate.iops >= rate as f64,

@@ -31,7 +31,8 @@ pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
     .html()
 }
 
-/// The runs by the names of their candidates: both bare devices would have the same name.
+/// The runs; runs without a cache get the names of their candidates, because both bare devices would have the
+/// same name.
 fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
     let repeat = (runs.len() / advice.candidates.len().max(1)).max(1);
     let of_candidate = advice.candidates.iter().zip(runs.chunks(repeat));

@@ -22,10 +22,10 @@ const ENOUGH_HITS: f64 = 0.95;
 /// The note on a knee at the smallest size.
 const NO_SMALLER: &str = " No smaller cache was simulated.";
 
-/// A cache that is slower by more than this factor counts as slower, regardless of the other figures.
+/// A cache that is slower than the origin alone by more than this factor gets a warning.
 const SLOWER: f64 = 1.05;
 
-/// The recommended candidate, and the reason in a sentence; `None` if no candidate meets the requirements.
+/// The recommended candidate, if there is one, and the reason in a sentence.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
     /// The index of the recommended candidate; `None` if no candidate is recommended.
@@ -34,7 +34,8 @@ pub(crate) struct Recommendation {
 }
 
 /// The cheapest candidate that meets the requirements; without requirements, the smallest cache that a larger one improves
-/// little, unless no cache pays, or the fast device costs no more and is as fast.
+/// little, unless no cache pays, or the fast device costs no more and is as fast. If no hit ratio is known, the cheapest
+/// candidate that is nearly as fast as the fastest.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
     if needs.is_empty() {
         return without_needs(candidates, prices);
@@ -86,7 +87,7 @@ fn without_needs(candidates: &[Candidate], prices: &Prices) -> Recommendation {
     }
 }
 
-/// A cache that the load hardly gains from.
+/// The reason against all caches if even the fastest one brings little.
 fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     format!(
         "A cache does not pay: the fastest ({}) has {:.2} times the speed without one ({}; without: {}).",
@@ -97,7 +98,7 @@ fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     )
 }
 
-/// The smallest cache that a larger one improves little.
+/// The reason for the smallest cache that a larger one improves little.
 fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     let chosen = &candidates[knee.index];
     let bare = Layout::Origin.among(candidates);
@@ -136,7 +137,8 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     format!("{first}{more}{less}{fast}")
 }
 
-/// Warnings before a purchase: caches that slow the load down, and an unknown life.
+/// Warnings before a purchase: caches that slow the load down, a p99 that rises with the size and, if years of life are
+/// required, the unknown life of the fast device.
 pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> {
     let mut warnings = Vec::new();
     let bare = Layout::Origin.among(candidates);
@@ -162,7 +164,7 @@ pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> 
     warnings
 }
 
-/// Explains a p99 that is higher with a larger cache.
+/// Explains the first p99 that is more than [`P99_RISE`] times that of the next smaller cache; `None` if there is none.
 fn rising_p99(candidates: &[Candidate]) -> Option<String> {
     let mut caches: Vec<&Candidate> =
         candidates.iter().filter(|one| one.layout.cache_bytes().is_some()).collect();
@@ -178,7 +180,7 @@ fn rising_p99(candidates: &[Candidate]) -> Option<String> {
     ))
 }
 
-/// The cost of a candidate: money, or bytes of fast storage if its cost is unknown.
+/// The cost of a candidate: money; if it is unknown, the bytes of its cache, and for the fast device the greatest number.
 fn rank(candidate: &Candidate) -> f64 {
     candidate.cost.unwrap_or(match candidate.layout {
         Layout::Origin => 0.0,

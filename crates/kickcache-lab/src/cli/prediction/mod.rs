@@ -31,10 +31,11 @@ struct Planned {
 }
 
 impl Predictions {
-    /// Checks for all errors before the first measurement.
+    /// Checks the specifications and the devices before the first measurement.
     ///
     /// # Errors
-    /// If a target or a device is unknown, or a cache has no size.
+    /// If a target or a device is unknown or a target is predicted twice, or if a cache has no size or no
+    /// device.
     pub(crate) fn plan(
         specs: &[PredictionSpec],
         targets: &[TargetSpec],

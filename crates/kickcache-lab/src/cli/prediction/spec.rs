@@ -15,7 +15,8 @@ pub(crate) struct PredictionSpec {
     pub(super) origin: String,
     /// The cache device.
     pub(super) cache: Option<String>,
-    /// The model of the cache; by default kickcache in the mode of the target.
+    /// The model of the cache; by default kickcache in the mode of the target, or write-through for a target
+    /// that the bench does not serve.
     pub(super) model: Option<CacheKind>,
     /// Bytes of the cache; by default the size of the target's cache.
     pub(super) size: Option<Size>,

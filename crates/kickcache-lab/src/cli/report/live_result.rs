@@ -1,4 +1,5 @@
-//! The volumes in `status --json`, converted to results: since the start of the daemon.
+//! The volumes in `status --json`, converted to results: since the volume was added, at the start of the
+//! daemon or later.
 
 use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
@@ -45,7 +46,7 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
         write_bytes: counters.origin_write_bytes,
         ..DeviceResult::default()
     });
-    // If several volumes share a cache device, its writes cannot be assigned to one of these volumes.
+    // If several volumes share a cache device, its operations cannot be assigned to one volume.
     run.cache_device = (cache.volumes.len() == 1).then(|| DeviceResult {
         reads: cache.counters.reads,
         writes: cache.counters.writes,

@@ -1,4 +1,4 @@
-//! `kickcache report`: results of any command, in one page.
+//! `kickcache report`: results of `bench`, `demo`, `simulate` and `status` in sentences, and in one page.
 
 mod live_result;
 
@@ -75,7 +75,8 @@ impl ReportArgs {
     }
 }
 
-/// The names of the files in the names of runs: of each file the shortest unique one.
+/// The names of the files in the names of runs: of each file the stem, or the path if stems are equal, with a
+/// number if paths are equal.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let whole = |path: &PathBuf| path.display().to_string();

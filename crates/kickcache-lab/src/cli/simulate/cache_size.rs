@@ -10,7 +10,7 @@ use kickcache_units::{Size, show_bytes};
 /// A size as people write it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CacheSize {
-    /// Percent of the blocks that the trace touches.
+    /// Percent of the blocks that a trace touches, or of the files of a job file.
     Percent(f64),
     /// Bytes.
     Bytes(Size),

@@ -11,13 +11,14 @@ use kickcache_units::show_bytes;
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::setup_names::SetupNames;
 
-/// A column: its heading, its alignment, its rank when columns are dropped, and its value for a run.
+/// A column: its heading, its alignment, its rank when columns are dropped, and its value for the runs of a
+/// cache.
 type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
 /// Whether rates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ratios {
-    /// Ratios to the rate of the first cache.
+    /// Ratios to the first cache: of rates, or of mean latencies if all loads run at fixed times.
     ToFirst,
     /// No ratios: the first cache may be in another shard.
     None,

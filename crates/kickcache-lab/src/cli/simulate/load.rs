@@ -97,7 +97,8 @@ pub(crate) struct Load {
     pub(crate) volume_bytes: u64,
     /// When a run ends at the latest.
     pub(crate) length: Duration,
-    /// The expected length of a run; 0 if it is unknown.
+    /// The expected length of a run: the limit for a job file of unknown length, and 0 for a trace that is
+    /// replayed as fast as possible.
     pub(crate) expected: Duration,
     /// The load in a few words.
     pub(crate) description: String,
@@ -236,7 +237,8 @@ impl Load {
         }
     }
 
-    /// The span of the accesses if they are replayed at their own times.
+    /// The span of the accesses of a trace that is replayed at its own times, at its speed; `None` for other
+    /// loads.
     pub(crate) fn span(&self) -> Option<Duration> {
         matches!(self.kind, LoadKind::Trace(_, _, Pace::Open { .. })).then_some(self.expected)
     }
@@ -255,7 +257,7 @@ impl Load {
 }
 
 impl Opened {
-    /// The progress of a run on a trace, out of [`PROGRESS_MAX`].
+    /// The progress of a run on a trace, out of [`PROGRESS_MAX`]; `None` for a job file.
     pub(crate) fn share(&self) -> Option<impl Fn() -> u64 + use<>> {
         let (made, count) = self.made.clone()?;
         Some(move || made.get().saturating_mul(PROGRESS_MAX) / count)

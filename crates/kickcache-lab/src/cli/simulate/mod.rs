@@ -1,4 +1,5 @@
-//! `kickcache simulate`: predicts the effect of a cache, without access to a disk.
+//! `kickcache simulate`: predicts the effect of a cache, without access to a disk, except that --calibrate
+//! measures one.
 
 pub(crate) mod cache_size;
 mod calibrate;

@@ -34,7 +34,8 @@ impl PlannedRun {
         (self.choice != CacheKind::None).then_some(self.size)
     }
 
-    /// Whether another run differs in its seed only.
+    /// Whether another run of the same command has the same cache and size, so that it differs in its seed
+    /// only.
     pub(crate) fn repeats(&self, other: &PlannedRun) -> bool {
         self.choice == other.choice && self.sized() == other.sized()
     }

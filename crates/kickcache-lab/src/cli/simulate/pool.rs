@@ -1,4 +1,4 @@
-//! Runs simulations on all processors, with one progress bar.
+//! Runs simulations on several threads, with one progress bar.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};

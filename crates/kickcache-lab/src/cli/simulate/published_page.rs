@@ -23,7 +23,8 @@ pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
 }
 
 /// The result of a table, in a sentence: the distance of the models to the published figures, and the figures
-/// of kickcache. `None` for a table without published figures.
+/// of kickcache. `None` for a table without all three series, or without a row that has both figures of a
+/// ratio.
 fn answer(overview: &Overview) -> Option<String> {
     let column =
         |name: &str| overview.series.iter().position(|series| series == name || series.ends_with(name));

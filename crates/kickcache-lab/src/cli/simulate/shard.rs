@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const SHARDS_MAX: usize = 1_000_000;
 
-/// One part of a run. Together the parts hold every run once.
+/// One part of the runs of a simulation. Together the parts hold every run once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shard {
     index: usize,

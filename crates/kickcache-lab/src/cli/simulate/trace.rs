@@ -102,7 +102,7 @@ pub(crate) struct TraceArgs {
     output: Option<PathBuf>,
 }
 
-/// A trace that was named, or found in a directory.
+/// A trace that was named or found in a directory, or standard input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct TraceFile {
     name: String,
@@ -207,7 +207,7 @@ impl TraceArgs {
         })
     }
 
-    /// Refuses sizes that no cache can have.
+    /// Refuses sizes that no cache can have, or that need more memory than there is.
     fn check(&self, size: CacheSize, blocks: u64, name: &str) -> Result<(), Failure> {
         let most = blocks_max(Scale(self.scale));
         if blocks > most {

@@ -1,4 +1,5 @@
-//! The built-in load: one thread, one connection a job, always the same number of requests in flight.
+//! The built-in load: one thread, one connection a job, and the same number of requests in flight until the
+//! end of the run.
 
 use std::time::{Duration, Instant};
 

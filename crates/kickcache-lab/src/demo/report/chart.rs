@@ -8,11 +8,11 @@ use crate::demo::result::{Phase, PhaseResult};
 
 /// Rows of the picture.
 const HEIGHT: usize = 10;
-/// Columns of all panels and the gaps between them.
+/// The most columns of all panels and the gaps between them.
 const WIDTH: usize = 73;
 /// Columns of the axis on the left.
 const AXIS: usize = 6;
-/// The smallest panel has room for its name.
+/// The least columns of a panel; the names of runs without a cache fit.
 const PANEL_MIN: usize = 10;
 /// The number of distinguishable parts of a row.
 const STEPS: usize = 8;
@@ -27,7 +27,8 @@ pub enum Colours {
     Ansi,
 }
 
-/// Prints the picture, with a line break behind each row; at most 80 columns wide.
+/// Prints the picture, with a line break behind each row, at most 80 columns wide; prints no picture if no
+/// run has an operation.
 pub(crate) fn print(phases: &[PhaseResult], colours: Colours, out: &mut dyn Printer) -> io::Result<()> {
     let panels: Vec<Panel> = panels(phases);
     let Some(scale) = Scale::new(&panels) else { return Ok(()) };
@@ -124,7 +125,8 @@ impl Panel {
 
 /// The heights of numbers in the chart.
 struct Scale {
-    /// Logarithms of the lowest and the highest point.
+    /// Logarithms of the ends of the scale: a power of ten not above the lowest point, and the highest point
+    /// or ten times the low end.
     low: f64,
     high: f64,
 }
@@ -137,7 +139,7 @@ impl Scale {
         Some(Scale { low, high })
     }
 
-    /// The height in steps; a value above 0 is at least one step high.
+    /// The height in steps: 0 for 0, otherwise at least one.
     #[expect(
         clippy::cast_possible_truncation,
         clippy::cast_sign_loss,
@@ -152,7 +154,7 @@ impl Scale {
         ((part * steps as f64).round() as usize).clamp(1, steps)
     }
 
-    /// The power of ten in a row, if there is one.
+    /// The power of ten from 1 to 1 million in a row; empty if there is none.
     fn label(&self, row: usize) -> String {
         let labels = [("1", 1), ("10", 10), ("100", 100), ("1k", 1_000), ("10k", 10_000)];
         let labels = labels.into_iter().chain([("100k", 100_000), ("1M", 1_000_000)]);

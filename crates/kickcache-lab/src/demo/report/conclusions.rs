@@ -1,4 +1,4 @@
-//! The conclusions from the figures, in three sentences.
+//! The conclusions from the figures, in three sentences, and the warnings about the runs.
 
 use kickcache_units::show_count;
 
@@ -7,14 +7,15 @@ use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
 /// How many times the slow disk's speed is worth a mention.
 const NOTABLE: u64 = 10;
-/// Shorter runs, in milliseconds, permit no conclusion.
+/// If all runs are shorter, in milliseconds, a warning calls them too short.
 const MILLIS_MIN: u64 = 8_000;
-/// The part of the processors that other programs may take.
+/// The part of the processors that other programs may take without a warning.
 const OTHERS_MAX: f64 = 0.05;
 /// The interval of a speed, in milliseconds.
 const SPAN: u64 = 1_000;
 
-/// One sentence for each of the runs with a cache.
+/// A sentence for each run with a cache; none if such a run, or the run of the slow disk, is missing, or if a
+/// run with a cache is shorter than 4 s.
 pub(crate) fn conclusions(result: &DemoResult) -> Vec<String> {
     let [slow, cold, stale, restart] =
         [Phase::SlowDisk, Phase::Cold, Phase::Stale, Phase::Restart].map(|phase| result.phase(phase));
@@ -46,7 +47,7 @@ fn of_cold(slow: &PhaseResult, cold: &PhaseResult) -> String {
     format!("Empty cache: {end} the slow disk's speed in its last 2 s; {passed}.")
 }
 
-/// The lowest and the highest of some seconds.
+/// The lowest and the highest IOPS of some whole seconds; 0 without any.
 #[derive(Clone, Copy)]
 struct Seconds {
     low: u64,
@@ -69,8 +70,8 @@ impl Seconds {
     }
 }
 
-/// With one run of each, there is a difference only if every second of one run is faster than every second of
-/// the other.
+/// With one run of each, there is a difference only if every second of the second half of one run is faster
+/// than every such second of the other.
 fn of_stale(cold: &PhaseResult, stale: &PhaseResult) -> String {
     let [before, after] = [cold, stale].map(|phase| Seconds::of(phase, phase.millis / 2));
     let loss = (1.0 - factor(stale.total.iops, cold.total.iops)) * 100.0;
@@ -100,7 +101,7 @@ fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
     )
 }
 
-/// The reasons why no conclusion is possible.
+/// Warnings about runs that are all too short, or that other programs disturbed.
 pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let longest = result.phases.iter().map(|phase| phase.millis).max().unwrap_or(0);

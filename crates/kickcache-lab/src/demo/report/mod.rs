@@ -1,4 +1,4 @@
-//! The result on the screen: a table, a picture, three sentences.
+//! The result on the screen: a picture, a table, three sentences, and warnings.
 
 pub(crate) mod chart;
 pub(crate) mod conclusions;

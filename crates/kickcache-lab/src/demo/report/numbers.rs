@@ -1,6 +1,6 @@
 //! Numbers as the demo's table and sentences show them.
 
-/// A time with three digits: `97.2 µs`, `1.05 ms`, `195 ms`.
+/// A time with three digits (more from 1,000 s on): `97.2 µs`, `1.05 ms`, `195 ms`.
 pub(crate) fn time(nanos: u64) -> String {
     let micros = nanos as f64 / 1e3;
     let (value, unit) = match micros {
@@ -17,7 +17,8 @@ pub(crate) fn times(number: u64, base: u64) -> String {
     if factor < 99.95 { format!("{factor:.1}x") } else { format!("{factor:.0}x") }
 }
 
-/// From how many times to how many times one number is another, as short as it can be: `0.9-1.1`, `18-157`.
+/// From how many times to how many times one number is another, with one place below 10 and none above:
+/// `0.9-1.1`, `18-157`.
 pub(crate) fn range(least: u64, most: u64, base: u64) -> String {
     let show = |number| {
         let factor = factor(number, base);
@@ -26,7 +27,7 @@ pub(crate) fn range(least: u64, most: u64, base: u64) -> String {
     format!("{}-{}", show(least), show(most))
 }
 
-/// One number divided by another.
+/// One number divided by another, or by 1 if that is 0.
 pub(crate) fn factor(number: u64, base: u64) -> f64 {
     number as f64 / base.max(1) as f64
 }

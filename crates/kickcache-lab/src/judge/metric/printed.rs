@@ -14,7 +14,7 @@ pub(super) enum Printed {
     Run(Box<RunResult>),
     /// A JSON object that is neither fio's nor a result of a run.
     Object(Map<String, Value>),
-    /// No JSON, but the last line is a number.
+    /// No JSON object or list, but the last line is a number.
     Number(f64),
 }
 

@@ -76,7 +76,8 @@ impl Judge {
     /// Runs one round more.
     ///
     /// # Errors
-    /// If a run fails, the control has drifted, or the last permitted round gave no verdict.
+    /// If a run fails, the control has drifted, or may have drifted when there is a verdict, or the last
+    /// permitted round gave no verdict.
     pub fn run(&mut self, runner: &mut Runner<'_>) -> Result<Option<Verdict>, NoVerdict> {
         let first = if self.random.chance(500) { Side::Good } else { Side::New };
         let round = self.pair(first, runner)?;
@@ -142,7 +143,8 @@ impl Judge {
         &self.rules
     }
 
-    /// The present control, as a multiple of the stored one.
+    /// The present control, as a multiple of the stored one; `None` without a stored result, and before the
+    /// first round.
     pub fn drift(&self) -> Option<f64> {
         self.stored.as_ref()?.drift.change().map(f64::exp)
     }

@@ -29,7 +29,8 @@ struct Bucket {
     live: u32,
     live_collected: u32,
     dirty: u32,
-    /// Whether the bucket was dirty at the last collection or later: then it is reused only after the next one (`GC_MARK_DIRTY`).
+    /// Whether the bucket was dirty at the last collection or later: then it is not reused until a collection finds it
+    /// clean (`GC_MARK_DIRTY`).
     is_marked_dirty: bool,
     use_now: Use,
 }
@@ -81,7 +82,7 @@ pub(super) struct Buckets {
     free: VecDeque<u32>,
     /// Buckets with new generations that are not durable yet (`free_inc`).
     prepared: Vec<u32>,
-    /// By block of the origin: its place, in blocks of the cache device.
+    /// By block of the origin: its place, in blocks of the cache device; `NOWHERE` if it is not cached.
     place_of: Vec<u32>,
     dirty_blocks: BTreeSet<u64>,
     /// Buckets that can be reused, as of the last collection, less those taken since (`avail_nbuckets`).
@@ -91,7 +92,7 @@ pub(super) struct Buckets {
     nodes: u64,
     traffic: u64,
     inserted: u64,
-    /// The bucket that each job fills.
+    /// The bucket that each job fills; `NOWHERE` if it has none.
     open: Vec<u32>,
 }
 
@@ -243,8 +244,8 @@ impl Buckets {
         self.free.len() <= self.geometry.reserve() && self.prepared.is_empty()
     }
 
-    /// Takes unused buckets, then clean buckets of the least value (`invalidate_buckets_lru`); `false` if there are none.
-    /// They are free once their generations are durable.
+    /// Takes unused buckets, then clean buckets of the least value, up to the number that is prepared at a time
+    /// (`invalidate_buckets_lru`); `false` if there are none. They are free once their generations are durable.
     pub(super) fn prepare(&mut self) -> bool {
         let in_use = self.buckets.iter().filter(|bucket| bucket.use_now == Use::Full);
         let least = in_use.map(|bucket| bucket.priority).min().unwrap_or(0);
@@ -298,7 +299,7 @@ impl Buckets {
         }
     }
 
-    /// Marks the blocks of a key clean unless they were written since.
+    /// Marks the blocks of a key clean unless they were written or dropped since.
     pub(super) fn set_clean(&mut self, key: DirtyKey) {
         for (block, place) in key.blocks().zip(key.place..) {
             if self.place_of[slot(block)] == place && self.dirty_blocks.remove(&block) {
@@ -329,7 +330,7 @@ impl Buckets {
         self.inserted >= self.cache_bytes() / COLLECT_SHARE
     }
 
-    /// Counts live blocks and buckets that can be reused.
+    /// Counts the live blocks of each bucket and the buckets that can be reused, and marks exactly the dirty buckets.
     pub(super) fn collect(&mut self) {
         self.inserted = 0;
         self.available = 0;

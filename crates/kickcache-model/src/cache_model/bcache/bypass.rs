@@ -1,4 +1,4 @@
-//! The accesses that bypass bcache: long streams, and all accesses while the cache device is congested.
+//! The accesses that bypass bcache: long streams, and shorter streams while the cache device is congested.
 //!
 //! Leaves out read-ahead and background flags, and the averages over a task's finished streams.
 
@@ -59,7 +59,8 @@ impl Bypass {
         }
     }
 
-    /// The length in bytes from which a stream is too long while the cache device is congested.
+    /// The least length in bytes of a stream that bypasses the cache because the cache device is congested; `None` if
+    /// it is not congested.
     fn congestion_limit(&mut self, now: Instant) -> Option<u64> {
         let since = i64::try_from(now.since(self.congested_at).as_nanos() / 1_000_000).unwrap_or(i64::MAX);
         let left = self.congestion.saturating_add(since);

@@ -1,4 +1,4 @@
-//! The journal of a bcache: one entry is in flight, the next one fills.
+//! The journal of a bcache: at most one entry is in flight, the next one fills.
 //!
 //! A write flushes the device first and is durable when it ends (`journal_write_unlocked`: `REQ_PREFLUSH`, `REQ_FUA`).
 
@@ -7,15 +7,15 @@ use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cache_model::bcache::geometry::KEY_BYTES;
 
-/// The time after its first key at which an entry is written, if no waiter and no full entry require it
-/// before (`journal_delay_ms`).
+/// The time after its first key at which an entry is written, if no waiter requires it before, it is not full before,
+/// and no other entry is in flight (`journal_delay_ms`).
 const DELAY: Duration = Duration::from_millis(100);
 /// Bytes of an entry without keys (`struct jset`).
 const HEADER_BYTES: u64 = 240;
 /// The least bytes of an entry that is written without a delay (`JSET_BITS`, `PAGE_SECTORS`).
 const ENTRY_BYTES_MAX: u64 = 32 << 10;
 
-/// An operation that ends when the entry is durable.
+/// An operation that waits until the entry is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiter {
     /// A client's flush.
@@ -56,7 +56,8 @@ impl Journal {
         self.due.filter(|_| self.writing.is_none())
     }
 
-    /// The bytes of an entry if one has to be written now (`journal_try_write`).
+    /// Begins to write the entry if it has to be written now and no other one is in flight; returns its bytes
+    /// (`journal_try_write`).
     pub(super) fn begin(&mut self, now: Instant) -> Option<u64> {
         let bytes = (HEADER_BYTES + self.keys * KEY_BYTES).next_multiple_of(BLOCK_SIZE);
         let is_due = self.due.is_some_and(|due| due <= now) || bytes >= ENTRY_BYTES_MAX;

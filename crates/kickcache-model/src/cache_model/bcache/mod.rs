@@ -33,7 +33,8 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// Percentage of buckets in use up to which direct writes become dirty (`CUTOFF_WRITEBACK_SYNC`).
+/// The most buckets in use, in percent, while writes become dirty; with more, only writes to blocks that are being
+/// written back do (`CUTOFF_WRITEBACK_SYNC`).
 const WRITEBACK_MAX: u64 = 70;
 /// Percentage of buckets in use above which requests bypass the cache, except writes to blocks that are being
 /// written back (`CUTOFF_CACHE_ADD`).
@@ -70,7 +71,7 @@ pub struct BcacheShape {
 enum Purpose {
     /// A part of an access.
     Access(u32),
-    /// A read of the origin; its blocks enter the cache.
+    /// A read of the origin; its blocks enter the cache unless they were written meanwhile or no bucket is free.
     Miss {
         id: u32,
         miss: Miss,
@@ -236,7 +237,8 @@ impl Bcache {
         self.journal.add(now, 1);
     }
 
-    /// Writes dirty data to the cache device, as far as there are buckets.
+    /// Writes the data of waiting writes to the cache device, as dirty, as far as there are buckets; prepares buckets
+    /// if there are too few.
     fn resume_writes(&mut self, now: Instant, devices: &mut Devices) {
         while let Some(demand) = self.waiting.front().copied() {
             let (first, end) = blocks(demand.extent);
@@ -270,7 +272,8 @@ impl Bcache {
         self.journal.add(now, 1);
     }
 
-    /// Counts an inserted extent and its blocks, and collects or prepares buckets if that is due.
+    /// Adds the keys of an inserted extent, counts the extent and its blocks, and begins to collect garbage or prepares
+    /// buckets if that is due.
     fn on_inserted(&mut self, now: Instant, inserted: Inserted, devices: &mut Devices) {
         self.add_keys(now, inserted.first, inserted.keys, devices);
         self.inserted_keys += 1;
@@ -281,7 +284,7 @@ impl Bcache {
         self.prepare_buckets(now, devices);
     }
 
-    /// Adds keys to the leaf of a block.
+    /// Adds keys to the leaf of a block, and writes the leaf if it has too many unwritten keys.
     fn add_keys(&mut self, now: Instant, block: u64, keys: u64, devices: &mut Devices) {
         if let Some(bytes) = self.leaves.insert(now, block, keys, self.journal.position()) {
             self.write_metadata(now, bytes, Purpose::Leaf, devices);
@@ -313,7 +316,8 @@ impl Bcache {
         self.prepare_buckets(now, devices);
     }
 
-    /// Prepares buckets for reuse if few are left (`bch_allocator_thread`).
+    /// Prepares buckets for reuse if few are left and no collection runs; if none can be prepared, a collection begins
+    /// (`bch_allocator_thread`).
     fn prepare_buckets(&mut self, now: Instant, devices: &mut Devices) {
         if !self.buckets.is_short() || self.collects_until.is_some() {
             return;
@@ -331,7 +335,7 @@ impl Bcache {
         self.geometry.leaf_count(keys)
     }
 
-    /// Begins to collect garbage (`bch_btree_gc`).
+    /// Begins to collect garbage, unless a collection runs (`bch_btree_gc`).
     fn begin_collection(&mut self, now: Instant) {
         if self.collects_until.is_some() {
             return;

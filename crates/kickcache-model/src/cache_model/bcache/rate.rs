@@ -1,4 +1,4 @@
-//! How fast bcache copies dirty data to the origin: a controller that aims at a tenth of the cache.
+//! How fast bcache copies dirty data to the origin: a controller that aims to keep a tenth of the cache dirty.
 //!
 //! Functions in brackets are in `drivers/md/bcache/writeback.c`, Linux 6.6.
 
@@ -27,7 +27,7 @@ const IDLE_UPDATES: u32 = 6;
 /// Buckets in use, in percent, above which sparse dirty buckets raise the rate, and the weights of each step
 /// (`BCH_WRITEBACK_FRAGMENT_THRESHOLD_LOW`, `_MID`, `_HIGH`; `writeback_rate_fp_term_low`, `_mid`, `_high`).
 const FRAGMENT_STEPS: [(i64, i64); 3] = [(64, 1_000), (57, 10), (50, 1)];
-/// Up to this many sectors for each dirty sector, dirty buckets are not sparse.
+/// Up to this many sectors of used buckets for each dirty sector, dirty buckets are not sparse.
 const FRAGMENT_MIN: i64 = 3;
 
 /// The state of the cache that decides the rate.
@@ -72,7 +72,7 @@ impl Rate {
         self.idle_updates = 0;
     }
 
-    /// Sets the rate every five seconds while there are dirty blocks.
+    /// Sets the rate, at most every five seconds, while there are dirty blocks.
     pub(super) fn update(&mut self, now: Instant, fill: Fill) {
         if now.since(self.updated) < UPDATE {
             return;
@@ -118,7 +118,8 @@ fn sectors(bytes: u64) -> i64 {
     i64::try_from(bytes / SECTOR).unwrap_or(i64::MAX)
 }
 
-/// The proportional term of a cache with sparse dirty buckets (`__update_writeback_rate`).
+/// The proportional term of a cache with sparse dirty buckets; `None` if they are not sparse, or half of the buckets
+/// are free (`__update_writeback_rate`).
 fn fragmentation(fill: Fill) -> Option<i64> {
     let in_use = i64::try_from(fill.in_use_percent).unwrap_or(100);
     let (above, weight) = FRAGMENT_STEPS.into_iter().find(|(above, _)| in_use > *above)?;

@@ -59,7 +59,8 @@ impl Writeback {
         self.in_flight.iter().any(|key| key.blocks().contains(&block))
     }
 
-    /// When the thread has to run, unless a key ends before.
+    /// When the thread has to run, unless a key ends before; `None` if only the end of a key makes it run, or no block
+    /// is dirty.
     pub(super) fn poll_timeout(&self, buckets: &Buckets) -> Option<Instant> {
         if !self.keys.is_empty() {
             return self.has_room().then(|| self.rate.next());
@@ -72,7 +73,7 @@ impl Writeback {
         self.in_flight.len() + PASS_KEYS_MAX <= IN_FLIGHT_MAX
     }
 
-    /// The keys of the next pass (`read_dirty`); empty if the thread sleeps.
+    /// The keys of the next pass (`read_dirty`); empty if none may be written now.
     pub(super) fn poll_pass(&mut self, now: Instant, buckets: &Buckets) -> Vec<DirtyKey> {
         if self.keys.is_empty() && !self.refill(now, buckets) {
             return Vec::new();
@@ -87,8 +88,8 @@ impl Writeback {
         pass
     }
 
-    /// Up to five keys without gaps; a key is dropped if its blocks were written since the scan
-    /// (`bch_keybuf_check_overlapping`).
+    /// Up to five keys without gaps, no further one after `PASS_BYTES_MAX` bytes; a key is left out if its blocks were
+    /// written or dropped since the scan (`bch_keybuf_check_overlapping`).
     fn take_pass(&mut self, buckets: &Buckets) -> Vec<DirtyKey> {
         let (mut pass, mut bytes): (Vec<DirtyKey>, u64) = (Vec::new(), 0);
         while let Some(key) = self.keys.front().copied() {
@@ -105,7 +106,8 @@ impl Writeback {
         pass
     }
 
-    /// Scans for dirty keys once the keys of the last scan are written (`refill_dirty`, `bch_writeback_thread`).
+    /// Scans for dirty keys once the keys of the last scan are written and the pause is over; returns whether it found
+    /// any (`refill_dirty`, `bch_writeback_thread`).
     fn refill(&mut self, now: Instant, buckets: &Buckets) -> bool {
         if !self.in_flight.is_empty() {
             return false;

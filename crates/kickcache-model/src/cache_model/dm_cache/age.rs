@@ -5,7 +5,7 @@
 /// The blocks that may be demoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victims {
-    /// The oldest of any level that was not used for one to two minutes.
+    /// The oldest of the lowest level that begins with a block that was not used for one to two minutes.
     Rested,
     /// The oldest of the lowest level.
     Any,
@@ -39,7 +39,8 @@ pub enum CleansForRoom {
 pub struct Age {
     /// Every access feeds the hotspot queue, not only misses.
     pub every_access_counts: bool,
-    /// The promotion threshold is taken from the table of hit ratios.
+    /// As in 4.11, a table of hit ratios gives the promotion threshold, a write needs two levels more, and surplus
+    /// entries move to the old end of a level.
     pub uses_table: bool,
     /// Seconds between two redistributions of the cached blocks.
     pub cache_period: u64,
@@ -61,7 +62,8 @@ pub struct Age {
     /// No background work while the cache is busy and as many migrations are in flight as the threshold allows
     /// (`spare_migration_bandwidth`).
     pub is_throttled: bool,
-    /// The access that causes a promotion waits for it.
+    /// As before 4.12, the access that causes a promotion waits for it, reads wait for a block that is being moved, a
+    /// promotion over the limit is refused, and a victim is removed at once.
     pub waits_for_copy: bool,
 }
 

@@ -18,8 +18,8 @@ pub(super) struct Entry {
     pub(super) is_queued: bool,
     /// Whether the entry's block is dirty.
     pub(super) is_dirty: bool,
-    /// When it was put at a tail, in periods of the queue's owner: a sentinel would separate the entries that are older
-    /// than a period.
+    /// When it was put at a tail, in periods of the queue's owner, 0 at a head: a sentinel would separate the entries
+    /// that are older than a period.
     pub(super) period: u32,
 }
 
@@ -139,7 +139,8 @@ impl Levels {
         at(entries, index).is_queued = false;
     }
 
-    /// Moves an entry some levels up and puts it last there; the oldest one there takes its former level.
+    /// Moves an entry up by some levels, to the highest at most, and puts it last there; if its level changes, the
+    /// oldest entry of the new level moves to the former level.
     pub(super) fn raise(&mut self, entries: &mut [Entry], index: u32, by: u8, period: u32) {
         let from = at(entries, index).level;
         let to = (from + by).min(LEVELS - 1);
@@ -170,7 +171,7 @@ impl Levels {
     }
 
     /// Gives every level its share of the entries, in this period; surplus entries move up to the given end of the next
-    /// level.
+    /// level, and a level with too few gets the oldest entries of higher levels.
     pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End, period: u32) {
         self.set_targets();
         for level in 0..LEVELS - 1 {

@@ -7,7 +7,7 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 use crate::cache_model::dm_cache::work::{Step, Work};
 use crate::device_model::ModelOperation;
 
-/// The byte offset of the metadata on the cache device, behind all data.
+/// The byte offset of the metadata on the cache device, behind the data of a cache of up to 1 TiB.
 const METADATA_AT: u64 = 1 << 40;
 /// Mappings in a block of the array: 8 bytes each, after a header of 24 (`calc_max_entries`, `struct array_block`).
 const MAPPINGS_PER_BLOCK: u64 = (BLOCK_SIZE - 24) / 8;

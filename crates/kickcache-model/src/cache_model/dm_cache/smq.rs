@@ -241,7 +241,7 @@ impl Smq {
         if self.age.uses_table { End::Oldest } else { End::Newest }
     }
 
-    /// The clock of the policy: about once for each access's latency.
+    /// The clock of the policy: about once for each access's latency, and once a second.
     pub(super) fn tick(&mut self, now: Instant) {
         let after = |seconds: u64| Instant::from_nanos(now.as_nanos() + seconds * SECOND);
         self.demotes.tick(now);
@@ -366,7 +366,7 @@ impl Smq {
         }
     }
 
-    /// Removes the clean block that is demoted next from its queue.
+    /// Removes the clean block that is demoted next from its queue; `None` if no block may be demoted.
     pub(super) fn take_victim(&mut self) -> Option<u32> {
         let index = match self.age.victims {
             Victims::Any => self.clean.lowest(LEVELS),
@@ -377,7 +377,8 @@ impl Smq {
         Some(index)
     }
 
-    /// Removes the dirty block that is written back next from its queue (`queue_writeback`).
+    /// Removes the dirty block that is written back next from its queue; `None` if no block may be written back
+    /// (`queue_writeback`).
     pub(super) fn take_writeback(&mut self, which: Writebacks) -> Option<u32> {
         let index = match which {
             Writebacks::Any => self.dirty.lowest(LEVELS),

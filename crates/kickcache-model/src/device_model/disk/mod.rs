@@ -126,7 +126,8 @@ impl Disk {
         }
     }
 
-    /// Chooses the medium's next work.
+    /// Starts the work that can begin soonest, if the medium is free: a command, or a destage if there is no command,
+    /// more than half of the cache is dirty, or a flush waits.
     fn start(&mut self, now: Instant) {
         if self.work.is_some() {
             return;
@@ -184,7 +185,7 @@ impl Disk {
         );
     }
 
-    /// Writes a dirty extent and the extents that follow it without a gap.
+    /// Writes a dirty extent and the extents that follow it without a gap, until they have 1 MiB.
     fn start_destage(&mut self, now: Instant, offset: u64) {
         let mut end = offset;
         while let Some(dirty) = self.dirty.remove(&end) {

@@ -20,7 +20,7 @@ pub struct DiskParameters {
     pub seek_root: f64,
     /// See `seek_constant`.
     pub seek_linear: f64,
-    /// Time to another track of the same cylinder.
+    /// Time to another place in the same cylinder, also on the same track.
     pub settle: f64,
     /// Fixed cost of a command or a destage that does not continue the previous one on the medium.
     pub overhead: f64,

@@ -36,7 +36,7 @@ impl Drift {
         self.now.push(value);
     }
 
-    /// By how much the median has changed, as a logarithm; `None` before there is a run.
+    /// By how much the median has changed, as a logarithm; `None` before the first run, or without stored figures.
     pub fn change(&self) -> Option<f64> {
         Some(median(&self.now)? - median(&self.stored)?)
     }

@@ -10,7 +10,7 @@ const STAKE_MAX: f64 = 0.98;
 const EFFECTS: [f64; 3] = [0.5, 1.0, 2.0];
 const NOISES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 
-/// On which side of the boundary the evidence wants the loss.
+/// The side of the boundary that the evidence supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
     /// The loss is smaller.
@@ -22,7 +22,7 @@ pub enum Claim {
 /// Evidence for a claim.
 ///
 /// Invariants:
-/// * the stake of a bet is decided by the distance from the boundary alone, grows with it, and is below 1:
+/// * the stake of a bet is decided by the distance from the boundary alone, never falls as it grows, and is below 1:
 ///   otherwise a wrong claim could gain.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Evidence {
@@ -42,7 +42,7 @@ struct Bet {
 }
 
 impl Bet {
-    /// The part of the purse that is put on a round: the best one if the noise were Laplace's.
+    /// The part of the purse that is put on a round: the best one if the noise were Laplace's, at most [`STAKE_MAX`].
     fn stake(&self, distance: f64) -> f64 {
         (distance.min(self.effect) / self.noise).tanh().min(STAKE_MAX)
     }

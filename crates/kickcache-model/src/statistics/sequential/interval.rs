@@ -8,15 +8,15 @@ use crate::statistics::sequential::margin::Margin;
 /// at most.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Interval {
-    /// The lower end; minus infinity while no loss is excluded.
+    /// The lower end; minus infinity if no small loss is excluded.
     pub low: f64,
-    /// The upper end; infinity while no loss is excluded.
+    /// The upper end; infinity if no large loss is excluded.
     pub high: f64,
 }
 
 /// The farthest end that is searched for, as a distance from the median: a factor of e^8, about 3,000.
 const FAR: f64 = 8.0;
-/// How exactly an end is found.
+/// The search for an end stops once it is known within this distance.
 const STEP: f64 = 1e-4;
 
 impl Interval {

@@ -15,17 +15,18 @@ const PART_MIN: f64 = 0.01;
 const PART_MAX: f64 = 10.0;
 
 impl Margin {
-    /// A loss up to here is good: half of the margin.
+    /// A loss up to here, as a logarithm of the ratio, is good: half of the margin.
     pub fn good_max(self) -> f64 {
         (self.part / 2.0).ln_1p()
     }
 
-    /// A loss from here on is bad.
+    /// A loss from here on, as a logarithm of the ratio, is bad: the margin.
     pub fn bad_min(self) -> f64 {
         self.part.ln_1p()
     }
 
-    /// A control whose loss or gain is more than this has drifted: a quarter of the margin.
+    /// A control has drifted if its loss or gain, as a logarithm of the ratio, is more than this: a quarter of the
+    /// margin.
     pub fn drift_max(self) -> f64 {
         (self.part / 4.0).ln_1p()
     }

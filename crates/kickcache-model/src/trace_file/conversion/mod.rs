@@ -1,7 +1,7 @@
 //! Writes traces: records in one format become lines, or blocks, of another.
 //!
-//! A property that a target cannot express is never dropped silently: it is counted as a [`Lack`], and the
-//! caller reports it.
+//! A property that a target cannot express is counted as a [`Lack`], which the caller reports, except parts of a
+//! microsecond, and in I/O logs the disorder of times.
 
 mod iolog;
 mod lack;
@@ -93,7 +93,8 @@ impl<W: Write> TraceWriter<W> {
         Ok(TraceWriter { out, target, shape, count: 0, lacks: Lacks::default() })
     }
 
-    /// Writes a record, or counts it as one that the target cannot express.
+    /// Writes the part of a record that the target can express, if there is one, and counts the properties that it
+    /// cannot.
     ///
     /// # Errors
     /// If the write fails, or the target has no room for the trace.
@@ -116,7 +117,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// Writes down that the recorder lost records here, if the target can express this.
+    /// Writes down that the recorder lost records here, if the target can express this; otherwise counts them.
     ///
     /// # Errors
     /// If the write fails.
@@ -165,7 +166,7 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// The part of a record that the target can express.
+    /// The part of a record that the target can express, if there is one; counts the properties that it cannot.
     fn expressed(&mut self, record: &Record) -> Option<Record> {
         let mut record = *record;
         let lacks = self.target.lacks();

@@ -58,7 +58,7 @@ impl Target {
         }
     }
 
-    /// The properties that the target cannot express.
+    /// The properties of records that the target cannot express.
     pub const fn lacks(self) -> &'static [Lack] {
         match self {
             Target::Kickcache => &[],

@@ -223,7 +223,7 @@ impl Blktrace {
     }
 }
 
-/// Fills the bytes; `false` at the end of the file.
+/// Fills the bytes; `false` if the file ends before or within them.
 fn read_whole(reader: &mut impl Read, bytes: &mut [u8]) -> io::Result<bool> {
     match reader.read_exact(bytes) {
         Ok(()) => Ok(true),

@@ -12,14 +12,14 @@ use crate::workload::Kind;
 pub(crate) enum Parsed {
     /// An access.
     Record(Record),
-    /// A comment, an event that is no access.
+    /// An empty line, or another line without an access.
     Nothing,
     /// A header or a summary: another recording may follow.
     Header,
 }
 
 impl Parsed {
-    /// An access at a time, in a format that knows no FUA.
+    /// An access at a time, in a format without FUA.
     pub(crate) const fn access(at: Duration, device: u32, kind: Kind, extent: ByteExtent) -> Parsed {
         Parsed::Record(Record { at: Some(at), device, kind, durability: Durability::Volatile, extent })
     }

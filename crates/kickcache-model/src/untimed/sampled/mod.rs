@@ -58,11 +58,11 @@ pub struct SampledTrial {
 pub struct SampledOutcome {
     /// The share of the blocks read and written that the cache hits.
     pub hit_ratio: f64,
-    /// In 95 of 100 cases a run of the whole trace differs by at most this much.
+    /// In 95 of 100 cases a run of the whole trace differs by at most this much; 0 if the sample is the whole.
     pub error: f64,
     /// The hit ratio of an LRU cache of single blocks.
     pub lru_hit_ratio: f64,
-    /// As `error`, for `lru_hit_ratio`.
+    /// In 95 of 100 cases the exact `lru_hit_ratio` differs by at most this much.
     pub lru_error: f64,
     /// Bytes written to the cache device for each byte that entered the cache.
     pub written_per_byte: f64,
@@ -70,8 +70,9 @@ pub struct SampledOutcome {
     pub origin_read_per_byte: f64,
 }
 
-/// The largest `one_in` for a smallest cache of this many blocks. The sample then has [`SAMPLED_BLOCKS_MIN`] blocks, 2,048 extents
-/// and 100,000 reads, and the smallest cache is not below the smallest cache device, which has 100 segments.
+/// The largest `one_in` for a smallest cache of this many blocks. Unless the result is 1, the sample is expected to
+/// have at least [`SAMPLED_BLOCKS_MIN`] blocks, 2,048 extents and 100,000 reads, and the smallest cache is not below
+/// the smallest cache device, which has 100 segments.
 pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
     let of_blocks = survey.footprint / SAMPLED_BLOCKS_MIN;
     let of_extents = survey.footprint * scale.0 / 256 / SAMPLED_EXTENTS_MIN;

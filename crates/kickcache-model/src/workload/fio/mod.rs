@@ -1,8 +1,9 @@
 //! fio job files as workloads.
 //!
-//! This module applies the options of jobs to the accesses. Options that concern only fio itself are skipped.
-//! Options that change the accesses in an unsupported way are refused with a sentence, rather than run as a
-//! different load. As with fio, each job has its own file unless jobs name the same one; the files are adjacent on the volume.
+//! This module applies the options of jobs to the accesses. Options that concern only fio itself are skipped, some
+//! others with a warning. Further options that are not supported are refused with a sentence, rather than run as a
+//! different load. As with fio, each job has its own file unless jobs name the same one; the files are adjacent on the
+//! volume.
 
 mod direction;
 mod error;
@@ -114,7 +115,8 @@ impl FioWorkload {
         base
     }
 
-    /// The time after which no job begins an access; `None` unless each has a `runtime`.
+    /// The time after which no job begins an access, apart from waits for the last accesses of earlier groups; `None`
+    /// unless each has a `runtime`.
     pub fn longest(&self) -> Option<Duration> {
         self.longest
     }

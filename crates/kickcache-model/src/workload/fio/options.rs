@@ -312,7 +312,7 @@ impl JobOptions {
     }
 }
 
-/// Whether an option has no effect here.
+/// Whether an option has no effect here; if fio would be affected, a warning is added.
 fn is_passed_over(line: &Line, warnings: &mut Vec<String>) -> bool {
     let is_log = line.option.starts_with("write_") && line.option.ends_with("_log");
     if HARMLESS.contains(&line.option.as_str()) || line.option.starts_with("iodepth_batch") || is_log {

@@ -21,7 +21,7 @@ impl Line {
     }
 }
 
-/// A job with its options, preceded by the options of `[global]`.
+/// A section with its options; in a job, the options of the earlier `[global]` sections precede its own.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Section {
     pub(crate) name: String,

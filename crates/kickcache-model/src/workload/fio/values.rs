@@ -1,4 +1,5 @@
-//! Values as fio 3.33 reads them: sizes in powers of 1024, times in seconds without a unit.
+//! Values as fio 3.33 reads them: sizes in powers of 1024 unless `kb_base` changes that, and times with a unit or in
+//! the unit of their option.
 
 use kickcache_engine::time::Duration;
 
@@ -65,8 +66,8 @@ pub(crate) fn size(text: &str, base: KbBase) -> Result<u64, String> {
     (0..=power).try_fold(number, |bytes, _| bytes.checked_mul(unit)).ok_or_else(wrong)
 }
 
-/// Sizes for reads, writes and trims, separated by commas. A missing size keeps its value; without a comma behind it, the last
-/// size also applies to the directions that follow.
+/// Sizes for reads, writes and trims, separated by commas, colons or dashes. A missing size keeps its value; without a
+/// separator behind it, the last size also applies to the directions that follow.
 pub(crate) fn sizes(
     text: &str,
     base: KbBase,

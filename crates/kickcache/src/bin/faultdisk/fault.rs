@@ -19,7 +19,7 @@ pub(crate) enum Operation {
 pub(crate) enum Effect {
     Eio,
     NoSpace,
-    /// A write or a flush is acknowledged and not done.
+    /// A write or a flush is acknowledged and not done; a read is not affected.
     Lie,
     /// A bit of the read data is flipped.
     Rot,
@@ -38,7 +38,7 @@ pub(crate) struct Fault {
     effect: Effect,
     /// The extent that a matching operation overlaps; `None` for any extent.
     extent: Option<ByteExtent>,
-    /// Matching operations that pass before the fault takes effect.
+    /// Matching operations that still pass before the fault takes effect.
     after: u64,
     /// Operations that the fault still affects; `None` for all.
     times: Option<u64>,
@@ -69,7 +69,8 @@ impl Fault {
         Ok(fault)
     }
 
-    /// The effect on an operation, if the fault matches it; counts the match.
+    /// The effect on an operation that the fault matches; `None` while `after` lets operations pass, and once
+    /// `times` is used up. Counts down `after`, then `times`.
     pub(crate) fn meet(&mut self, disk: &str, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let is_meant = self.disk == disk && self.operation.is_none_or(|meant| meant == operation);
         let is_there = self.extent.is_none_or(|own| extent.start < own.end() && own.start < extent.end());

@@ -15,7 +15,7 @@ pub(crate) enum Kind {
     Lie,
 }
 
-/// One operation that a disk carried out.
+/// One write, discard or flush that a disk carried out, or a flush that it acknowledged without effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     pub(crate) kind: Kind,

@@ -31,7 +31,7 @@ pub(crate) struct PowerCut {
     pub(crate) unflushed: Unflushed,
 }
 
-/// One disk and its operations since its last flush.
+/// One disk, and its writes and discards since its last flush.
 struct Target {
     file: File,
     unflushed: Vec<Record>,
@@ -73,7 +73,7 @@ pub(crate) fn replay(records: Records, disks: &[DiskFile], cut: PowerCut) -> any
     Ok(())
 }
 
-/// An unflushed record stays whole, is lost, or loses some of its sectors.
+/// An unflushed record stays whole or is lost or, with [`Unflushed::Torn`], loses some of its sectors.
 fn survive(file: &File, record: &Record, unflushed: Unflushed, chance: &mut Chance) -> anyhow::Result<()> {
     let sectors = usize::try_from(record.length)?.div_ceil(SECTOR);
     match chance.below(4) {

@@ -1,4 +1,5 @@
-//! The disks, their faults and the log: one lock for all, so that the log is the order in which things happened.
+//! The disks, their faults and the log: one lock for all, so that the log has the writes and flushes of all
+//! disks in their order.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -91,7 +92,7 @@ impl State {
         Ok("done".into())
     }
 
-    /// The effect of the faults on an operation.
+    /// The effect on an operation of the first fault that affects it.
     pub(crate) fn effect(&mut self, disk: usize, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let name = &self.disks[disk].name;
         let effect = self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent));

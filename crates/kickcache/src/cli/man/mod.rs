@@ -69,7 +69,7 @@ fn write_all(mut command: clap::Command, dir: &Path) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write the man pages to {}", dir.display()))
 }
 
-/// Writes the pages of a command and of the commands below it.
+/// Writes the pages of a command and of the commands below it that are not hidden.
 fn write_tree(command: &clap::Command, dir: &Path) -> io::Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_tree(below, dir)?;

@@ -9,7 +9,7 @@ use kickcache_units::show_bytes;
 /// Why a recording ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// A signal requested the end.
+    /// A signal, or the end of standard output, requested the end.
     Asked,
     /// The time of the recording is over.
     Time,
@@ -19,14 +19,14 @@ pub(crate) enum End {
     Stopped,
     /// The disk of the file is nearly full.
     DiskFull {
-        /// Bytes that are free.
+        /// Bytes that are free; 0 if a write failed for lack of space.
         free: u64,
     },
     /// A file cannot be written.
     Failed(Failure),
     /// The end was requested, and the daemon, which is still connected, did not send the last records in time.
     Silent,
-    /// The daemon has ended.
+    /// The connection to the daemon has failed.
     Gone(io::Error),
 }
 

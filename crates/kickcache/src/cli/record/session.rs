@@ -32,8 +32,8 @@ pub(crate) struct Session {
     /// Records in written blocks, and records that wait for their block.
     record_count: u64,
     gathered: u64,
-    /// Records that arrived and were not written, because a write failed; 0 if the recording ended with
-    /// [`End::Full`].
+    /// Records that arrived and were not written, because a write failed or the disk was nearly full; 0 if
+    /// the recording ended with [`End::Full`].
     unwritten: u64,
     /// Records that the daemon reports as lost, and, in `told`, the lost records of all gaps that have
     /// arrived.
@@ -94,7 +94,8 @@ impl Session {
         self.finish(end)
     }
 
-    /// Writes the remaining records, if the file has room.
+    /// Writes the remaining records, unless a full file, a full disk or a failed write has ended the
+    /// recording.
     fn finish(&mut self, end: End) -> End {
         let end = match end {
             // Behind a missing block, later blocks must not be written.
@@ -205,7 +206,8 @@ impl Session {
         written
     }
 
-    /// Writes the collected records, so that little is lost if this command is killed; shows the progress.
+    /// Shows the progress; every [`WRITE_EVERY`], writes the collected records, so that little is lost if
+    /// this command is killed.
     fn write_now_and_then(&mut self, now: Instant) -> Result<(), End> {
         if now.duration_since(self.written) >= WRITE_EVERY {
             self.written = now;

@@ -20,7 +20,7 @@ use super::volumes::volume_table;
 pub(super) struct Page<'a> {
     pub(super) report: &'a Report,
     pub(super) rates: Option<Rates<'a>>,
-    /// A repeated page shows the last seconds.
+    /// [`Span::Recent`] for a repeated page, otherwise [`Span::SinceStart`].
     pub(super) span: Span,
     /// Columns of the terminal, if it has some.
     pub(super) width: Option<usize>,

@@ -6,8 +6,8 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::condition::{Condition, ConditionKind, Health};
 use kickcache_daemon::control::report::{CacheReport, Report};
 
-/// Removes other volumes, their cache devices and the conditions of both. Conditions of the daemon stay, because they
-/// concern every volume. A configured volume that is not served has conditions only.
+/// Removes other volumes, cache devices without this volume, and the conditions of both. Conditions of the daemon
+/// stay, because they concern every volume. A configured volume that is not served has conditions only.
 ///
 /// # Errors
 /// If the report has no such volume.

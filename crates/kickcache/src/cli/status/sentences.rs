@@ -53,7 +53,7 @@ pub(super) fn cache_sentences(cache: &CacheReport) -> Vec<String> {
 }
 
 /// The share of its write budget that a cache device used, the fills that are skipped for it, and its
-/// remaining life.
+/// remaining life; `None` without a budget and a known life.
 fn wear(wear: &WearReport) -> Option<String> {
     let day = Duration::from_secs_f64(wear.day_seconds.clamp(0.0, 86_400.0));
     let (written, day) = (show_bytes(wear.day_bytes), show_duration(day));
@@ -76,9 +76,9 @@ fn wear(wear: &WearReport) -> Option<String> {
 /// The time that a page covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Span {
-    /// Since the daemon started.
+    /// Since the volume was added, at the start of the daemon or later.
     SinceStart,
-    /// The last 30 to 60 seconds.
+    /// The present interval of 30 seconds and the interval before.
     Recent,
 }
 
@@ -132,7 +132,8 @@ fn saved(volume: &VolumeReport) -> String {
     }
 }
 
-/// The benefit of the cache: the hit ratio of the data, and the latency with and without the cache.
+/// The benefit of the cache: the reads, their hit ratio if the page is not of the last seconds, and their
+/// latency with and without the cache.
 fn gained(volume: &VolumeReport, span: Span) -> String {
     let activity = activity(volume, span);
     let reads = activity.reads();
@@ -154,11 +155,12 @@ fn gained(volume: &VolumeReport, span: Span) -> String {
     format!("{first}; {mean} on average{}", without_cache(volume, activity))
 }
 
-/// If more blocks were read ahead for each missed block than this, since the start, reads of the origin do
-/// not show how long a read alone takes.
+/// If more blocks were read ahead for each missed block than this, since the volume was added, reads of the
+/// origin do not show how long a read alone takes.
 const READ_AHEAD_MAX: f64 = 0.25;
 
-/// An estimate of the latency without the cache, from reads of the origin.
+/// An estimate of the latency without the cache, from reads of the origin. If these read much ahead, their
+/// mean without an estimate; empty without misses.
 fn without_cache(volume: &VolumeReport, activity: &Activity) -> String {
     let misses = &activity.misses;
     if misses.count == 0 {
@@ -178,7 +180,7 @@ fn show_took(kind: &str, took: &RequestLatency) -> Option<String> {
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % at most {p99}"))
 }
 
-/// Two digits of a time in milliseconds.
+/// A time in milliseconds with two digits, at most three places, and at least whole milliseconds.
 fn show_millis(millis: f64) -> String {
     let digits = match millis {
         tiny if tiny < 0.0995 => 3,

@@ -179,7 +179,7 @@ fn a_single_sample_covers_the_time_since_the_start() {
         long-name: 3 dirty blocks are lost, damaged on /dev/nvme0n1p4; on the volume, as byte offset + length: 8192 + 12288. Reads of these blocks of long-name return errors (EIO) until the whole block is written again. All other requests and volumes are served.
           1. list all lost blocks: `damaged` in the output has their byte offsets on long-name: kickcache status long-name --json
           2. on the machine that uses long-name, find the files at these offsets, with the tools of its file system or database
-          3. on that machine, restore these files in place, or all of long-name, from a backup: the condition ends when every lost block has been written again
+          3. on that machine, overwrite these files in their present blocks (`dd conv=notrunc`; a new file gets other blocks), or all of long-name, from a backup: the condition ends when every lost block has been written again
           if blocks are lost again later, the cache device fails: move the cache with its dirty blocks to another one, DEVICE, while clients are served (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring
@@ -207,7 +207,7 @@ fn rates_and_hit_ratio_are_since_the_last_sample() {
         long-name: 3 dirty blocks are lost, damaged on /dev/nvme0n1p4; on the volume, as byte offset + length: 8192 + 12288. Reads of these blocks of long-name return errors (EIO) until the whole block is written again. All other requests and volumes are served.
           1. list all lost blocks: `damaged` in the output has their byte offsets on long-name: kickcache status long-name --json
           2. on the machine that uses long-name, find the files at these offsets, with the tools of its file system or database
-          3. on that machine, restore these files in place, or all of long-name, from a backup: the condition ends when every lost block has been written again
+          3. on that machine, overwrite these files in their present blocks (`dd conv=notrunc`; a new file gets other blocks), or all of long-name, from a backup: the condition ends when every lost block has been written again
           if blocks are lost again later, the cache device fails: move the cache with its dirty blocks to another one, DEVICE, while clients are served (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
 
         kickcache 0.1.0, process 42, up 1 h 6 min, io_uring

@@ -65,13 +65,14 @@ fn volume_row(
     ]
 }
 
-/// The share of read-ahead blocks that were hit since the start: a sample is too short for it.
+/// The share of read-ahead blocks that were hit, since the volume was added: a sample is too short for it.
 fn show_read_ahead(volume: &VolumeReport) -> String {
     let counters = &volume.counters;
     show_ratio(counters.read_ahead_hit_blocks, counters.read_ahead_blocks)
 }
 
-/// The word of the most urgent condition; the sentences above the table have the details.
+/// The word of the most urgent condition, or `good` without one; the sentences above the table have the
+/// details.
 fn volume_health(report: &Report, cache: &CacheReport, volume: &VolumeReport) -> Cell {
     match report.condition_of(&volume.name, &cache.device) {
         Some(condition) => Cell::toned(condition.kind.entry().word, tones::of_severity(condition.severity)),

@@ -125,7 +125,7 @@ impl Board {
         self.missed = Some(why);
     }
 
-    /// The index of the selected volume.
+    /// The index of the selected volume; 0 if none is selected or it is not in the report.
     pub(super) fn chosen(&self) -> usize {
         let is_chosen = |line: &VolumeLine| Some(&line.report.name) == self.chosen.as_ref();
         self.volumes.iter().position(is_chosen).unwrap_or(0)

@@ -16,8 +16,8 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState
 use crate::cli::top::board::{Board, Detail, Direction, Order};
 use crate::cli::top::volume_line::{VolumeLine, whole};
 
-/// Heading, width and order of each column; the last ones are dropped first if there is no room. Bars fill
-/// the remaining width.
+/// Heading, width and order of each column; the last ones are dropped first if there is no room, but never
+/// the first two. Bars fill the remaining width.
 const COLUMNS: [(&str, u16, Option<Order>); 8] = [
     ("VOLUME", 14, Some(Order::Name)),
     ("HEALTH", 14, None),
@@ -65,7 +65,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, board: &Board) {
     frame.render_widget(Paragraph::new(help).style(Style::new().dim()), keys);
 }
 
-/// The health in a sentence, wrapped; the other problems in a line each.
+/// The health in a sentence, wrapped, and the other problems in a line each; only the reason if the daemon
+/// did not answer.
 fn health(board: &Board, width: u16) -> Vec<Line<'static>> {
     let width = usize::from(width).max(8);
     let lines = |text: &str, style: Style| {

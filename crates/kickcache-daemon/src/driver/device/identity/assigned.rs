@@ -15,7 +15,7 @@ const DEPTH_MAX: usize = 8;
 /// Bytes of the header of a page of vital product data (SPC-5, 7.7).
 const VPD_HEADER: usize = 4;
 
-/// The prefix of the identity of a loop device, before the offset and the path of its file.
+/// The prefix of the identity of a loop device, before the offset and the path of its file, or the identity of the device below.
 const LOOP: &str = "loop:";
 /// The prefix of the identity of a partition, before its number and the identity of the disk.
 const PART: &str = "part";
@@ -59,7 +59,8 @@ impl Roots {
         named.or_else(card).or_else(|| product_serial(folder)).or_else(|| own("serial", "serial"))
     }
 
-    /// Offset and identity of the file or device below a loop device; `None` for a removed file.
+    /// Offset and identity of the file or device below a loop device; `None` for a removed file, a path that is not UTF-8, a
+    /// device without an assigned identity, or more than [`DEPTH_MAX`] loop devices on top of each other.
     fn of_loop(&self, folder: &Path, file: &Path, depth: usize) -> Option<String> {
         let offset = number(&folder.join("loop/offset"))?;
         if depth == DEPTH_MAX {
@@ -106,7 +107,7 @@ fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// A name that a device reports; `None` if it is blank or consists of zeroes.
+/// A name that a device reports; `None` if it cannot be read, is blank, or consists of zeroes and the characters `-_.`.
 fn text(path: &Path) -> Option<String> {
     clean(&fs::read(path).ok()?)
 }

@@ -1,11 +1,11 @@
 //! Identities of files and block devices: a cache device recognises an origin by its identity after a restart.
 //!
 //! `file:PATH`; `disk:` and the name that the hardware or the creator of a device assigned (`assigned.rs`); else `block:` and a
-//! name below /dev/disk/by-id, or the kernel's name.
+//! name below /dev/disk/by-id, the name below /dev/disk/by-path that the user gives, or the kernel's name.
 //!
 //! Invariants:
-//! * An identity that another present device has as well, or that is the kernel's name, is weak: after a restart it may be another
-//!   disk's.
+//! * An identity that another present device has as well, or that is the kernel's name or a name of the content, is weak: after a
+//!   restart it may be another disk's.
 //! * Identities that older versions recorded of a device are recognised: `block:` with any of its names.
 
 mod assigned;
@@ -34,18 +34,18 @@ const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
 /// Whether an identity is that of one disk alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
-    /// No other disk ever has this identity, not even after a restart.
+    /// The identity counts as that of one disk alone, also after a restart.
     Strong,
     /// After a restart, the identity may belong to another disk.
     Weak,
 }
 
-/// An identity of an older version.
+/// An identity that an older version may have recorded for a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderIdentity {
     /// The identity.
     pub identity: String,
-    /// Whether no other disk can have the identity.
+    /// Whether the identity counts as that of one disk alone.
     pub strength: Strength,
 }
 
@@ -54,14 +54,14 @@ pub struct OlderIdentity {
 pub struct Identified {
     /// The identity that is recorded.
     pub identity: String,
-    /// Whether no other disk can have the identity.
+    /// Whether the identity counts as that of one disk alone.
     pub strength: Strength,
     /// Identities of older versions.
     pub older: Vec<OlderIdentity>,
-    /// Other present devices of equal size and of the same driver that have only weak identities as well.
+    /// Other present devices of equal size and of the same driver with a weak identity.
     pub peers: Vec<PathBuf>,
-    /// Other present devices of equal size and of the same driver that older versions identified by the
-    /// kernel's name.
+    /// Other present devices of equal size and of the same driver without a name below /dev/disk/by-id, other
+    /// than names of the content.
     pub older_peers: Vec<PathBuf>,
 }
 
@@ -72,8 +72,8 @@ impl Identified {
         Identified { identity, strength: Strength::Strong, older, older_peers: peers.clone(), peers }
     }
 
-    /// The identity by the place in the machine, if a device has only the kernel's name, and the user names
-    /// it by its place.
+    /// The identity by the place in the machine, if the device has only a weak identity by a name, and the user
+    /// names it by its place; otherwise the identities as they are.
     fn or_by_place(self, roots: &Roots, named: &Path) -> Identified {
         let is_unnamed = self.strength == Strength::Weak && self.identity.starts_with(NAMED);
         if !is_unnamed || !named.starts_with(roots.dev.join(BY_PLACE)) {
@@ -141,7 +141,7 @@ impl Present {
     }
 }
 
-/// The block devices that are present.
+/// The present block devices, except hidden ones and those without sectors.
 struct PresentDevices(Vec<Present>);
 
 impl PresentDevices {
@@ -253,7 +253,8 @@ pub(super) fn of_block_device(named: &Path, path: &Path, number: u64) -> Identif
     PresentDevices::look(&roots).at(path, &sysfs::number(number)).or_by_place(&roots, named)
 }
 
-/// The path of the device that has an identity; `None` if it is absent, or if several have it.
+/// The path of the device that has an assigned identity; `None` for an identity of another kind, and if no device or several
+/// devices have it.
 pub fn path_of_identity(identity: &str) -> Option<PathBuf> {
     if !identity.starts_with(ASSIGNED) {
         return None;
@@ -262,7 +263,7 @@ pub fn path_of_identity(identity: &str) -> Option<PathBuf> {
     present.only(identity).map(|device| device.path.clone())
 }
 
-/// Identities of older versions for the present device with an identity.
+/// Identities of older versions for the only present device with an assigned identity; none for an identity of another kind.
 pub fn older_identities(identity: &str) -> Vec<OlderIdentity> {
     if !identity.starts_with(ASSIGNED) {
         return Vec::new();
@@ -271,7 +272,7 @@ pub fn older_identities(identity: &str) -> Vec<OlderIdentity> {
     present.only(identity).map(Present::older).unwrap_or_default()
 }
 
-/// Whether a recorded identity, also of an older version, belongs to the present device with an identity.
+/// Whether a recorded identity is equal to an identity, or an older identity of the present device with this assigned identity.
 pub fn is_same_device(identity: &str, recorded: &str) -> bool {
     identity == recorded || older_identities(identity).iter().any(|older| older.identity == recorded)
 }
@@ -286,7 +287,7 @@ pub fn path_of_file(identity: &str) -> Option<&Path> {
     identity.strip_prefix(FILE).map(Path::new)
 }
 
-/// The path that would be stable for a device that has only the kernel's name.
+/// The first name below /dev/disk/by-path, in alphabetical order, of the device at a path without links.
 pub fn stable_path(path: &Path) -> Option<PathBuf> {
     let places = fs::read_dir(Roots::of_system().dev.join(BY_PLACE)).into_iter().flatten().flatten();
     let mut names: Vec<PathBuf> = places.map(|entry| entry.path()).collect();

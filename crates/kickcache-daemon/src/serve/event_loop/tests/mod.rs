@@ -39,6 +39,7 @@ use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
+use crate::serve::verbs::resizes::RunningResizes;
 use crate::serve::volume_info::VolumeInfo;
 
 /// Bytes for payload.
@@ -128,7 +129,7 @@ fn toy_loop(
         damaged: Vec::new(),
         control,
         note_queue: RecordQueue::new(Arc::clone(&wakeup)),
-        resizes: Resizes::new(Arc::clone(&wakeup)),
+        resizes: RunningResizes::default(),
         growth: CacheGrowth::new(Arc::clone(&wakeup)),
         takeover: CacheTakeover::new(Arc::clone(&wakeup), origin.into()),
         journal_note: JournalNote::new(Arc::clone(&wakeup)),

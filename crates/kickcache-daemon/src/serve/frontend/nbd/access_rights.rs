@@ -25,7 +25,7 @@ impl AccessRights {
         self.policy
     }
 
-    /// TLS for a client, with the certificates of now.
+    /// TLS for a client, with the present certificates; `None` without certificates, or if TLS cannot begin.
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         self.certificates.as_ref()?.accept()
     }

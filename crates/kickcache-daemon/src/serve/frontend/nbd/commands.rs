@@ -22,7 +22,7 @@ use crate::serve::frontend::nbd::{Nbd, client_key};
 use crate::serve::own_export;
 
 impl Nbd {
-    /// Takes the commands that a client's bytes hold, until bytes or memory are used up.
+    /// Takes the commands that a client's bytes hold, until the bytes are used up, or the client stalls or ends.
     pub(super) fn process<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         loop {
             let Some(connection) = self.clients.at(index) else { return };

@@ -26,7 +26,7 @@ use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
 /// If this many replies wait to be sent, no further command is decoded.
 const OUTBOX_MAX: usize = 1024;
-/// If waiting replies to block status and with errors have this many bytes, no further command is decoded.
+/// If waiting replies of the handshake, to block status and with errors have this many bytes, no further command is decoded.
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// Bytes of the extents in the largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
@@ -50,7 +50,7 @@ pub(crate) struct Connection {
     pub(crate) deadline: Instant,
     /// The index of the listener that accepted the connection.
     pub(crate) listener: usize,
-    /// The volumes that the listener exports, in the order of the exports.
+    /// The volumes that the listener exported when it accepted the connection, in the order of the exports.
     pub(crate) volumes: Arc<[usize]>,
     pub(crate) watching_input: bool,
     pub(crate) watching_output: bool,
@@ -267,7 +267,7 @@ impl Connection {
         }
     }
 
-    /// Whether the client holds memory: its reply is not sent, or its write is not received.
+    /// Whether the client holds memory: a reply with payload is not sent, or its write is not received.
     fn keeps_memory(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Payload { .. }) || self.outbox.has_payload()
     }
@@ -434,7 +434,7 @@ impl Connection {
         !self.outbox.is_empty() || self.tls.as_deref().is_some_and(TlsStream::owes)
     }
 
-    /// Gives the memory back that no request in the engine uses.
+    /// Closes the connection: gives the memory back that no request in the engine uses, and ends TLS.
     pub(crate) fn abandon(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, .. } = self.stage {
             buffers.release(id);

@@ -22,7 +22,7 @@ pub(crate) struct Input {
 /// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
-    /// Bytes were received, and more may be available.
+    /// More bytes may be available.
     More,
     /// All available bytes were received.
     Drained,

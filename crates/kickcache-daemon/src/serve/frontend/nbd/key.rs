@@ -7,7 +7,7 @@ pub(crate) struct ConnectionId {
     pub(crate) generation: u32,
 }
 
-/// The descriptor that became ready.
+/// A watched descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NbdKey {
     Listener(u16),

@@ -98,7 +98,7 @@ impl Nbd {
         Ok(Nbd { listeners, security: AccessRights::of(settings), ..Nbd::default() })
     }
 
-    /// The URIs of the volume of an index, in the order of the configuration.
+    /// The URIs of the volume of an index, in the order of the listeners.
     pub(super) fn uris_of(&self, volume: usize, name: &str) -> Vec<String> {
         let served = self.listeners.iter().flatten().filter(|served| served.serves(volume));
         served.map(|served| served.uri(name)).collect()

@@ -8,7 +8,7 @@ const PROGRESS: u64 = 1 << 20;
 /// The least time between two checks of clients while requests wait for memory.
 pub(super) const LOOK: Duration = Duration::from_millis(1_000);
 
-/// The time of the last check of clients; `None` while no request waits for memory.
+/// The time of the last check of clients; `None` while no request waits for memory of the loop.
 #[derive(Debug, Default)]
 pub(super) struct SlowClients {
     pub(super) looked_at: Option<Instant>,
@@ -34,7 +34,7 @@ pub(super) struct Pace {
 pub(super) enum Watch {
     /// The time for the client's progress starts.
     Begin,
-    /// The client counts as slow after this time, if it makes no progress.
+    /// The client counts as slow after this time, if it makes too little progress.
     GoOn(Duration),
 }
 

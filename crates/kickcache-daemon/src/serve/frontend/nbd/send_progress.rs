@@ -7,6 +7,6 @@ pub(crate) enum SendProgress {
     All,
     /// The socket takes no more at the moment.
     Blocked,
-    /// The client disconnected.
+    /// The client disconnected, or the connection failed.
     Broken,
 }

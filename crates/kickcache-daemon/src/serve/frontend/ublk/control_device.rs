@@ -168,7 +168,7 @@ impl ControlDevice {
         }
     }
 
-    /// All devices, the lowest number first.
+    /// The devices with numbers of [`IDS`], the lowest number first.
     ///
     /// # Errors
     /// A sentence, if the kernel refuses.
@@ -262,7 +262,7 @@ impl ControlDevice {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
-    /// Ends a device, so that its waiting requests fail, and deletes the device; waits until the server has
+    /// Ends a device, so that its waiting requests fail, and deletes the device; waits until every process has
     /// closed it.
     ///
     /// # Errors

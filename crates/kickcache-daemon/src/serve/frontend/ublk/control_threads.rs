@@ -18,7 +18,7 @@ impl Default for ControlThreads {
 }
 
 impl ControlThreads {
-    /// With another way to the driver.
+    /// Access by another function that opens the driver.
     pub(crate) fn new(
         open: impl Fn() -> Result<ControlDevice, String> + Send + Sync + 'static,
     ) -> ControlThreads {
@@ -33,7 +33,7 @@ impl ControlThreads {
         (self.open)()
     }
 
-    /// Runs a command on another thread, and passes its result to `tell`.
+    /// Runs a command on another thread, and passes its result to `tell`; if no thread can be started, this is only logged.
     pub(super) fn aside<T>(
         &self,
         work: impl FnOnce(&mut ControlDevice) -> std::io::Result<T> + Send + 'static,

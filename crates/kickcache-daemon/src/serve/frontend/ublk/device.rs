@@ -212,8 +212,8 @@ fn find_own(
     Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 
-/// The device of a volume; if a number is required, only that one. Devices that were never started are
-/// deleted.
+/// The device of a volume; if a number is required, only the device with this number. Devices of the volume that
+/// were never started, or were ended, are deleted.
 fn find(
     control: &mut ControlDevice,
     wanted: UblkId,

@@ -18,7 +18,7 @@ pub enum DeviceUser {
     Process(u32, String),
     /// A user in the kernel that no table shows.
     Kernel,
-    /// An unknown user: an open waits for longer than these seconds.
+    /// An unknown user: an open waits for longer than these seconds, or no thread can be started for it.
     Unknown(u64),
 }
 

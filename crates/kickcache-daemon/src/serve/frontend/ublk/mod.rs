@@ -5,8 +5,8 @@
 //! with the answer. Commands that add, start and delete devices use another way ([`control_device`]), and a thread
 //! of their own while the loop serves.
 //!
-//! A device outlives its daemon: requests wait in the kernel until the next daemon takes over, and requests
-//! in flight are issued once more.
+//! A device outlives its daemon, unless the daemon ends cleanly and the device is unused: requests wait in the kernel
+//! until the next daemon takes over, and requests in flight are issued once more.
 
 pub(crate) mod abi;
 pub(crate) mod channel;
@@ -118,7 +118,7 @@ impl Ublk {
         Some(device.path().display().to_string())
     }
 
-    /// Fetches requests of all tags, and has the devices started.
+    /// At the first call, fetches requests of all tags, and has the devices started.
     pub(super) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         if std::mem::replace(&mut self.is_started, true) {
             return;

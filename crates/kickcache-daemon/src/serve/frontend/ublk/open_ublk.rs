@@ -1,5 +1,5 @@
-//! A device that was made or taken over, and is not served yet. These steps may wait for the kernel, so another thread
-//! than the loop's takes them.
+//! A device that was made or taken over, and is not served yet. These steps may wait for the kernel, so they precede the
+//! serving of the loop, or another thread does them.
 
 use super::control_threads::ControlThreads;
 use super::device::{Acquisition, UblkDevice};

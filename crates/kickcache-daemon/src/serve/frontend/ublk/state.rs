@@ -15,7 +15,7 @@ const FAILS_IO: u16 = 3;
 /// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
-    /// The device was never started, or is being deleted.
+    /// The device was never started, or was ended.
     Dead,
     /// The process with this number serves the device.
     Live(i32),

@@ -25,8 +25,8 @@ struct OwnDevice {
     name: String,
 }
 
-/// Refuses a volume with an existing device that this start does not take over. Without the kernel's driver,
-/// or the right to use it, no volume is refused.
+/// Refuses a volume with an existing device that this start does not take over, unless the device is stuck and
+/// unused. Without the kernel's driver, or the right to use it, no volume is refused.
 ///
 /// # Errors
 /// [`ServeError::Volume`].
@@ -71,7 +71,7 @@ impl Starting<'_> {
         })
     }
 
-    /// All block devices of the volume.
+    /// The block devices of the volume that were started and not deleted.
     fn own_devices(&self, control: &mut ControlDevice) -> Vec<OwnDevice> {
         let devices = control.devices().unwrap_or_default();
         let devices = devices.into_iter().filter(|info| DeviceState::of(info) != DeviceState::Dead);

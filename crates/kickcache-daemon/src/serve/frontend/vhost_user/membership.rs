@@ -37,7 +37,7 @@ impl VhostUser {
         self.listen(core, index);
     }
 
-    /// Accepts no more requests from the virtual machine of a volume, and no other virtual machine.
+    /// Disconnects the virtual machine of a volume, and accepts no other virtual machine.
     pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.ports[index].is_hidden = true;

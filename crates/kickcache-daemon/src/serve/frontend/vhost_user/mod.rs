@@ -1,4 +1,4 @@
-//! vhost-user: each volume has a socket for one virtual machine, which shares its rings with the daemon.
+//! vhost-user: a volume may have a socket for one virtual machine, which shares its rings with the daemon.
 //!
 //! Rings and messages themselves are the crate `kickcache_vhost_user`'s; this module has the watched descriptors, the
 //! memory of requests, and the turns of virtual machines.
@@ -61,13 +61,13 @@ impl VhostUser {
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }
 
-    /// The socket on which the volume with an index is served.
+    /// The first socket on which the volume with an index is served.
     pub(super) fn address_of(&self, volume: usize) -> Option<&str> {
         let port = self.ports.iter().find(|port| port.volume == volume)?;
         port.listener.as_ref().map(|listener| listener.address.as_str())
     }
 
-    /// Virtual machines that are connected to the socket of the volume of an index: 0 or 1.
+    /// Virtual machines that are connected to the volume of an index: at most one for each socket.
     pub(super) fn session_count(&self, volume: usize) -> u64 {
         let connected = self.ports.iter().filter(|port| port.volume == volume && port.socket.is_some());
         connected.count() as u64
@@ -83,7 +83,7 @@ impl VhostUser {
         self.ports.iter().all(|port| port.held.is_none())
     }
 
-    /// Takes over a new size of a volume, and notifies its virtual machine at once.
+    /// Takes over a new size of a volume, and notifies its virtual machine at once if it has a channel for this.
     pub(super) fn resize(&mut self, volume: usize, size: u64) {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }

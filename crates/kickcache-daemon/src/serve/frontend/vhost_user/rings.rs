@@ -18,7 +18,7 @@ const TAKES_MAX: usize = 256;
 
 impl VhostUser {
     /// Takes requests that guests made available, until rings, memory or the turn are used up. A request that
-    /// waited for memory was dequeued before: it continues even if its queue, or the server, accepts no more.
+    /// had to wait was dequeued before: it continues even if its queue, or the server, accepts no more.
     pub(crate) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for index in 0..self.ports.len() {
             if let Some(request) = self.ports[index].take_due() {

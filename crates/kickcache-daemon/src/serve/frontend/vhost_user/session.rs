@@ -46,8 +46,8 @@ impl VhostUser {
     }
 
     /// Waits for a front end, unless one is connected, or requests of the last one are still in flight: a
-    /// late write of the last front end would overwrite data of the next one. Does not wait while connections
-    /// cannot be accepted.
+    /// late write of the last front end would overwrite data of the next one. Does not wait while the volume is
+    /// hidden, or connections cannot be accepted.
     pub(super) fn listen<E>(&mut self, core: &mut Core<E>, index: usize) {
         let port = &mut self.ports[index];
         if port.listening

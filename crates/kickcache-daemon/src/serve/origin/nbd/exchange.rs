@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use crate::driver::queued_device::ServerOutage;
 use crate::wakeup::Wakeup;
 
-/// The orders from the loop to the thread of an origin, and the results in the other direction.
+/// The orders from the loop, and from the thread that connects, to the thread of an origin, and its results for the loop.
 pub(super) struct Exchange {
     orders: Mutex<Orders>,
     /// Readable when there are orders, or at the end.
@@ -48,7 +48,7 @@ pub(super) enum Order {
     Do(OriginJob),
     /// Samples of the expected contents of the next server.
     Expect(Vec<Sample>),
-    /// Earlier jobs are abandoned.
+    /// The server is abandoned; see `Session::give_up`.
     GiveUp,
     /// The result of an attempt to connect.
     Dialled(Result<Links, ClientError>),
@@ -78,14 +78,14 @@ impl Exchange {
         *lock(&self.away) = Some(KnownOutage { since: now, why, fails_at: now + limit });
     }
 
-    /// Sets the time until requests fail, counted from now.
+    /// If the server is away, sets the time until requests fail, counted from now.
     pub(super) fn note_limit(&self, limit: Duration) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.fails_at = Instant::now() + limit;
         }
     }
 
-    /// Notes why the server is still away.
+    /// If the server is away, notes why it still is.
     pub(super) fn note_why(&self, why: &str) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.why = why.into();

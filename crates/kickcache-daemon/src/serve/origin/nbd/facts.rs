@@ -1,4 +1,4 @@
-//! The properties of an export, which must be the same when the server returns.
+//! The properties of an export that a volume needs, also when the server returns after a loss.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::RemoteExport;
@@ -63,7 +63,7 @@ impl Facts {
         self.has_flush || self.access == AccessMode::ReadOnly
     }
 
-    /// The difference, if the server returned with another export.
+    /// Why the export of a returned server cannot take the place of the lost one; `None` if it can.
     pub(super) fn difference(&self, export: &RemoteExport) -> Option<String> {
         if export.size != self.size {
             let hint = match export.size > self.size {

@@ -86,7 +86,7 @@ impl OriginJob {
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
-            // The answer is that no extents are known.
+            // After a failure, the answer is that no extents are known.
             Work::Extents(_) => {
                 let extents = if result.is_ok() { extents } else { Vec::new() };
                 Outcome::Told(ExtentsTold { token, extents })

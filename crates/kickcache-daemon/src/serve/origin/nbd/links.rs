@@ -58,8 +58,8 @@ impl Links {
         Links::over(dial(uri, patience)?, uri, patience)
     }
 
-    /// Adds connections to a first one. A server may accept fewer clients than it offers: refused connections
-    /// are not needed.
+    /// Adds connections to a first one, if the server allows several. It may accept fewer clients than it offers:
+    /// refused connections are not needed.
     pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
         let export = first.export();
         let mut clients = vec![first];
@@ -137,7 +137,8 @@ impl Links {
         Ok(())
     }
 
-    /// Queues the flush that makes a job durable if the server has no FUA; `false` if the job needs none.
+    /// Queues the flush that makes a job durable if the server has no FUA; `false` if the job needs none, or the
+    /// server cannot flush.
     pub(super) fn queue_flush(
         &mut self,
         number: u64,

@@ -1,7 +1,7 @@
 //! A remote origin: an export of an NBD server.
 //!
-//! The driver's thread never waits for the server: [`exchange`] carries jobs to a thread of its own
-//! ([`session`]), which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread
+//! While volumes are served, the driver's thread never waits for the server: [`exchange`] carries jobs to a thread
+//! of its own ([`session`]), which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread
 //! connects ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
 //!
 //! Start with [`session`].
@@ -72,10 +72,11 @@ pub(crate) struct NbdOrigin {
 }
 
 impl NbdOrigin {
-    /// Connects, looks for superblocks of a cache device, flushes once, and starts the thread.
+    /// Connects, looks for superblocks of a cache device, flushes a writable export once if it can be flushed, and starts
+    /// the thread.
     ///
     /// # Errors
-    /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
+    /// [`ServeError::Volume`], [`ServeError::System`], or [`ServeError::Stopped`] after a stop request.
     pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri, wish: &StopWish) -> Result<NbdOrigin, ServeError> {
         let timeout = spec.origin_timeout.span();
         let patience = PATIENCE_MAX.min(timeout);
@@ -139,7 +140,7 @@ const OWN_PATIENCE: Duration = Duration::from_secs(5);
 /// Refuses an export of this process, since the volume would wait for itself.
 ///
 /// # Errors
-/// [`ServeError::Volume`].
+/// [`ServeError::Volume`], or [`ServeError::System`] without random bytes.
 pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), ServeError> {
     if !is_own(uri, OWN_PATIENCE.min(spec.origin_timeout.span()))? {
         return Ok(());
@@ -175,8 +176,8 @@ fn meet(
     Ok(ProbedServer { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
-/// Reads the places of a cache device's superblocks, and flushes once: writes of an earlier daemon are
-/// durable then.
+/// Reads the places of a cache device's superblocks, and flushes a writable export once if it can be flushed: writes of an
+/// earlier daemon are durable then.
 fn look_and_flush(client: &mut Client, access: AccessMode, block: MinimumBlock) -> Result<bool, ClientError> {
     let size = client.export().size;
     let mut found = false;

@@ -25,7 +25,7 @@ impl Pace {
     }
 }
 
-/// An outage, from the loss of a connection to the first answer of a server.
+/// An outage, from the loss of a connection to the first answer of a server, or to a new connection while no job waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
     since: Instant,

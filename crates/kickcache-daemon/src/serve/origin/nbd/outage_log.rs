@@ -38,7 +38,7 @@ pub(super) struct OutageLog {
     timeout: Duration,
     clock: Clock,
     complaints: Complaints,
-    /// The last logged reason of a failed attempt, so that each reason is logged once in an outage.
+    /// The last logged reason of a failed attempt in this outage; the same reason is not logged again directly after it.
     told: Option<ServerFault>,
 }
 
@@ -65,7 +65,7 @@ impl OutageLog {
         self.say(BACK, &line);
     }
 
-    /// Logs that a server cannot be used, and is tried again.
+    /// Logs that a server cannot be used, and is tried again, unless the last attempt failed for the same reason.
     pub(super) fn unusable(&mut self, server: ServerFault) {
         if self.told.as_ref() == Some(&server) {
             return;
@@ -113,7 +113,7 @@ impl OutageLog {
         self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
     }
 
-    /// The time until the next log message.
+    /// The time until the next message about suppressed lines.
     pub(super) fn until_due(&self) -> Option<Duration> {
         self.complaints.poll_timeout().map(|due| span(self.clock.now(), due))
     }

@@ -26,10 +26,10 @@ pub(super) struct ServerWait<'a> {
 }
 
 impl ServerWait<'_> {
-    /// Sends a server a request on a thread of its own, which is abandoned if no answer arrives.
+    /// Sends a server a request on a thread of its own, which is abandoned after the limit or a stop request.
     ///
     /// # Errors
-    /// [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
+    /// [`ServeError::Volume`], [`ServeError::Stopped`] after a stop request, or [`ServeError::System`] without a thread.
     pub(super) fn ask<T: Send + 'static>(
         &self,
         wish: &StopWish,

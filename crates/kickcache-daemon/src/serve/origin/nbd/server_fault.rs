@@ -28,7 +28,7 @@ impl From<&ClientError> for ServerFault {
     }
 }
 
-/// The error, without the prefix that every error of a client has.
+/// The error in words; of an I/O error, the text of the system alone.
 pub(super) fn cause(error: &ClientError) -> String {
     match error {
         ClientError::Io(error) => error.to_string(),

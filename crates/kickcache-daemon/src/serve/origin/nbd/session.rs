@@ -6,10 +6,11 @@
 //! * A loss is reported after all completions of the old server and before the first completion of the new
 //!   one.
 //! * A job ends once. A job that was in flight begins again with all of its requests.
-//! * After a loss, a server is used only if it has the blocks that the cache recorded as flushed at the
-//!   origin ([`Comparison`]). The engine supplies samples of these once all completions of the old server
-//!   have reached it.
-//! * A server counts as lost only by its socket, never by the time of an answer.
+//! * After a loss, a server is used only if it has the samples of the blocks that the cache recorded as flushed
+//!   at the origin ([`Comparison`]); a writable export without flushes has no samples. The engine supplies the
+//!   samples once all completions of the old server have reached it.
+//! * A server counts as lost by its socket, by an invalid reply or ESHUTDOWN, or by order if its volume is being
+//!   removed, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
 //!   ([`connect_thread`](super::connect_thread)).
 //! * The time limit of a job counts from the first loss that it met, however many servers were lost since.
@@ -150,7 +151,7 @@ impl Session {
         }
     }
 
-    /// Queues the requests of a job, if there is a server.
+    /// Queues the requests of a job, if there is a server. A job that the server does not support ends at once.
     fn ask(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it was just inserted, or is repeated");
@@ -195,7 +196,7 @@ impl Session {
         Ok(())
     }
 
-    /// Ends a job, as all of its requests have been answered.
+    /// Ends a job, as all of its requests have been answered, unless it still needs a flush, which is queued.
     fn finish(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it has just been answered");
@@ -253,7 +254,7 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// Abandons the server: all jobs fail, and new jobs fail until it answers again.
+    /// Abandons the server, unless it is connected and no job waits: all jobs fail, and new jobs fail until it answers again.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
             self.lose(&ClientError::Io(io::Error::other(

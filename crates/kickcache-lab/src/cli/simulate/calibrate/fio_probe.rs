@@ -31,7 +31,7 @@ pub(super) struct FioProbe<'a> {
 /// The result of a probe.
 pub(super) struct Submitted {
     pub(super) measured: ProbeResult,
-    /// Mean time to submit an access to the kernel, in microseconds; 0 if fio reports none.
+    /// Mean time to submit a read to the kernel, in microseconds; 0 if fio reports none.
     pub(super) submission: f64,
 }
 

@@ -145,7 +145,7 @@ impl Runs {
         self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)
     }
 
-    /// Each run with its probe and the run of a model.
+    /// Each run with its probe and the run of a model; writes only if both have writes.
     pub(super) fn beside(&self, other: &Runs) -> Vec<RunPair> {
         let beside = |probes: &[Probe], measured: &[ProbeResult], given: &[ProbeResult]| {
             let runs = measured.iter().zip(given).zip(probes);

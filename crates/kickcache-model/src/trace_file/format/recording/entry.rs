@@ -66,7 +66,7 @@ impl Previous {
         self.move_to(record.extent);
     }
 
-    /// Takes a record off the front; `None` if there is no whole one.
+    /// Takes a record off the front; `None` if it is cut off or invalid.
     pub(crate) fn take(&mut self, bytes: &mut &[u8]) -> Option<Record> {
         let (&control, rest) = bytes.split_first()?;
         *bytes = rest;

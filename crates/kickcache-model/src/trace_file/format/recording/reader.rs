@@ -57,7 +57,7 @@ impl RecordingReader {
         self.lost
     }
 
-    /// The next record, or the defect of a part of the file.
+    /// The next record or header, or the defect of a part of the file.
     pub(crate) fn next(&mut self) -> Option<Result<Event, TraceError>> {
         loop {
             if std::mem::take(&mut self.is_joint) {

@@ -40,7 +40,7 @@ pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// How many bytes of `incoming` are the beginning of a record that is not complete.
+    /// How many bytes of `incoming` are the beginning of a record or handshake message that is not complete.
     held: usize,
     outgoing: TlsOutput,
     /// Short stretches of output, gathered into one record.
@@ -205,7 +205,7 @@ impl TlsStream {
         taken
     }
 
-    /// Sends a close_notify, as far as the socket accepts it.
+    /// Sends a close_notify, unless TLS failed, and alerts, as far as the socket accepts them.
     pub(crate) fn say_goodbye(&mut self, socket: impl AsFd) {
         if self.failure().is_none() {
             let incoming = &mut self.incoming[..self.held];

@@ -20,9 +20,9 @@ pub(super) fn model_distance<'a>(
     runs.map(of).sum()
 }
 
-/// The distance of a model's figures to the measured ones: squares of logarithms. For long transfers only the
-/// rate counts: their latency has the same information, and is meaningless if a transfer ends with its
-/// submission.
+/// The distance of a model's figures to the measured ones: squares of logarithms. For transfers of more than
+/// 4 KiB only the rate counts: their latency has the same information, and is meaningless if a transfer ends
+/// with its submission.
 fn distance(probe: Probe, measured: &ProbeResult, given: &ProbeResult) -> f64 {
     let square = |wanted: f64, given: f64| {
         let ratio = (given.max(1e-6) / wanted.max(1e-6)).ln();

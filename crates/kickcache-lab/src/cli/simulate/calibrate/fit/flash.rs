@@ -79,7 +79,7 @@ fn guess(measured: &Runs) -> SsdParameters {
     }
 }
 
-/// The mean time between two pauses, and the longest, in microseconds.
+/// The mean time between two pauses, and the longest, in microseconds; both are 0 without pauses.
 #[derive(Clone, Copy, Debug)]
 struct Pauses {
     every: f64,
@@ -157,7 +157,7 @@ fn without_short_tail(ssd: SsdParameters) -> SsdParameters {
     SsdParameters { tail_permille: 0, tail_time: 0.0, ..ssd }
 }
 
-/// Writes, and the additional time of a flush after its write.
+/// Adds the figures of writes, of mixed reads and writes, and the additional time of a flush after its write.
 fn with_writes(ssd: SsdParameters, writes: &[ProbeResult; WRITE_COUNT], bench: &Bench) -> SsdParameters {
     let [single, several, flushed, long, mixed] = writes;
     let model = |[write_median, crowding, bandwidth, tail_time]: &[f64; 4]| SsdParameters {

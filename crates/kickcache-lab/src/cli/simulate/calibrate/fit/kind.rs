@@ -18,7 +18,7 @@ pub(super) enum DeviceClass {
     Flash,
     /// A rotating disk.
     Rotating,
-    /// A disk behind a network.
+    /// A disk behind a network, or a slow device that is not like a rotating disk.
     Remote,
 }
 

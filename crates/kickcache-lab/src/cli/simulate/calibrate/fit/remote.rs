@@ -57,7 +57,7 @@ fn guess(measured: &Runs) -> RemoteParameters {
     }
 }
 
-/// Writes, and the additional time of a flush after its write.
+/// Adds the median of writes, and the additional time of a flush after its write.
 fn with_writes(
     remote: RemoteParameters,
     writes: &[ProbeResult; WRITE_COUNT],

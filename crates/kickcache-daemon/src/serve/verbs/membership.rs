@@ -2,8 +2,8 @@
 //! device or for another machine are done between the orders by the caller's thread
 //! ([`crate::operations::volume_addition`], [`crate::operations::volume_removal`]).
 //!
-//! Only one caller at a time changes the superblock: the owner of a `Lease` writes it, and the loop takes
-//! over the written copy when the lease ends.
+//! Only one operation at a time writes the superblock: here the owner of a `Lease`. The loop takes over the written
+//! copy, if any, when the lease ends.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -123,7 +123,7 @@ pub(crate) struct PlaceOrder {
     pub(crate) name: String,
     pub(crate) added: OpenPlaces,
     pub(crate) removed: Vec<NbdAddress>,
-    /// The socket for virtual machines.
+    /// Whether the volume keeps or loses its previous socket for virtual machines.
     pub(crate) guests: PlaceFate,
     /// Whether the volume keeps or loses its block device of this host.
     pub(crate) device: PlaceFate,
