@@ -28,7 +28,7 @@ impl ProcessorTicks {
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
-        // user nice system idle iowait irq softirq steal; guests are a part of user.
+        // user nice system idle iowait irq softirq steal; guests are a part of user and nice.
         let [user, nice, system, .., steal] = fields.get(..8)? else { return None };
         Some(ProcessorTicks { all: fields[..8].iter().sum(), programs: user + nice + system + steal })
     }

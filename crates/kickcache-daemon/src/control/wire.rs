@@ -137,7 +137,7 @@ pub enum Reply {
     Done,
     /// The daemon serves the connection.
     Present {
-        /// The name of the daemon; each daemon that ever has the socket has another name.
+        /// A name that no other daemon has had at this socket.
         instance: String,
     },
     /// The request was refused, or its operation failed.

@@ -4,20 +4,16 @@
 //! * `remove`, `leave_out`, `take_in`: the operations of several steps; `new_device`: the device that a
 //!   replacement names.
 //! * `reload_result`: a reload for the log and the client, which may have failed after some changes;
-//!   `control_error`: errors of servers for the client; `reply_wait`: a caller that waits.
+//!   `control_error`: errors of servers for the client.
 //! * `kept_state`, `devices_in_file`: volumes and devices of a configuration file that is read again.
-//! * `volume_addition`, `volume_removal`, `removal_state`, `places_change`: volumes come and go, with their
-//!   addresses.
-//! * `cache_growth`, `resize`: devices with a new size.
-//! * `cache_takeover`: another device takes over from the cache device; `patience` bounds its waits.
+//! * `volume_addition`, `volume_removal`, `places_change`: volumes come and go, with their addresses.
+//! * `resize`: an origin with a new size.
 //! * `cache_removal`, `cache_insertion`, `standby_engine`: a cache device is left out, or taken in.
 //!
 //! Start with `changes.rs`.
 
-pub(crate) mod cache_growth;
 pub(crate) mod cache_insertion;
 pub(crate) mod cache_removal;
-pub(crate) mod cache_takeover;
 pub(crate) mod changes;
 pub mod control_error;
 pub(crate) mod devices_in_file;
@@ -25,12 +21,9 @@ pub(crate) mod kept_state;
 pub(crate) mod leave_out;
 pub(crate) mod new_device;
 pub(crate) mod operation_lock;
-pub(crate) mod patience;
 pub(crate) mod places_change;
 pub(crate) mod reload_result;
-pub(crate) mod removal_state;
 pub(crate) mod remove;
-pub(crate) mod reply_wait;
 pub(crate) mod resize;
 pub(crate) mod standby_engine;
 pub(crate) mod take_in;

@@ -98,7 +98,7 @@ impl Resizes {
         let (resizes, begun, server_of) = (Arc::clone(self), Arc::clone(&resize), server.clone());
         let id = origin.volume;
         let script = move || {
-            let result = begun.run(&server_of, origin);
+            let result = begun.run(&server_of, &origin);
             resizes.end(&begun, result);
         };
         if let Err(error) = thread::Builder::new().name("resize".into()).spawn(script) {
@@ -117,9 +117,9 @@ impl Resizes {
 
 impl Resize {
     /// The script.
-    fn run(&self, server: &ServerHandle, origin: OriginToResize) -> Result<Resized, ServeError> {
+    fn run(&self, server: &ServerHandle, origin: &OriginToResize) -> Result<Resized, ServeError> {
         let id = origin.volume;
-        let outcome = self.take_size(server, &origin);
+        let outcome = self.take_size(server, origin);
         let superblock = outcome.as_ref().ok().and_then(|outcome| outcome.superblock.clone());
         server.in_turn(move |verbs, _| verbs.end_resize(id, superblock))?;
         outcome.map(|outcome| outcome.resized)

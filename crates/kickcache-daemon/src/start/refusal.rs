@@ -188,7 +188,7 @@ fn concern(error: &ServeError) -> Concern {
         | ServeError::Address { .. }
         | ServeError::Tls(_)
         | ServeError::System { .. }
-        // A state directory that is full or read-only concerns all volumes.
+        // A state directory that is full or read-only concerns all volumes on cache devices in use.
         | ServeError::Unnoted { .. }
         | ServeError::GivenUp { .. }
         | ServeError::LeftBehind { .. }

@@ -64,7 +64,8 @@ pub(crate) struct Recovery {
     pub(crate) next_segment: u32,
     /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
-    /// Summaries for segments without a usable one, which are written at the end; none for retired segments.
+    /// Summaries for segments with batches and without a usable summary, written at the end; none for segments that the journal
+    /// records as retired.
     pub(crate) unsealed: Vec<Summary>,
     /// Damaged entries in segments without a usable summary.
     pub(crate) damaged: Vec<DamagedEntry>,

@@ -179,6 +179,13 @@ impl Mirror {
         Some(part.extent)
     }
 
+    /// The host cannot begin the copy of the requested part yet: [`Mirror::poll_copy`] returns the part again.
+    pub fn postpone_copy(&mut self) {
+        if let Some(part) = &mut self.part {
+            part.is_begun = false;
+        }
+    }
+
     /// The part was copied.
     ///
     /// # Panics

@@ -94,6 +94,17 @@ fn a_part_is_copied_while_it_has_no_writes() {
 
 /// A segment of several MiB has batches across the boundary.
 #[test]
+fn a_postponed_part_is_requested_again() {
+    let mut mirror = mirror();
+    let part = mirror.poll_copy();
+    assert_eq!(mirror.poll_copy(), None);
+    mirror.postpone_copy();
+    assert_eq!(mirror.poll_copy(), part);
+    mirror.handle_copied();
+    assert_eq!(mirror.poll_copy(), Some(ByteExtent { start: 2 * MIB, length: MIB }));
+}
+
+#[test]
 fn a_write_across_the_copied_boundary_goes_to_both_devices() {
     let mut mirror = mirror();
     assert!(mirror.poll_copy().is_some());

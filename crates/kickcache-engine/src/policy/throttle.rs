@@ -27,7 +27,7 @@ pub(crate) struct Throttle {
     blocks: u64,
     /// Nanoseconds for each block, 0 before the first measurement.
     each: u64,
-    /// The earliest start of the next write.
+    /// The start that the shortage demands for the next write; `admit` may choose an earlier one.
     next: Instant,
 }
 

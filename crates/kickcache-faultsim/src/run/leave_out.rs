@@ -21,7 +21,7 @@ const ABANDONED_PERMILLE: u64 = 800;
 const EVENTS: u64 = 24;
 
 impl Simulation {
-    /// Whether the cache device is left out in this life.
+    /// Whether the cache device is to be drained and left out in this life.
     pub(super) fn draw_leaving(&mut self) -> bool {
         self.plan.leaving_permille > 0 && self.random.chance(self.plan.leaving_permille)
     }

@@ -23,8 +23,7 @@ use crate::workload::Ask;
 /// Longest simulated time of a drain if some of the dirty data may be damaged.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes that wait for the kind of submission of the plan, or for a step of its replacement, in 1/1000 of the crashes
-/// at work in plans with such a kind or a replacement.
+/// Crashes that wait for the plan's kind of submission, or for a step of its replacement, in 1/1000, if it has either.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
@@ -97,9 +96,8 @@ impl Simulation {
         dirty as u64 > self.plan.cache_size / BLOCK_SIZE / 16
     }
 
-    /// Opens the cache device until its log was read back. A device that fails meanwhile is tried again; if the log is
-    /// refused because of damage, another device takes its place; if dirty blocks of unserved volumes fill too much of
-    /// the log, all volumes are served.
+    /// Opens the cache device until its log was read back. A device that fails meanwhile is tried again, a damaged one is
+    /// replaced; if dirty blocks of unserved volumes fill too much of the log, all volumes are served.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
             let service = self.prepare_cache::<E>()?;
@@ -163,8 +161,7 @@ impl Simulation {
         Ok(host.engine.phase())
     }
 
-    /// Compares the clean blocks of the log with the origins, for the served volumes that have lost no data. Without
-    /// this comparison, a difference would appear only after the clean block is demoted.
+    /// Compares the clean blocks of the log with the origins, for the served volumes that have lost no data.
     pub(super) fn compare_clean<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
         for (volume, block, checksum) in host.engine.clean_blocks() {
             let number = usize::from(volume.get());
@@ -417,8 +414,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The last life: work without a crash, then without faults. All requests end, and all dirty blocks drain, so that
-    /// the origins have the content that plain disks would have, except after a loss that no engine can prevent.
+    /// The last life: work without a crash, then without faults. All requests end, all dirty blocks drain, and, without
+    /// a loss that no engine can prevent, the origins have the content of plain disks.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
@@ -461,8 +458,7 @@ impl Simulation {
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 
-    /// Whether dirty blocks may stay at the end, because faults have caused a loss; damage may be detected only during
-    /// their writeback.
+    /// Whether dirty blocks may stay at the end, because faults have caused a loss.
     fn is_excused<E: Subject>(&self, host: &Host<E>) -> bool {
         self.plan.faults.any() && self.is_damaged(host)
     }

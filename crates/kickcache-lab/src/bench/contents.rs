@@ -8,6 +8,7 @@ use anyhow::Context;
 use kickcache_daemon::plan::nbd_uri::NbdUri;
 use kickcache_daemon::signature;
 use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
 
 use crate::bench::place::{Place, connect};
 
@@ -37,8 +38,13 @@ fn of_disk(path: &Path) -> anyhow::Result<Option<&'static str>> {
     let failed = || format!("{} cannot be read", path.display());
     let file = File::open(path).with_context(failed)?;
     let size = seek(&file, SeekFrom::End(0)).with_context(failed)?;
-    if path.metadata()?.is_file() && seek(&file, SeekFrom::Data(0)).is_err() {
-        return Ok(None);
+    if path.metadata()?.is_file() {
+        match seek(&file, SeekFrom::Data(0)) {
+            Err(Errno::NXIO) => return Ok(None),
+            // The file system cannot report data and holes.
+            Ok(_) | Err(Errno::INVAL) => {}
+            Err(error) => return Err(error).with_context(failed),
+        }
     }
     of_bytes(size, &mut |offset, bytes| file.read_exact_at(bytes, offset).with_context(failed))
 }

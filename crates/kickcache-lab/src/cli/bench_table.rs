@@ -143,7 +143,7 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     let mut lines = match rounds {
         0 => vec![NONE_COUNTS.to_owned()],
         _ => vec![format!(
-            "{} count{}; figures are medians, ratios are to the first row, round by round.",
+            "{} count{}; figures are medians, ratios are to the first target (of the same phase, if it has that), round by round.",
             counted(*rounds as u64, "round"),
             if *rounds == 1 { "s" } else { "" }
         )],

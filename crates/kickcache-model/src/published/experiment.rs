@@ -103,7 +103,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// Applies `show` to a number, if there is one.
+    /// `show` of a value; [`Figure::Missing`] if there is none.
     pub fn of<T>(number: Option<T>, show: impl Fn(T) -> Figure) -> Figure {
         number.map_or(Figure::Missing, show)
     }

@@ -286,7 +286,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // Without an errno, the error is a message of the monitor process.
+        // An error without an errno is not of the system; it is a refusal by the monitor, for example.
         Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
         Err(source) => return Err(cache_io(path, "look at the cache device", source)),
     };

@@ -13,10 +13,10 @@ use kickcache_engine::time::Instant;
 use super::EventLoop;
 use crate::devices::cache_device::Extended;
 use crate::driver::device::BlockFile;
-use crate::operations::cache_growth::{GrowthAnswer, GrowthOutcome, GrowthStep};
 use crate::serve::control::{CacheGrown, Growth};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::event_loop::cache_growth::{GrowthAnswer, GrowthOutcome, GrowthStep};
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Begins to use more of the cache device: a cache file is extended to `wanted` bytes, a block device has

@@ -13,10 +13,10 @@ use kickcache_units::{are, counted};
 use super::EventLoop;
 use crate::devices::open_volume::OpenVolumeState;
 use crate::driver::device::BlockFile;
-use crate::operations::removal_state::{Answer, RemovalState, RemovalStep};
 use crate::plan::removal::{DirtyFate, in_use, only_volume};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::event_loop::removal_state::{Answer, RemovalState, RemovalStep};
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::origin::SAMPLES_MAX;
 use crate::serve::verbs::membership::{

@@ -4,6 +4,8 @@
 //! One thread owns engine, driver and front ends. The protocols of clients are in the front ends
 //! ([`crate::serve::frontend`]).
 
+pub(crate) mod cache_growth;
+pub(crate) mod cache_takeover;
 pub(crate) mod dirty_notes;
 mod ending;
 mod engine_change;
@@ -11,6 +13,8 @@ mod grow;
 mod loop_commands;
 mod loss;
 mod membership;
+mod patience;
+mod removal_state;
 mod resize;
 mod take_over;
 mod trouble_log;
@@ -36,14 +40,14 @@ use crate::devices::journal_note::JournalNote;
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::record_queue::RecordQueue;
 use crate::driver::Interest;
-use crate::operations::cache_growth::CacheGrowth;
-use crate::operations::cache_takeover::CacheTakeover;
-use crate::operations::removal_state::RemovalState;
 use crate::plan::write_budget::WriteBudget;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
 use crate::serve::engine_change::{EngineLease, UncleanBlocks};
 use crate::serve::error::ServeError;
+use crate::serve::event_loop::cache_growth::CacheGrowth;
+use crate::serve::event_loop::cache_takeover::CacheTakeover;
+use crate::serve::event_loop::removal_state::RemovalState;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::loop_step::LoopStep;

@@ -22,11 +22,13 @@ use crate::devices::state::StateError;
 use crate::driver::device::BlockFile;
 use crate::driver::executor::{Medium, NamedMedium};
 use crate::driver::fault::{Cause, Fault};
-use crate::operations::cache_takeover::{Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep};
-use crate::operations::patience::PATIENCE_SECONDS;
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
+use crate::serve::event_loop::cache_takeover::{
+    Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep,
+};
+use crate::serve::event_loop::patience::PATIENCE_SECONDS;
 use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
 
 /// Longest pause after a copied part.
@@ -358,10 +360,14 @@ impl<E: CacheEngine> EventLoop<E> {
             self.takeover.step = Some(TakeoverStep::Flushing);
             return Ok(());
         }
-        match mirror.poll_copy() {
-            Some(part) => self.takeover.copy(pair, part),
-            None => Ok(()),
+        let Some(part) = mirror.poll_copy() else { return Ok(()) };
+        let begun = self.takeover.copy(pair, part);
+        if begun.is_err()
+            && let Some(mirror) = &mut self.takeover.mirror
+        {
+            mirror.postpone_copy();
         }
+        begun
     }
 
     /// Counts an error of the replacement in the state of the cache device; the log has the details.

@@ -74,7 +74,6 @@ const HARMLESS: &[&str] = &[
     "cpus_allowed",
     "cpus_allowed_policy",
     "create_on_open",
-    "create_only",
     "create_serialize",
     "dedupe_percentage",
     "description",

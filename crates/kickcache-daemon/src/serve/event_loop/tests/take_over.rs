@@ -10,7 +10,7 @@ use super::*;
 use crate::devices::missed_device::any_superblock_at;
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::{CacheRecord, StateStore, uuid_text};
-use crate::operations::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
+use crate::serve::event_loop::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
 
 /// A loop with a complete copy of its cache device on another one.
 fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {

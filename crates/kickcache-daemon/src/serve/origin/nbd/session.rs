@@ -263,6 +263,7 @@ impl Session {
         }
         if let Some(outage) = self.outage.as_mut().filter(|_| self.links.is_none()) {
             outage.is_over_limit = true;
+            self.exchange.note_limit(Duration::ZERO);
             let ended = std::mem::take(&mut self.jobs).into_values();
             self.outcomes.extend(ended.map(|job| job.outcome(Err(libc::EIO))));
         }

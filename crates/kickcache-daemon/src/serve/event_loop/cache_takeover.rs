@@ -21,12 +21,12 @@ use crate::devices::cache_device::successor::{
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::StateError;
 use crate::driver::device::BlockFile;
-use crate::operations::patience::{PATIENCE_SECONDS, Patience};
 use crate::serve::background::Background;
 use crate::serve::config::StatePlace;
 use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
+use crate::serve::event_loop::patience::{PATIENCE_SECONDS, Patience};
 use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
