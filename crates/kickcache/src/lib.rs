@@ -1,32 +1,13 @@
 //! The `kickcache` program: its commands and their output.
 //!
 //! Rooms:
-//! * [`cli`]: the commands; `user_text`: their output, with control characters escaped.
-//! * `bench`: fio on named targets, in turns, with a verdict.
-//! * [`demo`]: the effect of a cache, shown on a simulated slow disk.
-//! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
-//! * `fio`: fio as a child process, its report and its logs; `interrupt`, `process_times`, `timeline`: shared
-//!   parts of measurements; `whole_file`: writing of results and pages; `notice`: messages on standard error
-//!   meanwhile.
+//! * [`cli`]: the commands. `kickcache_lab` has the commands that measure, simulate and convert.
 //!
 //! Invariants: no code here serves a volume by other means than `kickcache_daemon`. Commands make a plan for
-//! it, send requests to a daemon over its control socket, call its offline tools or, as `bench` and `demo`,
-//! run its server in this process; `kickcache_model` runs simulations.
+//! it, send requests to a daemon over its control socket, or call its offline tools.
 //!
 //! Start with `cli/mod.rs`.
 
 #![warn(clippy::print_stderr, clippy::print_stdout)]
 
-mod bar;
-mod bench;
 pub mod cli;
-mod closed_output;
-pub mod demo;
-mod fio;
-mod interrupt;
-pub mod judge;
-mod notice;
-mod process_times;
-mod timeline;
-mod user_text;
-mod whole_file;

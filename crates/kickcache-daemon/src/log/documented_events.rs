@@ -64,7 +64,9 @@ fn coded() -> Events {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut texts = Vec::new();
     sources(&root.join("src"), &mut texts);
-    sources(&root.join("../kickcache/src"), &mut texts);
+    for others in ["kickcache", "kickcache-command", "kickcache-lab"] {
+        sources(&root.join("..").join(others).join("src"), &mut texts);
+    }
     let mut events = Events::new();
     texts.iter().for_each(|Source { path, text }| find(path, text, &mut events));
     for (event, level) in ELSEWHERE {

@@ -9,7 +9,7 @@ use crate::workspace::{expect_nothing, root};
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// The crates, and those below them that each may need: arrows run down only.
-const CRATES: [(&str, &[&str]); 13] = [
+const CRATES: [(&str, &[&str]); 15] = [
     ("kickcache-tidy", &[]),
     ("kickcache-engine", &[]),
     ("kickcache-units", &[]),
@@ -32,17 +32,29 @@ const CRATES: [(&str, &[&str]); 13] = [
             "kickcache-vhost-user",
         ],
     ),
+    ("kickcache-command", &["kickcache-daemon", "kickcache-engine", "kickcache-units"]),
     (
-        "kickcache",
+        "kickcache-lab",
         &[
-            "kickcache-curve",
+            "kickcache-command",
             "kickcache-daemon",
             "kickcache-engine",
             "kickcache-model",
             "kickcache-nbd",
             "kickcache-random",
             "kickcache-report",
-            "kickcache-tls",
+            "kickcache-units",
+        ],
+    ),
+    (
+        "kickcache",
+        &[
+            "kickcache-command",
+            "kickcache-daemon",
+            "kickcache-engine",
+            "kickcache-lab",
+            "kickcache-model",
+            "kickcache-nbd",
             "kickcache-units",
         ],
     ),

@@ -55,17 +55,16 @@ const UNSAFE_ROOMS: [&str; 4] = [
 ];
 /// Where standard output may be written.
 const STDOUT_ROOMS: [&str; 15] = [
-    "crates/kickcache/src/user_text.rs",
+    "crates/kickcache-command/src/",
     "crates/kickcache/examples/",
     "crates/kickcache/src/cli/",
+    "crates/kickcache-lab/src/cli/",
     "crates/kickcache/src/bin/",
     // These files start programs; two of the files read the output.
-    "crates/kickcache/src/fio/child.rs",
-    "crates/kickcache/src/bench/program.rs",
-    "crates/kickcache/src/judge/process.rs",
+    "crates/kickcache-lab/src/fio/child.rs",
+    "crates/kickcache-lab/src/bench/program.rs",
+    "crates/kickcache-lab/src/judge/process.rs",
     "crates/kickcache-daemon/src/serve/frontend/ublk/starter.rs",
-    // Detects that standard output is closed, and writes nothing.
-    "crates/kickcache/src/closed_output.rs",
     // Prints instructions for cargo.
     "crates/kickcache/build.rs",
     "crates/kickcache-faultsim/src/bin/",

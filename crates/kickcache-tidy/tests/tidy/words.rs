@@ -58,7 +58,11 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 14] = [
     ("crates/kickcache/tests/it/", "chunk", "the NBD specification's word"),
     ("crates/kickcache-model/src/", "destag", "what the memory inside a disk drive does"),
     ("crates/kickcache-model/src/device_model/disk/", "settle", "what the head of a disk does"),
-    ("crates/kickcache/src/cli/simulate/calibrate/fit/rotating.rs", "settle", "what the head of a disk does"),
+    (
+        "crates/kickcache-lab/src/cli/simulate/calibrate/fit/rotating.rs",
+        "settle",
+        "what the head of a disk does",
+    ),
     ("crates/kickcache-faultsim/src/oracle/", "settle", "a register settles on a value"),
 ];
 

@@ -4,6 +4,9 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::{AddedVolume, Request, VolumeToAdd};
 use kickcache_daemon::plan::address::NbdAddress;
@@ -17,10 +20,7 @@ use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
 use serde_json::{Map, Value};
 
-use crate::cli::exit::Failure;
 use crate::cli::limit_flags::LimitFlags;
-use crate::cli::options::ControlOption;
-use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,6 +4,11 @@ use std::io;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use kickcache_command::bar::bar;
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::options::StateOption;
+use kickcache_command::table::{Align, Cell, Colour, Table, Tone};
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::devices::offline::change::repair;
 use kickcache_daemon::devices::offline::check::{Findings, Verdict, VolumeFindings, blocks_in, check};
 use kickcache_daemon::devices::offline::foreign_device::with_notes;
@@ -11,12 +16,7 @@ use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted, show_bytes};
 
-use crate::bar::bar;
 use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::StateOption;
-use crate::cli::table::{Align, Cell, Colour, Table, Tone};
-use crate::user_text::Printer;
 
 /// The progress bar of the check.
 const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";

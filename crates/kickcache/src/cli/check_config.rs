@@ -3,9 +3,8 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use kickcache_command::exit::Failure;
 use kickcache_units::{are, counted};
-
-use crate::cli::exit::Failure;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,8 +3,7 @@
 use std::io::Write;
 
 use clap_complete::Shell;
-
-use crate::cli::exit::Failure;
+use kickcache_command::exit::Failure;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -1,9 +1,8 @@
 //! A daemon that ended during an operation.
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
 use kickcache_daemon::control::client::ClientError;
-
-use crate::cli::exit::Failure;
 
 /// The reason why the daemon does not answer any more; `rest` describes the state of the unfinished
 /// operation. The daemon answered before, so this is not a missing daemon.

@@ -3,11 +3,10 @@
 use std::thread;
 
 use anyhow::Context;
+use kickcache_command::exit::Failure;
+use kickcache_command::interrupt::{Interrupt, LOOK_EVERY};
 use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::Report;
-
-use crate::cli::exit::Failure;
-use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 /// The message after Ctrl-C.
 const GOES_ON: &str = "interrupted; the daemon continues the operation, and its status shows the progress";

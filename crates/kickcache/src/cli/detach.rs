@@ -4,6 +4,8 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
+use kickcache_command::options::StateOption;
 use kickcache_daemon::devices::offline::OfflineError;
 use kickcache_daemon::devices::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::devices::offline::older_copy::older_copy_at;
@@ -14,8 +16,6 @@ use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 
 use crate::cli::device_state::print_older_copy;
-use crate::cli::exit::Failure;
-use crate::cli::options::StateOption;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use anyhow::Error;
+use kickcache_command::exit::{Exit, Failure};
 use kickcache_daemon::devices::offline::OfflineError;
 use kickcache_daemon::devices::offline::older_copy::older_copy_at;
 use kickcache_daemon::devices::offline::out_of_service::{OutOfServiceDevice, out_of_service};
@@ -14,8 +15,6 @@ use kickcache_daemon::serve::config::StatePlace;
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 use serde_json::{Value, json};
-
-use crate::cli::exit::{Exit, Failure};
 
 /// The reason why no daemon uses the blocks of a cache device, if none does.
 pub(super) struct UnusedReason {

@@ -6,6 +6,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
+use kickcache_command::bar::bar;
+use kickcache_command::closed_output::OutputWatch;
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::notice::notice;
+use kickcache_command::options::{ControlOption, StateOption};
 use kickcache_daemon::conditions::damage;
 use kickcache_daemon::conditions::unlinked::unlinked_origin;
 use kickcache_daemon::control::last_error::LastError;
@@ -18,12 +23,6 @@ use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::printable::printable_line;
 use kickcache_units::{counted, show_bytes};
-
-use crate::bar::bar;
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{ControlOption, StateOption};
-use crate::closed_output::OutputWatch;
-use crate::notice::notice;
 
 /// The progress bar of a drain.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::time::Instant;
 
+use kickcache_command::exit::Failure;
 use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_daemon::control::wire::Request;
@@ -10,7 +11,6 @@ use kickcache_daemon::words::ModeWord;
 
 use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::drain::{Obstacles, is_draining, left};
-use crate::cli::exit::Failure;
 
 /// The modes before a drain of the volumes in write-back or write-through.
 pub(super) struct Modes(Vec<(String, ModeWord)>);

@@ -3,9 +3,8 @@
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use kickcache_command::exit::Failure;
 use kickcache_daemon::devices::offline::dump::{DumpError, dump};
-
-use crate::cli::exit::Failure;
 
 const EXAMPLES: &str = "\
 Examples:

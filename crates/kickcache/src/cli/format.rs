@@ -3,12 +3,11 @@
 use std::io::Write;
 use std::path::PathBuf;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::{StateOption, parse_cache_size};
 use kickcache_daemon::devices::cache_device::Overwrite;
 use kickcache_daemon::devices::offline::format_check::FormatCheck;
 use kickcache_units::{Size, show_bytes};
-
-use crate::cli::exit::Failure;
-use crate::cli::options::{StateOption, parse_cache_size};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,14 +6,14 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
+use kickcache_command::options::{ControlOption, parse_cache_size};
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::wire::{Growing, Request};
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::{Size, show_bytes};
 
 use crate::cli::daemon_loss::vanished;
-use crate::cli::exit::Failure;
-use crate::cli::options::{ControlOption, parse_cache_size};
 
 /// Time between two checks of a device that grows.
 const PAUSE: Duration = Duration::from_millis(100);

@@ -3,6 +3,10 @@
 use std::io;
 use std::path::PathBuf;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::StateOption;
+use kickcache_command::table::{Align, Cell, Colour, Table, Tone};
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::devices::offline::foreign_device::with_notes;
 use kickcache_daemon::devices::offline::out_of_service::OutOfServiceDevice;
 use kickcache_daemon::devices::offline::{self, Contents};
@@ -16,10 +20,6 @@ use kickcache_units::show_bytes;
 use serde::Serialize;
 
 use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
-use crate::cli::exit::Failure;
-use crate::cli::options::StateOption;
-use crate::cli::table::{Align, Cell, Colour, Table, Tone};
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

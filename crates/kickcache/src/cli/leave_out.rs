@@ -4,6 +4,9 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use indicatif::ProgressBar;
+use kickcache_command::bar::bar;
+use kickcache_command::exit::Failure;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::LeavingOutReport;
 use kickcache_daemon::control::report::Report;
@@ -11,10 +14,7 @@ use kickcache_daemon::control::wire::{DirtyVolume, LeaveOutOrder, LeftOut, Reque
 use kickcache_daemon::whole_path::shown_path;
 use kickcache_units::show_bytes;
 
-use crate::bar::bar;
 use crate::cli::daemon_wait::DaemonWait;
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
 
 /// The progress bar of the writeback.
 const BAR: &str = "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";

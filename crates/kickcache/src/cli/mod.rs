@@ -1,61 +1,48 @@
 //! The command line: a file or a folder for each command, and modules that commands share.
 
 mod add;
-mod advise;
-mod bench;
-mod bench_table;
 mod check;
 mod check_config;
 mod completions;
 mod daemon_wait;
-mod demo;
-mod demo_page;
 mod detach;
 mod device_state;
 mod drain;
 mod drain_all;
 mod dump;
 mod equals_hint;
-mod exit;
 mod format;
 mod grow;
 mod inspect;
-mod judge;
 mod leave_out;
 mod limit_flags;
 mod man;
 mod mode;
-mod options;
-mod output;
 mod pause_caching;
-mod prediction;
 mod record;
 mod reload;
 mod remove;
 mod replace;
-mod report;
 mod resize;
 mod serve;
-mod simulate;
 mod status;
 mod stop;
-mod table;
 mod top;
-mod trace;
 mod ublk;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::notice::notice;
+use kickcache_command::user_text::{self, Printer};
 use kickcache_daemon::devices::state::STATE_VARIABLE;
 use kickcache_daemon::path_text::path_text;
+use kickcache_lab::cli::{advise, bench, demo, judge, report, simulate, trace};
 use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;
-use crate::cli::exit::{Exit, Failure};
-use crate::notice::notice;
-use crate::user_text::{self, Printer};
 
 /// The exit code of clap for arguments that are wrong.
 const USAGE: i32 = 2;
@@ -158,7 +145,7 @@ impl Command {
             Command::Detach(args) => args.run(out),
             Command::Ublk(args) => args.run(out),
             Command::Demo(args) => args.run(out),
-            Command::Bench(args) => args.run(out),
+            Command::Bench(args) => args.run(version::COMMIT, out),
             Command::Report(args) => args.run(out),
             Command::Simulate(args) => args.run(out),
             Command::Advise(args) => args.run(out),

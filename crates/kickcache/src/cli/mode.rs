@@ -3,14 +3,13 @@
 use std::io::Write;
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::report::VolumeReport;
 use kickcache_daemon::control::wire::Request;
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::show_bytes;
-
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,10 +3,9 @@
 use std::io::Write;
 use std::time::Duration;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::{ControlOption, parse_span};
 use kickcache_daemon::control::wire::Request;
-
-use crate::cli::exit::Failure;
-use crate::cli::options::{ControlOption, parse_span};
 
 const EXAMPLES: &str = "\
 Examples:

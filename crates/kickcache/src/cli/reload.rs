@@ -2,10 +2,9 @@
 
 use std::io::Write;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::wire::{Reloaded, Request};
-
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:

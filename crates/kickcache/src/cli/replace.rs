@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use indicatif::ProgressBar;
+use kickcache_command::bar::bar;
+use kickcache_command::exit::Failure;
+use kickcache_command::options::{ControlOption, parse_cache_size};
 use kickcache_daemon::control::client::Client;
 use kickcache_daemon::control::replacing_report::{ReplacingReport, ReplacingStep};
 use kickcache_daemon::control::report::{CacheReport, Report};
@@ -13,11 +16,8 @@ use kickcache_daemon::shell_command::ShellCommand;
 use kickcache_daemon::whole_path::{shown_path, whole_path};
 use kickcache_units::{Size, show_bytes};
 
-use crate::bar::bar;
 use crate::cli::daemon_loss::vanished;
 use crate::cli::daemon_wait::DaemonWait;
-use crate::cli::exit::Failure;
-use crate::cli::options::{ControlOption, parse_cache_size};
 
 /// The progress bar of the takeover.
 const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";

@@ -2,11 +2,10 @@
 
 use std::io::Write;
 
+use kickcache_command::exit::Failure;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::wire::{Request, Resized};
 use kickcache_units::show_bytes;
-
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
 
 const EXAMPLES: &str = "\
 Examples:

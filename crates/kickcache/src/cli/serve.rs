@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use clap::builder::{OsStringValueParser as OriginParser, TypedValueParser as _};
 use clap::{ArgGroup, Args as _, Id};
+use kickcache_command::exit::Failure;
+use kickcache_command::options::{ControlOption, StateOption, parse_cache_size};
 use kickcache_daemon::config::plan_source::PlanSource;
 use kickcache_daemon::devices::state::default_directory;
 use kickcache_daemon::driver::device::AccessMode;
@@ -32,9 +34,7 @@ use kickcache_daemon::whole_path::{real_path, whole_path};
 use kickcache_daemon::words::{AdmissionWord, ModeWord};
 use kickcache_units::Size;
 
-use crate::cli::exit::Failure;
 use crate::cli::limit_flags::LimitFlags;
-use crate::cli::options::{ControlOption, StateOption, parse_cache_size};
 
 const EXAMPLES: &str = "\
 Examples:

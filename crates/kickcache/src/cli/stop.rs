@@ -5,6 +5,9 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
+use kickcache_command::options::ControlOption;
 use kickcache_daemon::control::client::{Client, ClientError, KnownEnd};
 use kickcache_daemon::control::report::Report;
 use kickcache_daemon::control::wire::{LeftOnCache, Request};
@@ -12,9 +15,6 @@ use kickcache_daemon::devices::offline::ublk::user_of;
 use kickcache_units::show_bytes;
 
 use crate::cli::drain_all::drain_all;
-use crate::cli::exit::Failure;
-use crate::cli::options::ControlOption;
-use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:

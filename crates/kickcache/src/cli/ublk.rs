@@ -1,14 +1,13 @@
 //! `kickcache ublk`: the ublk block devices of this host.
 
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
+use kickcache_command::table::{Align, Cell, Colour, Table};
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::devices::offline::ublk::{self, InUse, Removed, UblkDevice, UblkMaker, UblkState};
 use kickcache_daemon::plan::frontends::ublk::id::ublk_number;
 use kickcache_units::show_bytes;
 use serde_json::json;
-
-use crate::cli::exit::Failure;
-use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::notice::notice;
-use crate::user_text::Printer;
 
 const EXAMPLES: &str = "\
 Examples:

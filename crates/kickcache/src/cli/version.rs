@@ -4,6 +4,9 @@ use std::sync::LazyLock;
 
 use kickcache_engine::format::version::FORMAT_VERSION;
 
+/// The commit that the program was built from, if it was built in a git checkout.
+pub(super) const COMMIT: Option<&str> = option_env!("KICKCACHE_COMMIT");
+
 static LONG: LazyLock<String> = LazyLock::new(text);
 
 /// The version, the commit, and the capabilities of this program.
@@ -12,7 +15,7 @@ pub(super) fn long() -> &'static str {
 }
 
 fn text() -> String {
-    let commit = match option_env!("KICKCACHE_COMMIT") {
+    let commit = match COMMIT {
         Some(commit) => format!("commit {commit}"),
         None => "built outside of a git checkout".to_owned(),
     };

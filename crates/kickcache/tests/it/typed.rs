@@ -391,7 +391,8 @@ fn commands_in(source: &str) -> Vec<String> {
 #[test]
 fn commands_in_messages_are_built_by_one_module_only() {
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let folders = ["kickcache-daemon/src", "kickcache/src"].map(|name| crates.join(name));
+    let folders = ["kickcache-daemon", "kickcache", "kickcache-command", "kickcache-lab"]
+        .map(|name| crates.join(name).join("src"));
     let files: Vec<PathBuf> = folders.iter().flat_map(|folder| sources(folder)).collect();
     assert!(files.len() > 150, "{files:?}");
     let mut found = Vec::new();

@@ -10,8 +10,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Context;
 use clap_mangen::Man;
 use clap_mangen::roff::Roff;
-
-use crate::cli::exit::Failure;
+use kickcache_command::exit::Failure;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,9 +3,8 @@
 use std::io;
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
 use kickcache_units::show_bytes;
-
-use crate::cli::exit::Failure;
 
 /// Why a recording ended.
 #[derive(Debug)]

@@ -6,9 +6,9 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use kickcache_command::exit::Failure;
 use kickcache_model::trace_file::RecordingHeader;
 
-use crate::cli::exit::Failure;
 use crate::cli::record::end::End;
 
 /// The bytes that must be free on the disk when a block is written: a twentieth of the disk, but no more than

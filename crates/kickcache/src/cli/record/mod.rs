@@ -11,18 +11,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use kickcache_command::closed_output::OutputWatch;
+use kickcache_command::exit::Failure;
+use kickcache_command::notice::notice;
+use kickcache_command::options::{ControlOption, parse_span};
 use kickcache_model::trace_file::RecordingHeader;
 use kickcache_units::{Size, show_bytes, show_count, show_duration};
 use serde_json::json;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
-use crate::cli::exit::Failure;
-use crate::cli::options::{ControlOption, parse_span};
 use crate::cli::record::end::End;
 use crate::cli::record::files::{Bounds, RecordingFiles};
 use crate::cli::record::session::Session;
-use crate::closed_output::OutputWatch;
-use crate::notice::notice;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -2,12 +2,11 @@
 
 use std::io;
 
+use kickcache_command::table::{Align, Cell, Colour, Table};
+use kickcache_command::user_text::Printer;
 use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_units::show_bytes;
-
-use crate::cli::table::{Align, Cell, Colour, Table};
-use crate::user_text::Printer;
 
 /// Prints the curve of each volume, or a sentence if it has no reads.
 pub(super) fn print(report: &Report, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {

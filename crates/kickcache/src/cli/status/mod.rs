@@ -8,23 +8,22 @@ mod selection;
 mod sentences;
 mod tones;
 mod volumes;
-pub(crate) mod width;
 
 use std::io::{self, IsTerminal};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use kickcache_command::closed_output::OutputWatch;
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::options::{ControlOption, parse_interval};
+use kickcache_command::table::Colour;
+use kickcache_command::user_text::{Printer, UserText};
+use kickcache_command::width::{first_lines, terminal_height, terminal_width};
 use kickcache_daemon::control::report::Report;
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{ControlOption, parse_interval};
 use crate::cli::status::page::Page;
 use crate::cli::status::rates::Rates;
 use crate::cli::status::sentences::Span;
-use crate::cli::status::width::{first_lines, terminal_height, terminal_width};
-use crate::cli::table::Colour;
-use crate::closed_output::OutputWatch;
-use crate::user_text::{Printer, UserText};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,9 @@
 use std::io;
 use std::time::Duration;
 
+use kickcache_command::table::{Colour, Tone, paint};
+use kickcache_command::user_text::Printer;
+use kickcache_command::width::wrap;
 use kickcache_daemon::control::condition::{Condition, HealthColour};
 use kickcache_daemon::control::report::Report;
 use kickcache_units::printable::printable_line;
@@ -12,9 +15,6 @@ use super::rates::Rates;
 use super::sentences::{Span, cache_sentences, engines, memory_sentence, volume_sentences};
 use super::tones;
 use super::volumes::volume_table;
-use super::width::wrap;
-use crate::cli::table::{Colour, Tone, paint};
-use crate::user_text::Printer;
 
 /// The content of the page, and its width.
 pub(super) struct Page<'a> {

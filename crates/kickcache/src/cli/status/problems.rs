@@ -3,12 +3,11 @@
 use std::io::{self, Write};
 
 use anyhow::anyhow;
+use kickcache_command::exit::{Exit, Failure};
 use kickcache_daemon::control::condition::Condition;
 use kickcache_daemon::control::report::Report;
 use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted};
-
-use crate::cli::exit::{Exit, Failure};
 
 /// The conditions that are problems.
 fn problems(report: &Report) -> impl Iterator<Item = &Condition> {

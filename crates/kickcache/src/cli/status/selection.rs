@@ -1,11 +1,10 @@
 //! The part of a report that concerns one volume.
 
 use anyhow::anyhow;
+use kickcache_command::exit::Failure;
 use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::condition::{Condition, ConditionKind, Health};
 use kickcache_daemon::control::report::{CacheReport, Report};
-
-use crate::cli::exit::Failure;
 
 /// Removes other volumes, cache devices without this volume, and the conditions of both. Conditions of the daemon
 /// stay, because they concern every volume. A configured volume that is not served has conditions only.

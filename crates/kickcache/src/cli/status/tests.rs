@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use expect_test::expect;
+use kickcache_command::table::Colour;
 use kickcache_daemon::conditions::Surroundings;
 use kickcache_daemon::conditions::watch::ConditionWatch;
 use kickcache_daemon::control::activity::{Activity, RequestLatency};
@@ -23,7 +24,6 @@ use super::problems;
 use super::rates::Rates;
 use super::selection::select;
 use super::sentences::{Span, cache_sentences};
-use crate::cli::table::Colour;
 
 fn volume(name: &str, mode: ModeWord, counters: VolumeCounters) -> VolumeReport {
     VolumeReport {

@@ -1,8 +1,7 @@
 //! The colours of severity.
 
+use kickcache_command::table::Tone;
 use kickcache_daemon::control::condition::Severity;
-
-use crate::cli::table::Tone;
 
 pub(super) fn of_severity(severity: Severity) -> Tone {
     match severity {

@@ -1,11 +1,11 @@
 //! The table of the volumes: a row each; the least important columns are dropped first if there is no room.
 
+use kickcache_command::table::{Align, Cell, KEEP, Table, Tone};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
 use kickcache_units::{show_bytes, show_rate, show_ratio};
 
 use super::rates::Rates;
 use super::tones;
-use crate::cli::table::{Align, Cell, KEEP, Table, Tone};
 
 /// Headings, and the ranks that decide which columns are dropped first.
 const COLUMNS: [(&str, Align, u8); 13] = [

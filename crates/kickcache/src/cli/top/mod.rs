@@ -15,18 +15,18 @@ use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use kickcache_command::closed_output::OutputWatch;
+use kickcache_command::exit::{Exit, Failure};
+use kickcache_command::interrupt::{Interrupt, LOOK_EVERY};
+use kickcache_command::options::{ControlOption, parse_interval};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event};
 use ratatui::crossterm::terminal::disable_raw_mode;
 
-use crate::cli::exit::{Exit, Failure};
-use crate::cli::options::{ControlOption, parse_interval};
 use crate::cli::top::board::Board;
 use crate::cli::top::keys::{Wish, wish};
 use crate::cli::top::poller::Poller;
 use crate::cli::top::view::draw;
-use crate::closed_output::OutputWatch;
-use crate::interrupt::{Interrupt, LOOK_EVERY};
 
 const EXAMPLES: &str = "\
 Examples:

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use kickcache_command::width::wrap;
 use kickcache_daemon::control::condition::{HealthColour, Severity};
 use kickcache_units::printable::printable_line;
 use kickcache_units::{counted, show_bytes, show_duration, show_rate};
@@ -12,7 +13,6 @@ use ratatui::style::{Color, Modifier, Style, Stylize};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState};
 
-use crate::cli::status::width::wrap;
 use crate::cli::top::board::{Board, Detail, Direction, Order};
 use crate::cli::top::volume_line::{VolumeLine, whole};
 
