@@ -244,7 +244,8 @@ fn a_page_fits_into_80_columns() {
             long-name: kickcache status long-name --json
           2. on the machine that uses long-name, find the files at these offsets, with
             the tools of its file system or database
-          3. on that machine, restore these files in place, or all of long-name, from a
+          3. on that machine, overwrite these files in their present blocks (`dd
+            conv=notrunc`; a new file gets other blocks), or all of long-name, from a
             backup: the condition ends when every lost block has been written again
           if blocks are lost again later, the cache device fails: move the cache with
             its dirty blocks to another one, DEVICE, while clients are served
