@@ -413,6 +413,28 @@ fn nonsense_is_answered_with_a_sentence() {
 }
 
 #[test]
+fn a_request_with_an_unknown_key_is_refused() {
+    let room = room();
+    let (daemon, server) = start(&room.path);
+    let _server = server.unwrap();
+    let unknown = [
+        r#"{"command":"mode","volume":"vm1","mode":"bypass","x":1}"#,
+        r#"{"command":"remove","volume":"vm1","disconnect":false,"abandon_dirty":false,"dry-run":true}"#,
+        r#"{"command":"replace","with":"/b","dry-run":true}"#,
+        r#"{"command":"leave-out","dry-run":true}"#,
+        r#"{"command":"add","cache":"/c","volume":{"name":"a"},"dry-run":true}"#,
+    ];
+    for request in unknown {
+        let mut stream = UnixStream::connect(&room.path).unwrap();
+        stream.write_all(format!("{request}\n").as_bytes()).unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).unwrap();
+        assert!(answer.contains("this is not a request: unknown field"), "{request}: {answer}");
+    }
+    assert!(daemon.told.lock().unwrap().is_empty());
+}
+
+#[test]
 fn a_request_with_a_key_twice_is_refused() {
     let room = room();
     let (daemon, server) = start(&room.path);

@@ -204,6 +204,7 @@ pub struct Growing {
 
 /// The cache device to be replaced, and its successor.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct ReplacementOrder {
     /// The cache device; `None` if the daemon has only one.
     #[serde(default)]
@@ -257,6 +258,7 @@ pub enum ReplacementStage {
 
 /// Which cache device is to be left out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct LeaveOutOrder {
     /// The path of the cache device; `None` if there is only one.
     #[serde(default)]
@@ -315,6 +317,7 @@ pub struct RecordingTitle {
 
 /// A volume to be added.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct VolumeToAdd {
     /// The cache device.
     pub cache: PathBuf,
@@ -354,6 +357,7 @@ impl VolumeToAdd {
 
 /// A volume that is to be removed.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RemoveOrder {
     /// Its name.
     pub volume: String,

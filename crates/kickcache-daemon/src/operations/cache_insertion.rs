@@ -14,6 +14,7 @@ use crate::driver::device::{AccessMode, check_different};
 use crate::driver::executor::Medium;
 use crate::operations::cache_removal::{records, volume_settings};
 use crate::operations::standby_engine::{Recovered, StandbyParts};
+use crate::operations::superblock_wait::when_free;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::control::NamedSettings;
 use crate::serve::engine_change::{CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind};
@@ -67,7 +68,7 @@ pub(crate) fn take_in(
     format: impl FnOnce() -> Result<CacheDevice, ServeError>,
 ) -> Result<(), ServeError> {
     let around = &server.context();
-    let behind = server.ask_engine(EngineOrder::Begin)??;
+    let behind = when_free(|| server.ask_engine(EngineOrder::Begin)?)?;
     let prepared = refuse(around, &behind).and_then(|()| prepare(around, &behind, taken_in, format));
     let Ready { other, notes } = match prepared {
         Ok(ready) => ready,
@@ -107,7 +108,7 @@ fn prepare(
     device.set_volumes(records(behind));
     device.store()?;
     device.count_start(noted_start(&around.state, &device.superblock));
-    let volumes = volume_settings(behind, taken_in.settings);
+    let volumes = volume_settings(behind, taken_in.settings)?;
     let engine =
         EngineSettings { service: Service::In, freed_segments: taken_in.freed_segments, ..around.engine };
     let CacheDevice { file, superblock, .. } = device;

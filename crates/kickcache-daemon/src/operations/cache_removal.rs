@@ -8,6 +8,7 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 use crate::driver::executor::Medium;
 use crate::driver::null_device::NullDevice;
 use crate::operations::standby_engine::{Recovered, StandbyParts};
+use crate::operations::superblock_wait::when_free;
 use crate::plan::removal::DirtyFate;
 use crate::serve::control::NamedSettings;
 use crate::serve::engine_change::{
@@ -15,6 +16,7 @@ use crate::serve::engine_change::{
 };
 use crate::serve::error::ServeError;
 use crate::serve::server::{ServerContext, ServerHandle};
+use crate::serve::volume_info::VolumeInfo;
 
 /// Refuses to leave the device out if there is an obstacle; returns the blocks to be written back.
 ///
@@ -56,7 +58,7 @@ pub(crate) fn leave_out(
     settings: &[NamedSettings],
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
     let (around, notes) = (&server.context(), server.notes());
-    let behind = server.ask_engine(EngineOrder::Begin)??;
+    let behind = when_free(|| server.ask_engine(EngineOrder::Begin)?)?;
     let changed = refuse(around, &behind, fate).and_then(|()| without_cache(around, &behind, settings));
     let other = match changed {
         Ok(CachelessEngine { engine, superblock }) => {
@@ -96,7 +98,7 @@ fn without_cache(
     let refuse = |source| ServeError::Engine { path: path.clone(), source };
     let mut superblock = Superblock::new([0; 16], DEVICE_SIZE_MIN).map_err(refuse)?;
     superblock.volumes = records(behind);
-    let volumes = volume_settings(behind, settings);
+    let volumes = volume_settings(behind, settings)?;
     let aside = StandbyParts {
         clock: behind.clock.clone(),
         io_engine: behind.io_engine,
@@ -119,10 +121,20 @@ pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
 }
 
 /// The new settings of the served volumes.
-pub(crate) fn volume_settings(behind: &CurrentEngine, settings: &[NamedSettings]) -> Vec<VolumeSettings> {
-    let settings = settings.iter().filter_map(|named| {
-        let volume = behind.volumes.iter().find(|volume| volume.name == named.volume)?;
-        Some(VolumeSettings { volume: volume.id, ..named.settings })
-    });
-    settings.collect()
+///
+/// # Errors
+/// If a served volume has none: it was added meanwhile.
+pub(crate) fn volume_settings(
+    behind: &CurrentEngine,
+    settings: &[NamedSettings],
+) -> Result<Vec<VolumeSettings>, ServeError> {
+    let of = |volume: &VolumeInfo| {
+        let named = settings.iter().find(|named| named.volume == volume.name);
+        let named = named.ok_or_else(|| ServeError::Volume {
+            name: volume.name.clone(),
+            what: "it was added meanwhile; try again".into(),
+        })?;
+        Ok(VolumeSettings { volume: volume.id, ..named.settings })
+    };
+    behind.volumes.iter().map(of).collect()
 }

@@ -19,6 +19,7 @@ use crate::operations::remove::RemoveOperation;
 use crate::operations::take_in;
 use crate::operations::volume_addition::{self, ReadyVolume, check_promised};
 use crate::plan::ServePlan;
+use crate::plan::address::NbdAddress;
 use crate::plan::cache_spec::{CacheService, CacheSpec, SkippedVolume};
 use crate::plan::conflicts::check_free;
 use crate::plan::difference::difference;
@@ -32,7 +33,7 @@ use crate::serve::server::NamedSettings;
 use crate::start::folders::{MissingFolders, make_runtime_dir};
 use crate::start::servers::{PlannedServer, StartResult};
 use crate::start::unserved_volumes::orphans;
-use crate::whole_path::real_path;
+use crate::whole_path::{real_path, shown_path};
 
 /// The configuration at the start, and the lock that admits one change at a time.
 pub(crate) struct Changes {
@@ -233,12 +234,13 @@ impl Turn<'_> {
         plan.caches[index].volumes.push(spec.clone());
         plan.check().map_err(|error| wrong(&error))?;
         let served = &mut started.servers[index];
+        self.changes.under_way.check_device_stays(shown_path(&served.handle.device()))?;
         if spec.room_min.is_some() || spec.room_max.is_some() {
             check_promised(&served.handle, &plan.caches[index].volumes).map_err(control_error)?;
         }
         let folders = MissingFolders::of(&plan);
         make_runtime_dir(&plan).map_err(|error| ControlError::Refused(format!("{error:#}")))?;
-        let ready = volume_addition::prepare(&served.handle, &spec).map_err(control_error);
+        let ready = volume_addition::prepare(&served.handle, &spec, &[]).map_err(control_error);
         if wanted.dry_run {
             let checked = ready.map(drop);
             folders.remove_again();
@@ -353,17 +355,22 @@ fn prepare(
     for (index, served) in started.servers.iter().enumerate() {
         let Some(cache) = wanted.cache(&served.cache.device) else { continue };
         let mut ready = Ready { index, volumes: Vec::new(), places: Vec::new() };
+        // Volumes join before places change, so these addresses are open when a later volume or place shares them.
+        let mut opened: Vec<NbdAddress> = Vec::new();
         for volume in &cache.volumes {
             let known = served.cache.volumes.iter().find(|known| known.name == volume.name);
             match known {
                 Some(known) if !has_same_places(known, volume) => {
-                    let places =
-                        ReadyPlaces::prepare(&served.handle, known, volume).map_err(control_error)?;
+                    let places = ReadyPlaces::prepare(&served.handle, known, volume, &opened)
+                        .map_err(control_error)?;
                     ready.places.push((volume.clone(), places));
                 }
                 Some(_) => {}
-                None => match volume_addition::prepare(&served.handle, volume) {
-                    Ok(open) => ready.volumes.push((volume.clone(), open)),
+                None => match volume_addition::prepare(&served.handle, volume, &opened) {
+                    Ok(open) => {
+                        opened.extend(volume.served_by().nbd.addresses().iter().cloned());
+                        ready.volumes.push((volume.clone(), open));
+                    }
                     Err(error) if started.is_unserved(&volume.name) => {
                         let name = &volume.name;
                         reloaded.changes.retain(|change| change.volume() != Some(name));

@@ -7,7 +7,8 @@
 //!   `control_error`: errors of servers for the client.
 //! * `kept_state`, `devices_in_file`: volumes and devices of a configuration file that is read again.
 //! * `volume_addition`, `volume_removal`, `places_change`: volumes come and go, with their addresses.
-//! * `resize`, `grow`: an origin or a cache device with a new size; `script`: the thread of such an operation, and its caller.
+//! * `resize`, `grow`: an origin or a cache device with a new size; `script`: the thread of such an operation, and its caller;
+//!   `superblock_wait`: the wait for another writer of the superblock.
 //! * `cache_removal`, `cache_insertion`, `standby_engine`: a cache device is left out, or taken in.
 //!
 //! Start with `changes.rs`.
@@ -28,6 +29,7 @@ pub(crate) mod remove;
 pub(crate) mod resize;
 pub(crate) mod script;
 pub(crate) mod standby_engine;
+pub(crate) mod superblock_wait;
 pub(crate) mod take_in;
 pub(crate) mod volume_addition;
 pub(crate) mod volume_removal;

@@ -22,16 +22,19 @@ pub(crate) struct ReadyPlaces {
 
 impl ReadyPlaces {
     /// Opens the addresses and creates the block device in `wanted` that are not in `before`, and refuses to remove
-    /// a block device in use.
+    /// a block device in use. `opened` are further addresses that are open by the time of [`ReadyPlaces::apply`], and
+    /// may be shared.
     pub(crate) fn prepare(
         server: &ServerHandle,
         before: &VolumeSpec,
         wanted: &VolumeSpec,
+        opened: &[NbdAddress],
     ) -> Result<ReadyPlaces, ServeError> {
         let members: Members = server.ask_membership(MembershipOrder::Members)??;
         let exposure = server.context().exposure;
         let (old, new) = (before.served_by(), wanted.served_by());
-        let mut added = OpenPlaces::open(wanted, Some(before), &members.addresses, exposure)?;
+        let mut added =
+            OpenPlaces::open(wanted, Some(before), &[&members.addresses, opened].concat(), exposure)?;
         let is_gone = |address: &&NbdAddress| !new.nbd.addresses().contains(address);
         let removed = old.nbd.addresses().iter().filter(is_gone).cloned().collect();
         let has_moved = old.vhost_user.path.is_some() && old.vhost_user.path != new.vhost_user.path;

@@ -21,7 +21,8 @@ use crate::serve::verbs::superblock_lease::SuperblockLease;
 /// The resizes in progress.
 pub(crate) type Resizes = Scripts<Resized>;
 
-/// Resizes a volume, or waits for its running resize if no other caller does.
+/// Resizes a volume. If its resize is running and no other caller waits for it, the new one begins after its end: the origin may have
+/// grown since.
 ///
 /// # Errors
 /// The volume is not served, another caller waits for its resize, the origin cannot report its size or is smaller than before, the
@@ -31,15 +32,15 @@ pub(crate) fn resize(
     server: &ServerHandle,
     volume: &str,
 ) -> Result<Resized, ServeError> {
-    let script = match resizes.join(volume) {
-        Some(running) => running,
-        None => {
-            let name = volume.to_owned();
-            let origin = server.in_turn(move |verbs, _| verbs.begin_resize(&name))??;
-            begin(resizes, server, volume, origin)
-        }
-    };
-    script.wait().unwrap_or_else(|| Err(late(server, volume)?))
+    if let Some(running) = resizes.join(volume)
+        && running.wait().is_none()
+    {
+        return Err(late(server, volume)?);
+    }
+    let name = volume.to_owned();
+    let origin = server.in_turn(move |verbs, _| verbs.begin_resize(&name))??;
+    let answer = begin(resizes, server, volume, origin).wait();
+    answer.unwrap_or_else(|| Err(late(server, volume)?))
 }
 
 /// The answer to a caller that has waited for the limit; it names the device that has not responded.
@@ -67,7 +68,7 @@ fn begin(
 ) -> Arc<Script<Resized>> {
     let script = resizes.begin(volume);
     let (all, running, server_of) = (Arc::clone(resizes), Arc::clone(&script), server.clone());
-    let id = origin.volume;
+    let id = origin.resize;
     let run = move || {
         let outcome = take_size(&server_of, running.subject(), &origin);
         let superblock = outcome.as_ref().ok().and_then(|outcome| outcome.superblock.clone());
@@ -127,7 +128,7 @@ fn wait_for_superblock(
     origin: &OriginToResize,
 ) -> Result<SuperblockLease, ServeError> {
     let (answer, answered) = mpsc::channel();
-    let id = origin.volume;
+    let id = origin.resize;
     server.in_turn(move |verbs, _| verbs.wait_for_superblock(id, answer))?;
     answered.recv().map_err(|_| ServeError::Stopped)?
 }

@@ -12,6 +12,8 @@ use crate::devices::reservation_check::check_rooms;
 use crate::devices::state::uuid_text;
 use crate::devices::stop_record_check::{Finding, warn_of_no_proof};
 use crate::driver::device::{AccessMode, BlockFile, check_different};
+use crate::operations::superblock_wait::when_free;
+use crate::plan::address::NbdAddress;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
@@ -30,11 +32,16 @@ pub(crate) struct ReadyVolume {
     places: OpenPlaces,
 }
 
-/// Opens a volume and checks it as a start does. Waits as long as a start does.
+/// Opens a volume and checks it as a start does. Waits as long as a start does. `opened` are addresses of volumes that are
+/// prepared already and join before this one, which may share them.
 ///
 /// # Errors
 /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
-pub(crate) fn prepare(server: &ServerHandle, spec: &VolumeSpec) -> Result<ReadyVolume, ServeError> {
+pub(crate) fn prepare(
+    server: &ServerHandle,
+    spec: &VolumeSpec,
+    opened: &[NbdAddress],
+) -> Result<ReadyVolume, ServeError> {
     let ServerContext { cache: path, state, exposure, stop_wish, .. } = &server.context();
     let members: Members = server.ask_membership(MembershipOrder::Members)??;
     check_apart(spec, &members)?;
@@ -46,7 +53,7 @@ pub(crate) fn prepare(server: &ServerHandle, spec: &VolumeSpec) -> Result<ReadyV
     }
     check_late(&mut volume, spec, &members.superblock, path, state)?;
     compare(server, &mut volume, &members, state)?;
-    let mut places = OpenPlaces::open(spec, None, &members.addresses, *exposure)?;
+    let mut places = OpenPlaces::open(spec, None, &[&members.addresses, opened].concat(), *exposure)?;
     let (identity, size, access) = (volume.known_as.clone(), volume.size, volume.access);
     places.open_device(spec, None, &KnownVolume { identity, size, access }, members.io_engine)?;
     Ok(ReadyVolume { volume, places })
@@ -125,7 +132,7 @@ fn confirm(
 pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), ServeError> {
     let (context, notes) = (server.context(), server.notes());
     let ReadyVolume { mut volume, places } = ready;
-    let Lease { superblock: held, cache } = server.ask_membership(MembershipOrder::Lease)??;
+    let Lease { superblock: held, cache } = when_free(|| server.ask_membership(MembershipOrder::Lease)?)?;
     let mut superblock = held.clone();
     let name = volume.name.clone();
     let recorded = record(&mut superblock, &mut volume, &cache, &context);

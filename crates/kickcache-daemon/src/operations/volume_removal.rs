@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use crate::devices::cache_device::store_superblock;
+use crate::operations::superblock_wait::when_free;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::{check_unused, wait_until_gone};
 use crate::serve::server::ServerHandle;
@@ -32,7 +33,7 @@ pub(crate) fn part(server: &ServerHandle, order: LeaveOrder) -> Result<RemovedVo
     let name = order.name.clone();
     let device = check_device(server, &name)?;
     let EmptyVolume { id, lost_blocks, mut lease } =
-        server.ask_membership(|answer| MembershipOrder::Leave(order, answer))??;
+        when_free(|| server.ask_membership(|answer| MembershipOrder::Leave(order.clone(), answer))?)?;
     lease.superblock.volumes.retain(|record| record.id != id);
     let stored = store_superblock(&lease.cache, &mut lease.superblock);
     let superblock = stored.is_ok().then(|| Box::new(lease.superblock));

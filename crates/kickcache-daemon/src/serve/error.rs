@@ -33,6 +33,14 @@ pub enum ServeError {
         /// The problem and the remedy.
         what: String,
     },
+    /// Another operation writes the superblock of the cache device.
+    #[error("{path}: {what}")]
+    Busy {
+        /// The cache device.
+        path: PathBuf,
+        /// The other operation, and the remedy.
+        what: String,
+    },
     /// A device has not answered for a while; the operation continues, and ends when the device answers.
     #[error("{device}: {what}")]
     StillRunning {

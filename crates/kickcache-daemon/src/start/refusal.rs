@@ -196,6 +196,7 @@ fn concern(error: &ServeError) -> Concern {
         ServeError::Device(_)
         | ServeError::Engine { .. }
         | ServeError::Cache { .. }
+        | ServeError::Busy { .. }
         | ServeError::CacheIo { .. }
         | ServeError::StillRunning { .. }
         | ServeError::Successor { .. } => Concern::Cache(error.to_string()),

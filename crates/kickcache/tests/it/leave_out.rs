@@ -1,5 +1,6 @@
 //! A cache device that is left out while it is served, and the use of another one.
 
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -344,6 +345,11 @@ fn the_drain_progress_is_shown_without_waiting() {
     while left(&daemon) != Some(16 * BLOCK as u64) {
         assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
     }
+    let (cache_path, other) = (daemon.spec.cache.to_str().unwrap().to_owned(), scratch.path("other"));
+    File::create(&other).unwrap().set_len(4 * MIB).unwrap();
+    let add = ["add", "--cache", &cache_path, "--origin", other.to_str().unwrap(), "--name", "w"];
+    let said = daemon.spec.refusal(&add, 1);
+    assert!(said.contains("is being taken out of use"), "the new engine would not know it: {said}");
     kill_process(Pid::from_child(&leave_out), Signal::INT).unwrap();
     let output = leave_out.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{output:?}");

@@ -184,6 +184,26 @@ fn a_reload_that_fails_lists_the_changes_made() {
 }
 
 #[test]
+fn new_volumes_of_a_reload_share_a_new_address() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", "")]);
+    let daemon = reloadable.start(&["one"]);
+    let text = fs::read_to_string(reloadable.scratch.path("config.toml")).unwrap();
+    let shared = reloadable.scratch.path("shared.sock");
+    let volume = |name: &str| {
+        let origin = reloadable.scratch.sparse(name, 4 * MIB);
+        let (origin, shared) = (origin.display(), shared.display());
+        format!("[[cache.volume]]\nname = \"{name}\"\norigin = \"{origin}\"\nnbd = [\"unix:{shared}\"]\n")
+    };
+    reloadable.write_text(&(text + &volume("two") + &volume("three")));
+    daemon.control(&["reload"]);
+    for name in ["two", "three"] {
+        assert_eq!(Client::connect(&shared, name).unwrap().size, 4 * MIB);
+    }
+    daemon.stop();
+}
+
+#[test]
 fn a_removed_volume_has_no_mode_to_restore() {
     need_kickcache!();
     let mut reloadable = Reloadable::new(&[]);

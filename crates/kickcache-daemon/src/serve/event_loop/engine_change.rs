@@ -65,7 +65,8 @@ impl<E: CacheEngine> EventLoop<E> {
             return Err(self.refuse_engine_change("it is growing; wait for that"));
         }
         if self.is_storing_superblock() {
-            return Err(self.refuse_engine_change("another change of it is in progress; try again"));
+            let what = "another change of it is in progress; try again".into();
+            return Err(ServeError::Busy { path: self.cache.clone(), what });
         }
         let is_used = self.core.driver.shared_file(Device::Cache).is_some();
         let origins = self.core.volumes.iter().map(|volume| Device::Origin(volume.info.id));

@@ -97,7 +97,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let cache = self.cache_to_change()?;
         if self.is_storing_superblock() {
             let what = "its superblock is being written for another change; try again".into();
-            return Err(ServeError::Cache { path: self.cache.clone(), what });
+            return Err(ServeError::Busy { path: self.cache.clone(), what });
         }
         Ok(Lease { superblock: self.superblock.clone(), cache })
     }
@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.lease()?;
         let id = self.volume_id(name)?;
         let refuse = |what: String| ServeError::Volume { name: name.clone(), what };
-        if self.resizes.volumes.contains(&id) {
+        if self.resizes.stores(id) {
             return Err(refuse("its resize is in progress; try again later".into()));
         }
         let Some(index) = self.core.volumes.index_of(name) else { return Ok(()) };
@@ -157,6 +157,7 @@ impl<E: CacheEngine> EventLoop<E> {
         // Requests that wait for a cap are passed on now, so that they end with the requests in flight.
         self.core.throttles.open(id);
         self.core.begin_due();
+        self.resizes.abandon(id);
         self.leaving = Some(RemovalState::begin(now, id, index, *dirty, answer.clone()));
         Ok(())
     }

@@ -10,7 +10,7 @@ use kickcache_engine::units::VolumeId;
 use super::EventLoop;
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::verbs::resizes::{OriginToResize, WaitingResize};
+use crate::serve::verbs::resizes::{OriginToResize, ResizeId, WaitingResize};
 use crate::serve::verbs::superblock_lease::SuperblockLease;
 use crate::shell_command::ShellCommand;
 
@@ -22,7 +22,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.core.stage != LoopPhase::Serving {
             return Err(refuse("the server is stopping; resize it after the next start (--origin-grown)"));
         }
-        if self.resizes.volumes.contains(&id) {
+        if self.resizes.has(id) {
             let what = "its resize is in progress already, and a device has yet to respond; try again later";
             return Err(refuse(what));
         }
@@ -35,43 +35,49 @@ impl<E: CacheEngine> EventLoop<E> {
                 "its size cannot be read while it is served; stop kickcache ({stop}), and start it with {serve}"
             ))
         })?;
-        self.resizes.volumes.push(id);
-        Ok(OriginToResize { volume: id, file, superblock: self.superblock.clone() })
+        let resize = self.resizes.begin(id);
+        Ok(OriginToResize { resize, file, superblock: self.superblock.clone() })
     }
 
     pub(super) fn queue_resize(
         &mut self,
-        volume: VolumeId,
+        resize: ResizeId,
         answer: Sender<Result<SuperblockLease, ServeError>>,
     ) {
-        self.resizes.waiting.push_back(WaitingResize { volume, answer });
+        self.resizes.waiting.push_back(WaitingResize { resize, answer });
         self.lease_to_resize();
     }
 
     /// Gives the superblock to the next resize that waits for it, unless another operation writes it.
     pub(super) fn lease_to_resize(&mut self) {
         while !self.resizes.waiting.is_empty() && !self.is_storing_superblock() {
-            let Some(WaitingResize { volume, answer }) = self.resizes.waiting.pop_front() else { return };
+            let Some(WaitingResize { resize, answer }) = self.resizes.waiting.pop_front() else { return };
+            // If the caller does not wait any more, the failed send is harmless.
             if self.core.stage != LoopPhase::Serving {
-                // If the caller does not wait any more, the failed send is harmless.
                 drop(answer.send(Err(ServeError::Stopped)));
+                continue;
+            }
+            if !self.resizes.running.contains(&resize) {
+                let what =
+                    "the resize ended, because its volume was to be removed; repeat it if the volume stays";
+                drop(answer.send(Err(ServeError::Cache { path: self.cache.clone(), what: what.into() })));
                 continue;
             }
             let cache = self.core.driver.shared_file(Device::Cache);
             let lease = SuperblockLease { superblock: self.superblock.clone(), cache };
             self.is_leased = answer.send(Ok(lease)).is_ok();
-            self.resizes.leased = self.is_leased.then_some(volume);
+            self.resizes.leased = self.is_leased.then_some(resize);
         }
     }
 
     /// Ends a resize. The new size is reported to guests and the kernel at once, and to NBD clients when they connect.
-    pub(super) fn finish_resize(&mut self, id: VolumeId, superblock: Option<Box<Superblock>>) {
-        self.resizes.volumes.retain(|running| *running != id);
+    pub(super) fn finish_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
+        self.resizes.running.retain(|running| *running != resize);
         if let Some(superblock) = superblock {
             self.superblock = *superblock;
-            self.use_size(id);
+            self.use_size(resize.volume);
         }
-        if self.resizes.leased == Some(id) {
+        if self.resizes.leased == Some(resize) {
             self.resizes.leased = None;
             self.end_lease(None);
         }

@@ -13,7 +13,7 @@ use crate::devices::cache_device::Extended;
 use crate::serve::error::ServeError;
 use crate::serve::verbs::Verbs;
 use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
-use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize, ResizeId};
 use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 impl<E: CacheEngine> Verbs for EventLoop<E> {
@@ -33,19 +33,17 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
         self.origin_to_resize(volume)
     }
 
-    fn wait_for_superblock(&mut self, volume: VolumeId, answer: Sender<Result<SuperblockLease, ServeError>>) {
-        self.queue_resize(volume, answer);
+    fn wait_for_superblock(&mut self, resize: ResizeId, answer: Sender<Result<SuperblockLease, ServeError>>) {
+        self.queue_resize(resize, answer);
     }
 
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError> {
         let id = self.volume_id(volume)?;
-        let is_queued = self.resizes.waiting.iter().any(|waiting| waiting.volume == id);
-        let waits_for_cache = is_queued || self.resizes.leased == Some(id);
-        Ok(if waits_for_cache { AwaitedDevice::Cache } else { AwaitedDevice::Origin(id) })
+        Ok(if self.resizes.stores(id) { AwaitedDevice::Cache } else { AwaitedDevice::Origin(id) })
     }
 
-    fn end_resize(&mut self, volume: VolumeId, superblock: Option<Box<Superblock>>) {
-        self.finish_resize(volume, superblock);
+    fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
+        self.finish_resize(resize, superblock);
     }
 
     fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError> {

@@ -17,7 +17,7 @@ use kickcache_engine::units::VolumeId;
 use crate::devices::cache_device::Extended;
 use crate::serve::error::ServeError;
 use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
-use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize, ResizeId};
 use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 /// Verbs that another thread calls in a turn of the event loop.
@@ -37,15 +37,16 @@ pub(crate) trait Verbs {
     /// A device as messages name it.
     fn show_device(&self, device: Device) -> String;
 
-    /// Begins a resize of a volume: until its end, the volume cannot be removed, and has no second resize.
+    /// Begins a resize of a volume, which has no second resize until its end.
     ///
     /// # Errors
     /// The volume is not served or is being removed, a resize of it is in progress, the size of its origin cannot be read while it is
     /// served, or the server is stopping.
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError>;
 
-    /// Answers with the superblock, which the caller may write until the end of the resize, once no other operation writes it.
-    fn wait_for_superblock(&mut self, volume: VolumeId, answer: Sender<Result<SuperblockLease, ServeError>>);
+    /// Answers with the superblock, which the caller may write until the end of the resize, once no other operation writes it;
+    /// with [`ServeError::Stopped`] if the server is stopping or the volume was removed.
+    fn wait_for_superblock(&mut self, resize: ResizeId, answer: Sender<Result<SuperblockLease, ServeError>>);
 
     /// The device that the resize of a volume waits for.
     ///
@@ -54,7 +55,7 @@ pub(crate) trait Verbs {
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError>;
 
     /// Ends a resize; a superblock was written, with the new size of the volume.
-    fn end_resize(&mut self, volume: VolumeId, superblock: Option<Box<Superblock>>);
+    fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>);
 
     /// The cache device, for a check of its growth.
     ///
