@@ -166,7 +166,7 @@ impl RemoveOperation {
         self.check_obstacles()?;
         self.drain()?;
         let order = LeaveOrder { name: self.volume.clone(), clients: self.clients, dirty: self.dirty };
-        let parted = part(&self.served.handle, order);
+        let parted = part(&self.served.handle, &order);
         let lost_bytes = parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE;
         Ok(Removed { lost_bytes, dirty_bytes: 0 })
     }

@@ -73,7 +73,7 @@ fn begin(
         let outcome = take_size(&server_of, running.subject(), &origin);
         let superblock = outcome.as_ref().ok().and_then(|outcome| outcome.superblock.clone());
         let ended = server_of.in_turn(move |verbs, _| verbs.end_resize(id, superblock));
-        all.answer(&running, ended.and(outcome.map(|outcome| outcome.resized)));
+        all.answer(&running, ended.and_then(|()| outcome.map(|outcome| outcome.resized)));
     };
     if let Err(error) = thread::Builder::new().name("resize".into()).spawn(run) {
         // If the loop has ended, the resize has ended with it.

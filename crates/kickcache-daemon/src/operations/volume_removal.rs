@@ -29,7 +29,7 @@ fn check_device(server: &ServerHandle, name: &str) -> Result<Option<PathBuf>, Se
 ///
 /// # Errors
 /// The volume stays unchanged: it has clients or dirty blocks, or is the last one; if the cache device fails, the volume is removed from the loop only.
-pub(crate) fn part(server: &ServerHandle, order: LeaveOrder) -> Result<RemovedVolume, ServeError> {
+pub(crate) fn part(server: &ServerHandle, order: &LeaveOrder) -> Result<RemovedVolume, ServeError> {
     let name = order.name.clone();
     let device = check_device(server, &name)?;
     let EmptyVolume { id, lost_blocks, mut lease } =
