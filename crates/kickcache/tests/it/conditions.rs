@@ -101,6 +101,27 @@ fn the_commands_for_a_failed_cache_device_end_the_condition() {
 }
 
 #[test]
+fn the_command_after_a_failed_replacement_ends_the_condition() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, &[("next", 16 * MIB)]);
+    let origin = scratch.sparse("origin", 16 * MIB);
+    let daemon = Spec::new(&scratch, &origin, "write-back", "16M").start();
+    let next = scratch.path("link");
+    std::os::unix::fs::symlink(disks.file("next"), &next).unwrap();
+    // The copy fails, after the new device was prepared.
+    disks.tell("fault next write eio 8388608+8388608");
+    daemon.spec.refusal(&["replace", "--with", next.to_str().unwrap()], 1);
+    disks.tell("clear");
+    let another = scratch.path("another");
+    for command in commands(&daemon, "replacement-failed") {
+        run(&command.replace("DEVICE", another.to_str().unwrap()));
+    }
+    assert_eq!(condition(&daemon, "replacement-failed"), None);
+    daemon.stop();
+}
+
+#[test]
 fn commands_for_an_unconfigured_volume_end_the_condition() {
     need_kickcache!();
     let limits = "mode = \"write-back\"\nidle-after = \"1h\"\n";
