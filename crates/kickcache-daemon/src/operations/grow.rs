@@ -4,15 +4,13 @@
 //! prepares for the new size, the superblock gets it, and only then the engine uses it. The caller is answered once the new size is
 //! known to be possible, after 8 s at the latest; the status shows the completion.
 
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 
 use crate::devices::cache_device::{Extended, check_extension, extend, store_superblock};
 use crate::operations::script::{Script, Scripts};
 use crate::serve::error::ServeError;
 use crate::serve::server::ServerHandle;
-use crate::serve::verbs::growth::{CacheGrown, Growth};
-use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
+use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart};
 use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 /// The growths that have not answered.
@@ -33,7 +31,7 @@ pub(crate) fn grow(
         Some(running) => running,
         None => match server.in_turn(move |verbs, _| verbs.begin_growth(wanted))?? {
             GrowthStart::Running(grown) => return Ok(grown),
-            GrowthStart::Begun(begun) => begin(growths, server, &subject, begun, wanted),
+            GrowthStart::Begun(begun) => begin(growths, server, &subject, begun, wanted)?,
         },
     };
     script.wait().unwrap_or_else(|| {
@@ -65,23 +63,18 @@ fn begin(
     subject: &str,
     device: DeviceToGrow,
     wanted: Option<u64>,
-) -> Arc<Script<CacheGrown>> {
-    let script = growths.begin(subject);
-    let (all, running, server_of) = (Arc::clone(growths), Arc::clone(&script), server.clone());
-    let run = move || {
+) -> Result<Arc<Script<CacheGrown>>, ServeError> {
+    let server_of = server.clone();
+    let started = growths.start(subject, move |answer| {
         let begun = prepare(&server_of, &device, wanted);
         let extended = begun.as_ref().ok().and_then(|begun| begun.extended);
-        all.answer(&running, begun.map(|begun| begun.grown));
+        answer(begun.map(|begun| begun.grown));
         if let Some(extended) = extended {
             finish(&server_of, extended);
         }
-    };
-    if let Err(error) = thread::Builder::new().name("grow".into()).spawn(run) {
-        // If the loop has ended, the growth has ended with it.
-        drop(server.in_turn(|verbs, _| verbs.end_growth()));
-        growths.answer(&script, Err(ServeError::system("start a thread")(error)));
-    }
-    script
+    });
+    // If the loop has ended, the growth has ended with it.
+    started.inspect_err(|_| drop(server.in_turn(|verbs, _| verbs.end_growth())))
 }
 
 /// A growth whose size is known.
@@ -114,15 +107,11 @@ fn prepare(
 
 /// Writes the superblock once the engine is prepared; the result is logged.
 fn finish(server: &ServerHandle, extended: Extended) {
-    let (answer, answered) = mpsc::channel();
-    let waits = server.in_turn(move |verbs, _| verbs.wait_to_store_growth(answer));
     // Without a lease the server is stopping, or the device is out of service.
-    let leased = waits.and_then(|()| answered.recv().map_err(|_| ServeError::Stopped)?);
+    let leased = server.in_later_turn(|verbs, answer| verbs.wait_to_store_growth(answer));
     let stored = leased.and_then(|SuperblockLease { superblock, cache }| {
         let cache = cache.ok_or(ServeError::Stopped)?;
-        let mut grown = Box::new(superblock);
-        let changed = grown.grow(extended.size, extended.found);
-        changed.map_err(|source| ServeError::Engine { path: cache.path().into(), source })?;
+        let mut grown = extended.grown(&superblock, cache.path())?;
         store_superblock(&cache, &mut grown)?;
         Ok(grown)
     });

@@ -4,8 +4,7 @@
 //! and only then the event loop reports it to clients.
 
 use std::io;
-use std::sync::{Arc, mpsc};
-use std::thread;
+use std::sync::Arc;
 
 use kickcache_engine::format::superblock::Superblock;
 
@@ -14,8 +13,7 @@ use crate::operations::script::{Script, Scripts};
 use crate::serve::error::ServeError;
 use crate::serve::server::ServerHandle;
 use crate::serve::verbs::growth::Growth;
-use crate::serve::verbs::resizes::Resized;
-use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize, Resized};
 use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 /// The resizes in progress.
@@ -39,7 +37,7 @@ pub(crate) fn resize(
     }
     let name = volume.to_owned();
     let origin = server.in_turn(move |verbs, _| verbs.begin_resize(&name))??;
-    let answer = begin(resizes, server, volume, origin).wait();
+    let answer = begin(resizes, server, volume, origin)?.wait();
     answer.unwrap_or_else(|| Err(late(server, volume)?))
 }
 
@@ -65,22 +63,16 @@ fn begin(
     server: &ServerHandle,
     volume: &str,
     origin: OriginToResize,
-) -> Arc<Script<Resized>> {
-    let script = resizes.begin(volume);
-    let (all, running, server_of) = (Arc::clone(resizes), Arc::clone(&script), server.clone());
-    let id = origin.resize;
-    let run = move || {
-        let outcome = take_size(&server_of, running.subject(), &origin);
+) -> Result<Arc<Script<Resized>>, ServeError> {
+    let (server_of, name, id) = (server.clone(), volume.to_owned(), origin.resize);
+    let started = resizes.start(volume, move |answer| {
+        let outcome = take_size(&server_of, &name, &origin);
         let superblock = outcome.as_ref().ok().and_then(|outcome| outcome.superblock.clone());
         let ended = server_of.in_turn(move |verbs, _| verbs.end_resize(id, superblock));
-        all.answer(&running, ended.and_then(|()| outcome.map(|outcome| outcome.resized)));
-    };
-    if let Err(error) = thread::Builder::new().name("resize".into()).spawn(run) {
-        // If the loop has ended, the resize has ended with it.
-        drop(server.in_turn(move |verbs, _| verbs.end_resize(id, None)));
-        resizes.answer(&script, Err(ServeError::system("start a thread")(error)));
-    }
-    script
+        answer(ended.and_then(|()| outcome.map(|outcome| outcome.resized)));
+    });
+    // If the loop has ended, the resize has ended with it.
+    started.inspect_err(|_| drop(server.in_turn(move |verbs, _| verbs.end_resize(id, None))))
 }
 
 /// The result of the steps that wait for devices.
@@ -109,7 +101,9 @@ fn take_size(server: &ServerHandle, volume: &str, origin: &OriginToResize) -> Re
         );
         return Ok(Outcome::unchanged(size));
     }
-    let SuperblockLease { superblock, cache } = wait_for_superblock(server, origin)?;
+    let id = origin.resize;
+    let leased = server.in_later_turn(move |verbs, answer| verbs.wait_for_superblock(id, answer));
+    let SuperblockLease { superblock, cache } = leased?;
     // The superblock is made again, as it may have changed for other volumes meanwhile.
     let Some(mut superblock) = grown(server, &superblock, volume, size)? else {
         return Ok(Outcome::unchanged(size));
@@ -120,17 +114,6 @@ fn take_size(server: &ServerHandle, volume: &str, origin: &OriginToResize) -> Re
         })?;
     }
     Ok(Outcome { resized: Resized { size, growth: Growth::Grown }, superblock: Some(superblock) })
-}
-
-/// Waits until no other operation writes the superblock.
-fn wait_for_superblock(
-    server: &ServerHandle,
-    origin: &OriginToResize,
-) -> Result<SuperblockLease, ServeError> {
-    let (answer, answered) = mpsc::channel();
-    let id = origin.resize;
-    server.in_turn(move |verbs, _| verbs.wait_for_superblock(id, answer))?;
-    answered.recv().map_err(|_| ServeError::Stopped)?
 }
 
 /// The superblock with another size of a volume; `None` if the volume has that size already.

@@ -1,6 +1,7 @@
 //! An operation that runs as a script on a thread of its own, and the caller that waits for its answer.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
 use std::time::Duration;
 
 use crate::driver::clock::WatchedTime;
@@ -33,8 +34,31 @@ impl<T> Default for Scripts<T> {
 }
 
 impl<T> Scripts<T> {
-    /// Notes a script that begins, with its first caller.
-    pub(crate) fn begin(&self, subject: &str) -> Arc<Script<T>> {
+    /// Starts a script on a thread of its own, with its first caller. The script passes its answer to its argument, and may go on
+    /// afterwards.
+    ///
+    /// # Errors
+    /// If no thread can be started.
+    pub(crate) fn start(
+        self: &Arc<Self>,
+        subject: &str,
+        run: impl FnOnce(&dyn Fn(Result<T, ServeError>)) + Send + 'static,
+    ) -> Result<Arc<Script<T>>, ServeError>
+    where
+        T: Send + 'static,
+    {
+        let script = self.begin(subject);
+        let (scripts, running) = (Arc::clone(self), Arc::clone(&script));
+        let run = move || run(&|answer| scripts.answer(&running, answer));
+        if let Err(error) = thread::Builder::new().name("script".into()).spawn(run) {
+            self.answer(&script, Err(ServeError::Stopped));
+            return Err(ServeError::system("start a thread")(error));
+        }
+        Ok(script)
+    }
+
+    /// Notes a script, with its first caller.
+    fn begin(&self, subject: &str) -> Arc<Script<T>> {
         let wait = Mutex::new(CallerWait { has_caller: true, answer: None });
         let script = Arc::new(Script { subject: subject.into(), wait, changed: Condvar::new() });
         lock(&self.0).push(Arc::clone(&script));
@@ -52,7 +76,7 @@ impl<T> Scripts<T> {
     }
 
     /// Notes the answer of a script, which cannot be joined any more.
-    pub(crate) fn answer(&self, script: &Arc<Script<T>>, answer: Result<T, ServeError>) {
+    fn answer(&self, script: &Arc<Script<T>>, answer: Result<T, ServeError>) {
         lock(&self.0).retain(|other| !Arc::ptr_eq(other, script));
         lock(&script.wait).answer = Some(answer);
         script.changed.notify_all();
@@ -60,11 +84,6 @@ impl<T> Scripts<T> {
 }
 
 impl<T> Script<T> {
-    /// The volume or the cache device.
-    pub(crate) fn subject(&self) -> &str {
-        &self.subject
-    }
-
     /// Waits for the answer; `None` after 8 s, while the script continues.
     pub(crate) fn wait(&self) -> Option<Result<T, ServeError>> {
         let mut waited = WatchedTime::begin();
@@ -103,7 +122,7 @@ mod tests {
     fn an_answer_wakes_the_caller() {
         let scripts = Scripts::default();
         let script = scripts.begin("vm1");
-        std::thread::scope(|scope| {
+        thread::scope(|scope| {
             let caller = scope.spawn(|| script.wait().unwrap().unwrap());
             scripts.answer(&script, Ok(1));
             assert_eq!(caller.join().unwrap(), 1);

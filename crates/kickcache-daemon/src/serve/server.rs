@@ -256,12 +256,7 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Removes a volume and its blocks from the cache device. Waits 5 s at most for its clients and its origin.
-    ///
-    /// # Errors
-    /// The volume stays: it or its block device has users, its blocks cannot be written back in time, it is the last
-    /// one, or another change is in progress. If the cache device fails, the volume is not served any more, but its name
-    /// stays on the device.
+    /// Calls a verb of the engine for a volume, in one turn of the loop.
     fn on_volume(
         &self,
         volume: &str,
@@ -275,8 +270,7 @@ impl ServerHandle {
         })?
     }
 
-    /// Begins to write back all dirty data of a volume. All is at the origin when the volume's status has 0 dirty and 0
-    /// unflushed blocks, and no drain.
+    /// Changes modes, policies and client caps of volumes, all or none.
     ///
     /// # Errors
     /// If a volume is not served, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -412,6 +406,14 @@ impl ServerHandle {
             // If the caller does not wait any more, the failed send is harmless.
             Control::Verbs(Box::new(move |data_plane, now| drop(answer.send(verbs(data_plane, now)))))
         })
+    }
+
+    /// Calls a verb that answers in a later turn of the loop, and waits for the answer.
+    pub(crate) fn in_later_turn<T: Send + 'static>(
+        &self,
+        verb: impl FnOnce(&mut dyn Verbs, Sender<Result<T, ServeError>>) + Send + 'static,
+    ) -> Result<T, ServeError> {
+        self.ask(|answer| Control::Verbs(Box::new(move |data_plane, _| verb(data_plane, answer))))?
     }
 
     /// Sends an order about the served volumes, and waits for its result.

@@ -1,6 +1,8 @@
 //! A cache device that is to use more bytes: a file is extended and its blocks are allocated, a block device
 //! must already have the size; and the new area is read. Each step may wait for the device.
 
+use std::path::Path;
+
 use kickcache_engine::error::Error;
 use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::growth::{FoundSegment, generation_found};
@@ -19,6 +21,19 @@ pub(crate) struct Extended {
     pub(crate) size: u64,
     /// See [`Superblock::grow`].
     pub(crate) found: Option<Generation>,
+}
+
+impl Extended {
+    /// The superblock of the device at this path after the growth.
+    ///
+    /// # Errors
+    /// If the device cannot grow to this size.
+    pub(crate) fn grown(&self, superblock: &Superblock, path: &Path) -> Result<Box<Superblock>, ServeError> {
+        let mut grown = Box::new(superblock.clone());
+        let refused = |source| ServeError::Engine { path: path.into(), source };
+        grown.grow(self.size, self.found).map_err(refused)?;
+        Ok(grown)
+    }
 }
 
 /// Prepares a device for a size, by default for the whole device; `None` if the cache device has this size
@@ -57,8 +72,7 @@ pub(crate) fn check_extension(
         check_room(file.file(), file.path(), planned.size)?;
     }
     if planned.size <= planned.has {
-        let Extended { size, found } = planned.look(file, superblock)?;
-        grown(file, superblock, size, found)?;
+        planned.look(file, superblock)?.grown(superblock, file.path())?;
     }
     Ok(Some(planned.size))
 }
@@ -99,7 +113,7 @@ fn plan(
     if wanted.is_some_and(|size| !size.is_multiple_of(BLOCK_SIZE)) {
         return Err(refuse(file, format!("it cannot have {size} bytes; give a multiple of {BLOCK_SIZE}")));
     }
-    let geometry = grown(file, superblock, size, None)?;
+    let geometry = Extended { size, found: None }.grown(superblock, file.path())?.geometry;
     if size > has && file.kind() == Kind::Block {
         let what =
             format!("it has {has} bytes, but --size gives {size}; extend the device first, or omit --size");
@@ -110,18 +124,6 @@ fn plan(
 
 fn refuse(file: &BlockFile, what: String) -> ServeError {
     ServeError::Engine { path: file.path().into(), source: Error::Growth { what } }
-}
-
-fn grown(
-    file: &BlockFile,
-    superblock: &Superblock,
-    size: u64,
-    found: Option<Generation>,
-) -> Result<Geometry, ServeError> {
-    let mut grown = superblock.clone();
-    let refused = |source| ServeError::Engine { path: file.path().into(), source };
-    grown.grow(size, found).map_err(refused)?;
-    Ok(grown.geometry)
 }
 
 /// The highest generation of remains of the device itself in the new area.

@@ -1,5 +1,7 @@
 //! The cache device grows while it is served: extended and examined, prepared for by the engine, recorded durably, and then used.
 
+use std::sync::mpsc::Sender;
+
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::Phase;
@@ -12,19 +14,18 @@ use super::EventLoop;
 use crate::devices::cache_device::Extended;
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::verbs::growth::{CacheGrown, Growth};
-use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart, RunningGrowth};
+use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart, RunningGrowth};
 use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 impl<E: CacheEngine> EventLoop<E> {
-    pub(super) fn start_growth(&mut self, wanted: Option<u64>) -> Result<GrowthStart, ServeError> {
+    pub(super) fn begin_growth(&mut self, wanted: Option<u64>) -> Result<GrowthStart, ServeError> {
         if let Some(RunningGrowth { size: Some(size), .. }) = self.growth
             && wanted.is_none_or(|wanted| wanted == size)
         {
             let before = self.superblock.geometry.device_size;
             return Ok(GrowthStart::Running(CacheGrown { before, size, growth: Growth::Grown }));
         }
-        let device = self.growable_device()?;
+        let device = self.device_to_grow()?;
         self.growth = Some(RunningGrowth::default());
         Ok(GrowthStart::Begun(device))
     }
@@ -34,7 +35,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// The device; an error if there is an obstacle to its growth.
-    pub(super) fn growable_device(&self) -> Result<DeviceToGrow, ServeError> {
+    pub(super) fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_growth("the server is stopping; grow it after the next start"));
         }
@@ -60,12 +61,12 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(DeviceToGrow { superblock: self.superblock.clone(), cache })
     }
 
-    pub(super) fn grow_engine(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError> {
+    pub(super) fn prepare_growth(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError> {
         if self.core.stage != LoopPhase::Serving {
             return Err(ServeError::Stopped);
         }
         let (old, size) = (self.superblock.geometry.device_size, extended.size);
-        let grown = self.grown_by(extended)?;
+        let grown = extended.grown(&self.superblock, &self.cache)?;
         let refused = |source| ServeError::Engine { path: self.cache.clone(), source };
         self.core.engine.grow(now, &grown).map_err(refused)?;
         if let Some(growth) = &mut self.growth {
@@ -79,14 +80,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// The superblock of the device after the growth.
-    fn grown_by(&self, extended: Extended) -> Result<Box<Superblock>, ServeError> {
-        let mut grown = Box::new(self.superblock.clone());
-        let done = grown.grow(extended.size, extended.found);
-        done.map_err(|source| ServeError::Engine { path: self.cache.clone(), source })?;
-        Ok(grown)
-    }
-
     /// Gives the superblock to the growth that waits for it, once the engine is prepared and no other operation writes it.
     pub(super) fn lease_to_growth(&mut self) {
         if self.growth.as_ref().is_none_or(|growth| growth.waiting.is_none()) {
@@ -96,18 +89,26 @@ impl<E: CacheEngine> EventLoop<E> {
         if !is_over && (self.core.engine.growth() != GrowthPhase::Prepared || self.is_storing_superblock()) {
             return;
         }
+        let Some(answer) = self.growth.as_mut().and_then(|growth| growth.waiting.take()) else { return };
+        if is_over {
+            // If the caller does not wait any more, the failed send is harmless.
+            return drop(answer.send(Err(ServeError::Stopped)));
+        }
+        self.lend_superblock(&answer);
+        if let Some(growth) = &mut self.growth {
+            growth.is_leased = self.is_leased;
+        }
+    }
+
+    /// Gives the superblock to a script; it stays with the loop if the script does not wait any more.
+    pub(super) fn lend_superblock(&mut self, answer: &Sender<Result<SuperblockLease, ServeError>>) {
         let cache = self.core.driver.shared_file(Device::Cache);
         let lease = SuperblockLease { superblock: self.superblock.clone(), cache };
-        let Some(growth) = &mut self.growth else { return };
-        let Some(answer) = growth.waiting.take() else { return };
-        // If the caller does not wait any more, the failed send is harmless.
-        let sent = answer.send(if is_over { Err(ServeError::Stopped) } else { Ok(lease) });
-        growth.is_leased = !is_over && sent.is_ok();
-        self.is_leased |= growth.is_leased;
+        self.is_leased = answer.send(Ok(lease)).is_ok();
     }
 
     /// Ends the growth, and its lease of the superblock.
-    pub(super) fn drop_growth(&mut self) {
+    pub(super) fn end_growth(&mut self) {
         if self.growth.take().is_some_and(|growth| growth.is_leased) {
             self.end_lease(None);
         }
@@ -124,12 +125,12 @@ impl<E: CacheEngine> EventLoop<E> {
         self.journal_note.is_storing() || self.is_leased || self.leaving.is_some()
     }
 
-    pub(super) fn take_grown(&mut self, now: Instant, superblock: Superblock) {
+    pub(super) fn use_grown(&mut self, now: Instant, superblock: Superblock) {
         let size = superblock.geometry.device_size;
         self.superblock = superblock;
         self.core.engine.use_grown(now);
         self.apply_write_budget(now);
-        self.drop_growth();
+        self.end_growth();
         tracing::info!(
             event = "cache_grown",
             "the cache device {} now has {size} bytes",
@@ -138,8 +139,8 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     /// A partly written new superblock is harmless, as its new segments are free.
-    pub(super) fn tell_failed_growth(&mut self, error: &ServeError) {
-        self.drop_growth();
+    pub(super) fn give_up_growth(&mut self, error: &ServeError) {
+        self.end_growth();
         tracing::error!(
             event = "cache_growth_failed",
             "the cache device {} keeps {} bytes, as its superblock cannot be written: {error}",

@@ -16,7 +16,7 @@ use crate::shell_command::ShellCommand;
 
 impl<E: CacheEngine> EventLoop<E> {
     /// See [`Verbs::begin_resize`](crate::serve::verbs::Verbs::begin_resize).
-    pub(super) fn origin_to_resize(&mut self, name: &str) -> Result<OriginToResize, ServeError> {
+    pub(super) fn begin_resize(&mut self, name: &str) -> Result<OriginToResize, ServeError> {
         let id = self.volume_id(name)?;
         let refuse = |what: &str| ServeError::Volume { name: name.into(), what: what.into() };
         if self.core.stage != LoopPhase::Serving {
@@ -39,7 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(OriginToResize { resize, file, superblock: self.superblock.clone() })
     }
 
-    pub(super) fn queue_resize(
+    pub(super) fn wait_for_superblock(
         &mut self,
         resize: ResizeId,
         answer: Sender<Result<SuperblockLease, ServeError>>,
@@ -63,15 +63,13 @@ impl<E: CacheEngine> EventLoop<E> {
                 drop(answer.send(Err(ServeError::Cache { path: self.cache.clone(), what: what.into() })));
                 continue;
             }
-            let cache = self.core.driver.shared_file(Device::Cache);
-            let lease = SuperblockLease { superblock: self.superblock.clone(), cache };
-            self.is_leased = answer.send(Ok(lease)).is_ok();
+            self.lend_superblock(&answer);
             self.resizes.leased = self.is_leased.then_some(resize);
         }
     }
 
     /// Ends a resize. The new size is reported to guests and the kernel at once, and to NBD clients when they connect.
-    pub(super) fn finish_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
+    pub(super) fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
         self.resizes.running.retain(|running| *running != resize);
         if let Some(superblock) = superblock {
             self.superblock = *superblock;

@@ -30,11 +30,11 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
     }
 
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError> {
-        self.origin_to_resize(volume)
+        EventLoop::begin_resize(self, volume)
     }
 
     fn wait_for_superblock(&mut self, resize: ResizeId, answer: Sender<Result<SuperblockLease, ServeError>>) {
-        self.queue_resize(resize, answer);
+        EventLoop::wait_for_superblock(self, resize, answer);
     }
 
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError> {
@@ -43,19 +43,19 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
     }
 
     fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
-        self.finish_resize(resize, superblock);
+        EventLoop::end_resize(self, resize, superblock);
     }
 
     fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError> {
-        self.growable_device()
+        EventLoop::device_to_grow(self)
     }
 
     fn begin_growth(&mut self, wanted: Option<u64>) -> Result<GrowthStart, ServeError> {
-        self.start_growth(wanted)
+        EventLoop::begin_growth(self, wanted)
     }
 
     fn prepare_growth(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError> {
-        self.grow_engine(now, extended)
+        EventLoop::prepare_growth(self, now, extended)
     }
 
     fn wait_to_store_growth(&mut self, answer: Sender<Result<SuperblockLease, ServeError>>) {
@@ -66,14 +66,14 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
     }
 
     fn use_grown(&mut self, now: Instant, superblock: Superblock) {
-        self.take_grown(now, superblock);
+        EventLoop::use_grown(self, now, superblock);
     }
 
     fn give_up_growth(&mut self, error: &ServeError) {
-        self.tell_failed_growth(error);
+        EventLoop::give_up_growth(self, error);
     }
 
     fn end_growth(&mut self) {
-        self.drop_growth();
+        EventLoop::end_growth(self);
     }
 }
