@@ -46,7 +46,8 @@ impl ConditionWatch {
         &self.health
     }
 
-    pub(super) fn complete_at(
+    /// Like [`ConditionWatch::complete`], with a report of `now`, which is `unix` in seconds since 1970.
+    pub fn complete_at(
         &mut self,
         now: Instant,
         unix: u64,

@@ -1,5 +1,13 @@
 //! Conditions that a command can end: each command of each remedy is run as it is printed, and ends its condition.
 
+use std::time::{Duration, Instant};
+
+use kickcache_daemon::conditions::Surroundings;
+use kickcache_daemon::conditions::watch::ConditionWatch;
+use kickcache_daemon::control::condition::{Condition, ConditionKind};
+use kickcache_daemon::control::report::Report;
+use kickcache_daemon::serve::config::StatePlace;
+use kickcache_daemon::shell_command::DaemonCommands;
 use serde_json::Value;
 
 use crate::client::{Request, WRITE};
@@ -132,5 +140,65 @@ fn commands_for_an_unconfigured_volume_end_the_condition() {
     reloadable.write(&[("one", "")]);
     let daemon = reloadable.start(&["one"]);
     end(&daemon, "volume-not-served");
+    daemon.stop();
+}
+
+/// The condition `dirty-too-old` of a daemon, from its reports as a later time would give them.
+struct LaterReports<'a> {
+    daemon: &'a Daemon,
+    watch: ConditionWatch,
+    commands: DaemonCommands,
+    began: Instant,
+}
+
+impl LaterReports<'_> {
+    fn too_old(&mut self, quarters: u64) -> Option<Condition> {
+        let mut report: Report = serde_json::from_value(self.daemon.status()).unwrap();
+        let seconds = quarters * 900;
+        let dirty_seconds = &mut report.caches[0].volumes[0].dirty_seconds;
+        *dirty_seconds = dirty_seconds.map(|since| since + seconds as f64);
+        let around = Surroundings { silent: &[], state_failure: None, commands: &self.commands };
+        self.watch.complete_at(self.began + Duration::from_secs(seconds), seconds, &mut report, &around);
+        report.conditions.into_iter().find(|it| it.kind == ConditionKind::DirtyTooOld)
+    }
+}
+
+#[test]
+fn the_command_for_old_dirty_blocks_ends_the_condition() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = lazy(&scratch).start();
+    daemon.connect().write(0, &[1; 4096]);
+    let control = daemon.spec.control();
+    let commands =
+        DaemonCommands { state: StatePlace::Directory("/".into()), control: Some(control), service: None };
+    let mut reports =
+        LaterReports { daemon: &daemon, watch: ConditionWatch::default(), commands, began: Instant::now() };
+    let mut quarters = 0..;
+    let condition = quarters.by_ref().take(26).find_map(|quarter| reports.too_old(quarter)).unwrap();
+    let steps = condition.steps.iter().filter_map(|step| step.command.as_deref());
+    assert_eq!(steps.inspect(|command| run(command)).count(), 1);
+    assert_eq!(reports.too_old(quarters.next().unwrap()), None);
+    daemon.stop();
+}
+
+#[test]
+fn the_command_for_a_cache_without_gain_ends_the_condition() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let disks = faulty_disks!(&scratch, 16 * MIB, 64 * MIB);
+    let daemon = disks.spec(&scratch, "write-through").start();
+    let mut client = daemon.connect();
+    (0..32).for_each(|block| client.write(block * 4096, &[1; 4096]));
+    disks.tell("fault cache read delay=20");
+    let mut missed = (8 * MIB..64 * MIB).step_by(128 << 10);
+    while condition(&daemon, "cache-does-not-pay").is_none() {
+        for hit in 0..32 {
+            drop(client.read(hit * 4096, 4096));
+            drop(client.read(missed.next().expect("no condition after 448 misses"), 4096));
+        }
+    }
+    end(&daemon, "cache-does-not-pay");
+    drop(client);
     daemon.stop();
 }
