@@ -1,5 +1,4 @@
-//! The content of a block: a symbol for zeroes, for noise and for a whole block of one version, bytes for any other
-//! content.
+//! The content of a block: a symbol (zeroes, noise, or a whole block of one version), or its bytes.
 //!
 //! A symbol represents exact bytes, and its checksum is the CRC32C of those bytes: the engine cannot distinguish a
 //! symbol from its bytes. Every 32 bytes of data that clients write contain the version of their write and their place;
@@ -16,7 +15,7 @@ use crate::index::index;
 
 /// Bytes with one stamp; client extents are multiples of this length.
 pub const UNIT: usize = 32;
-/// [`UNIT`] as a type for offsets.
+/// [`UNIT`] in the type of offsets.
 pub const UNIT_SIZE: u64 = 32;
 /// Units of a block.
 pub const UNITS_PER_BLOCK: u64 = BLOCK_SIZE / UNIT_SIZE;
@@ -52,7 +51,7 @@ pub enum Block {
     Noise(u64),
     /// A whole block of one version, with its place on a volume.
     Stamp(Stamp),
-    /// Anything else.
+    /// Any other bytes, also those of noise.
     Bytes(Rc<Bytes>),
 }
 

@@ -1,5 +1,5 @@
-//! A block device with a volatile write cache: the content that reads see, the content after a power cut, and the
-//! pending writes between the two.
+//! A block device with a volatile write cache: the content that reads see, a durable image, and the pending writes
+//! between the two.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -23,8 +23,8 @@ struct Pending {
     durable: bool,
     /// A failed flush dropped the write: no later flush makes it durable.
     abandoned: bool,
-    /// A flush that covered the write reported success without doing anything; after a crash, also if a failed flush
-    /// dropped the write.
+    /// A flush that covered the write reported success without doing anything, or [`SimulatedDevice::blame_abandoned`]
+    /// counted the dropped write as such a write.
     lied_about: bool,
 }
 
@@ -41,8 +41,7 @@ pub struct FlushTicket(u64);
 pub enum Loss {
     /// The power cut lost no write that counts as lied about.
     Fair,
-    /// The power cut dropped or tore a write that the device had reported as durable, or that a failed flush had
-    /// dropped before an earlier crash.
+    /// The power cut dropped or tore a write that counts as lied about.
     Lied,
 }
 
@@ -92,7 +91,7 @@ impl SimulatedDevice {
         }
     }
 
-    /// Stores a block durably, outside of any run.
+    /// Stores a block in both images, without a submission.
     pub fn prepare(&mut self, number: u64, block: &Block) {
         self.current[index(number)].clone_from(block);
         self.durable[index(number)].clone_from(block);
@@ -227,14 +226,13 @@ impl SimulatedDevice {
         }
     }
 
-    /// Ends all writes, because the process that waited for them has died.
+    /// Ends all writes that have not ended.
     pub fn complete_all(&mut self) {
         let flushes = self.flushes;
         self.pending.iter_mut().for_each(|pending| _ = pending.ended.get_or_insert(flushes));
     }
 
-    /// Counts the writes that failed flushes dropped as lied about: after a crash, no record of the failed flushes
-    /// exists.
+    /// Counts the writes that failed flushes dropped as lied about: the next life has no record of the failed flushes.
     pub fn blame_abandoned(&mut self) {
         self.pending.iter_mut().for_each(|pending| pending.lied_about |= pending.abandoned);
     }

@@ -2,7 +2,7 @@
 //! time. The seed and the kind of plan decide the whole run.
 //!
 //! Modules:
-//! * [`plan`] draws the parameters of a run: sizes, settings, faults (each run switches some features off).
+//! * [`plan`] draws the parameters of a run: sizes, settings, faults, and a random choice of features.
 //! * [`content`] and [`payload`] are the content of blocks and memory.
 //! * [`device`] is a block device with a volatile write cache.
 //! * [`host`] plays the driver for one life of an engine.

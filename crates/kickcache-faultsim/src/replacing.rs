@@ -38,7 +38,7 @@ pub(crate) enum Step {
     Noting(Side, WriteTicket),
     /// The device of the copy is being flushed.
     Noted(Side, FlushTicket),
-    /// Wait until no submission is in flight.
+    /// Wait until no submission to either device is in flight.
     Parting,
     /// The successor is abandoned; wait until no submission to it is in flight.
     GivenUp,

@@ -10,14 +10,14 @@ use crate::workload::Ask;
 /// Records of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RunRecords {
-    /// The cache device has been out of service.
+    /// A cache device of this run has been out of service.
     pub(crate) was_out: bool,
     /// Successful requests that change the volume, for each volume.
     changes: Vec<u64>,
-    /// Discards in flight past a cache device out of service, each of a sound origin and without another change in
-    /// flight.
+    /// Discards in flight that began after `was_out`, each on a sound origin and without another change of its volume
+    /// in flight.
     pub(crate) discards: BTreeMap<RequestId, WatchedDiscard>,
-    /// Failed requests that change a volume, until the cache device was first out of service.
+    /// Failed requests that change a volume, before `was_out`.
     pub(crate) failed_changes: u64,
 }
 

@@ -47,13 +47,13 @@ pub trait Subject: CacheEngine + Sized {
     /// # Errors
     /// A sentence.
     fn service(cache: &SimulatedDevice) -> Result<ServiceMark, String>;
-    /// Stores the service mark on a cache device, durably and outside of any run.
+    /// Stores the service mark on a cache device, durably and without a submission.
     ///
     /// # Errors
     /// A sentence.
     fn set_service(cache: &mut SimulatedDevice, mark: ServiceMark) -> Result<(), String>;
-    /// Stores a stopped engine's record of its journal, if it has one, on a cache device, durably and outside of any
-    /// run.
+    /// Stores a stopped engine's record of its journal, if it has one, on a cache device, durably and without a
+    /// submission.
     ///
     /// # Errors
     /// A sentence.
@@ -128,20 +128,20 @@ impl Subject for Engine {
     }
 }
 
-/// Stores a structure durably, outside of any run.
+/// Stores a structure durably, without a submission.
 fn prepare(cache: &mut SimulatedDevice, offset: u64, bytes: &[u8]) {
     for (chunk, number) in bytes.chunks_exact(BLOCK_BYTES).zip(offset / BLOCK_SIZE..) {
         cache.prepare(number, &Block::from_bytes(chunk.try_into().expect("a block")));
     }
 }
 
-/// Stores both copies of a superblock durably, outside of any run.
+/// Stores both copies of a superblock durably, without a submission.
 pub(crate) fn prepare_superblock(cache: &mut SimulatedDevice, superblock: &Superblock) {
     let bytes = superblock.encode();
     SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
 }
 
-/// Stores both service marks durably, outside of any run.
+/// Stores both service marks durably, without a submission.
 pub(crate) fn prepare_marks(cache: &mut SimulatedDevice, mark: ServiceMark, uuid: [u8; 16]) {
     let bytes = mark.encode(uuid);
     MARK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));

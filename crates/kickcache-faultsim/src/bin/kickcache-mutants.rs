@@ -22,9 +22,9 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 /// The most seeds of the series for each flaw without `--count`: twice the seeds of the gate.
 const COUNT: u64 = 4_000;
 
-/// The first seed, unless `KICKCACHE_SEED` sets another. It does not depend on the commit: a dozen flaws take 1,000
-/// seeds or more on average. If each commit had its own seeds, one commit in three would miss one of these flaws by
-/// chance.
+/// The first seed of the series, unless `KICKCACHE_SEED` sets another. It does not depend on the commit: a dozen flaws
+/// take 1,000 seeds or more on average. If each commit had its own seeds, one commit in three would miss one of these
+/// flaws by chance.
 const FIRST_SEED: u64 = 420_420;
 
 const USAGE: &str = "usage: kickcache-mutants [--count N] [--known FILE [--update]] [NAME...]";

@@ -1,6 +1,6 @@
 //! Runs seeds of the fault simulation: `kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--focused]
-//! [--trace]`. Without `--seed`, the first seed is `KICKCACHE_SEED`, or a number made from the commit. With `--trace`,
-//! only the first seed is played. See `docs/dev/testing.md`.
+//! [--trace]`. Without `--seed`, the first seed is `KICKCACHE_SEED`, or a number made from the commit, or 0. With
+//! `--trace`, only the first seed is played. See `docs/dev/testing.md`.
 
 use std::process::ExitCode;
 use std::time::{Duration, Instant};

@@ -16,7 +16,7 @@ pub(super) struct DroppedBlocks {
     /// Dropped blocks with a record on the device, each with the number of the first flush that makes the record
     /// durable; later flushes do so too.
     landed: BTreeMap<BlockKey, u64>,
-    /// The numbers of the flushes in flight, by submission.
+    /// The numbers of the flushes that have not succeeded, by submission.
     flushes: BTreeMap<u64, u64>,
     next_flush: u64,
 }

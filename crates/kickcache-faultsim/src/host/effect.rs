@@ -216,8 +216,8 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Ends the life: submissions that have not taken effect do so now, have no effect, or tear. Returns the volumes of
-    /// the origins that may have dropped writes, because a flush in flight failed.
+    /// Ends the life: writes that have not taken effect do so now, have no effect, or tear. Returns the volumes of the
+    /// origins that may have dropped writes, because a flush in flight failed.
     pub fn kill(mut self, devices: &mut Devices) -> Vec<VolumeId> {
         let twins = std::mem::take(&mut self.twins).into_values();
         let flights = std::mem::take(&mut self.in_flight).into_iter().flatten();

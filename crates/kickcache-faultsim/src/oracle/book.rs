@@ -31,7 +31,8 @@ pub struct Book {
     writes: Vec<WriteRecord>,
     /// By volume: writes acknowledged before this tick are durable, except within the spans of `doomed`.
     flushed_through: Vec<Tick>,
-    /// By volume: spans of ticks; a write that was acknowledged within a span may be lost, because a flush failed.
+    /// By volume: spans of ticks; a volatile write that was acknowledged within a span may be lost, because a flush
+    /// failed.
     doomed: Vec<Vec<(Tick, Tick)>>,
     /// Start ticks of the requests in flight.
     in_flight: BTreeSet<Tick>,

@@ -179,8 +179,8 @@ impl Oracle {
         shadows[usize::from(volume.get())].compare(part, found, judge)
     }
 
-    /// Judges the content of an origin after the end of the run. Every place must hold a value that a read may return;
-    /// blocks that were never touched must hold the first content.
+    /// Judges the content of an origin after the end of the run. Touched blocks must hold values that a read may
+    /// return, the other blocks the first content.
     ///
     /// # Errors
     /// A sentence, if the data may not be seen.

@@ -1,6 +1,6 @@
 //! The kind of submission that crashes wait for.
 
-/// The kind of submission soon after which most crashes of a plan happen.
+/// The kind of submission that most crashes during the clients' work wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
     /// None: the crash happens at any time.

@@ -1,5 +1,5 @@
-//! Checkpoints of several chunks, together with failed batches, and growths of the cache device while the journal is
-//! full.
+//! Checkpoints of several chunks, together with failed batches, and growths of the cache device while the journal
+//! fills.
 
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;

@@ -82,8 +82,8 @@ impl Plan {
 type Draw = fn(&mut Plan, &mut Random);
 
 /// Rare features, tested in this order for three plans of four. An entry is (`of`, `numbers`, `draw`): a plan has the
-/// feature if its random number below `of` is among `numbers`. All entries test the same number, so that some features
-/// occur together and others never do; the last plan of four has no such feature.
+/// feature if its random number below `of` is among `numbers`. All entries use the same draw, so that some features
+/// occur together and others never do; the other plans test no entry.
 const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
@@ -261,7 +261,7 @@ fn draw_ends(random: &mut Random) -> Ends {
     }
 }
 
-/// Requests of a life and lives: some runs hardly do anything but crash.
+/// Requests of a life and number of lives: some runs hardly do anything but crash.
 fn draw_lives(random: &mut Random) -> (u64, u64) {
     if random.chance(300) {
         return (random.within(3, 30), random.within(8, 24));

@@ -32,7 +32,7 @@ fn overwrite(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = Aim::Anything;
 }
 
-/// Reclaim moves dirty blocks through the whole log, and the moved blocks gather for up to 200 ms before their next
+/// Reclaim moves dirty blocks through the whole log, and the moved blocks gather for 1 to 200 ms before their next
 /// batch.
 fn reclaim(plan: &mut Plan, random: &mut Random) {
     plan.faults.cache.write = random.within(50, 800);

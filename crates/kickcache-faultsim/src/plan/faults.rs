@@ -56,7 +56,7 @@ pub enum Trouble {
     Unreadable,
     /// Reads and flushes succeed, writes fail because the device is full.
     Full,
-    /// Operations do not complete before the trouble ends.
+    /// Operations that begin during the trouble do not complete before its end.
     Silent,
 }
 
@@ -126,7 +126,8 @@ pub struct Faults {
     pub unreadable_newest: bool,
     /// Writes that fail because a device is full, in 1/1000 of the failing ones.
     pub full_permille: u64,
-    /// Batches with a block that the cache device can never read again in that life, in 1/1000.
+    /// Probability in 1/1000 that a write of several blocks to the cache device adds a [bad
+    /// spot](crate::host::bad_spots).
     pub bad_spot_permille: u64,
     /// Lives in which a device is missing for a while, in 1/1000.
     pub outage_permille: u64,
@@ -184,7 +185,8 @@ impl Faults {
             && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
     }
 
-    /// Whether a device may lose or change bytes without an error, or drop the writes that a failed flush covered.
+    /// Whether the cache device or an origin may lose or change bytes without an error, or drop the writes that a
+    /// failed flush covered; [`Faults::sealed`] does not count.
     pub fn may_deceive(&self) -> bool {
         let lies = self.cache.lie + self.origin.lie + self.rot_permille > 0;
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()

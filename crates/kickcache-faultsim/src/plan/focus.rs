@@ -230,7 +230,7 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
 
 /// Blocks that were just demoted are written again, and the power fails before the record of the demotion is durable.
 /// The origin may have the new content, and recovery must not restore the older copy over it. The volumes are about as
-/// large as the cache together, and at least half of the clients read or write them in sequence, so that the next
+/// large as the cache together, and about half of the clients or more read or write them in sequence, so that the next
 /// client requests blocks that were just demoted.
 fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
@@ -415,7 +415,7 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// Growth in 30% to 90% of the lives, by up to 8 MiB more than the least possible growth.
+/// Growth with a probability of 30% to 90% in each stretch of work, by up to 8 MiB more than the least possible growth.
 pub(super) fn growth(random: &mut Random) -> Growth {
     let step_max = [1_000, 300_000][random.index(2)];
     Growth {
@@ -453,7 +453,7 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// The cache device is left out in at least 30% of the lives, and another one put into use.
+/// In many lives the cache device is left out, and another one put into use.
 pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     plan.forbid_restarts();
     (plan.faults, plan.growth) = (Faults::default(), None);
@@ -466,7 +466,7 @@ pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// In at least 30% of the lives a volume is removed and added again, if there are several.
+/// In many lives a volume is removed and added again, if there are several.
 pub(super) fn part_volumes(plan: &mut Plan, random: &mut Random) {
     leave_out_cache(plan, random);
     (plan.parting_permille, plan.leaving_permille) = (plan.leaving_permille, 0);

@@ -5,7 +5,7 @@ use kickcache_engine::time::Duration;
 /// Growth of the cache device while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Growth {
-    /// Lives in which the cache device grows, in 1/1000.
+    /// Probability in 1/1000 that a growth is scheduled when the clients begin to work.
     pub permille: u64,
     /// Longest time from the start of the clients' work to the growth.
     pub within: Duration,
@@ -15,6 +15,6 @@ pub struct Growth {
     pub most: u64,
     /// Whether the new part of the device contains structures of its own, from a time when it was larger.
     pub is_stale: bool,
-    /// Whether the next growth follows soon; at most 200 growths of a run do.
+    /// Whether the next growth follows soon, until a run has 200 growths.
     pub is_repeated: bool,
 }

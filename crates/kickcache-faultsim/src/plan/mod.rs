@@ -1,4 +1,4 @@
-//! The plan of a run, drawn from its seed; each run switches some features off.
+//! The plan of a run, drawn from its seed: a random choice of features.
 
 mod abandonments;
 pub mod aim;
@@ -75,7 +75,7 @@ pub struct Plan {
     pub drains: bool,
     /// The number of clients.
     pub clients: usize,
-    /// Mean pause of a client between requests.
+    /// Mean pause of a client between requests, apart from long pauses.
     pub pause: Duration,
     /// Long pauses (2 s), in 1/1000.
     pub long_pause_permille: u64,
@@ -101,11 +101,11 @@ pub struct Plan {
     pub growth: Option<Growth>,
     /// Replacement of the cache device.
     pub replacement: Option<Replacement>,
-    /// Lives in which the cache device is left out, in 1/1000.
+    /// Lives in which the cache device is to be left out, in 1/1000 of the lives in which clients work.
     pub leaving_permille: u64,
     /// The moment at which the cache device is left out with dirty blocks, in most lives.
     pub abandoned: Option<Abandoned>,
-    /// Lives in which a volume is removed and added again, in 1/1000.
+    /// Lives in which a volume is to be removed and added again, in 1/1000 of the lives in which clients work.
     pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next, if they are servers of their own.
     pub restart_after: Option<Duration>,
@@ -122,7 +122,7 @@ pub struct Plan {
 pub enum Abandoned {
     /// At once.
     AnyTime,
-    /// As soon as all blocks of some volume are written back and some are unflushed, if the clients still work then.
+    /// As soon as all blocks of some volume are written back and some are unflushed, if that happens in the life.
     Unflushed,
 }
 

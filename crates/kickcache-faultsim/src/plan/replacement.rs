@@ -5,7 +5,7 @@ use kickcache_engine::time::Duration;
 /// Replacement of the cache device while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Replacement {
-    /// Lives in which the cache device is replaced, in 1/1000.
+    /// Probability in 1/1000 that a replacement is scheduled when the clients begin to work.
     pub permille: u64,
     /// Longest time from the start of the clients' work to the replacement.
     pub within: Duration,

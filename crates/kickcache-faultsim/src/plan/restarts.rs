@@ -105,8 +105,8 @@ fn write_back_at_once(plan: &mut Plan) {
     }
 }
 
-/// Origins restart at this interval on average, need at least the time `access` for an access, and are seldom flushed;
-/// clients use few blocks.
+/// The average interval of restarts is `after` or longer, an access takes the time `access` or longer, and origins are
+/// seldom flushed; clients use few blocks.
 fn restart_soon(plan: &mut Plan, after: Duration, access: Duration) {
     plan.mode_changes = false;
     plan.settings.origin_flush_after = Duration::from_millis(2_000);

@@ -15,7 +15,7 @@ use crate::subject::Subject;
 use crate::workload::Ask;
 
 impl Simulation {
-    /// Notes, once in a run, that the cache device is out of service, and checks the cause in plans with faults of a
+    /// Notes, once in a run, that a cache device is not in good health, and checks the cause in plans with faults of a
     /// takeover only.
     pub(super) fn note_health<E: Subject>(&mut self, host: &Host<E>) -> Result<(), String> {
         if self.watched.was_out || host.engine.health() == CacheHealth::Good {
@@ -63,8 +63,8 @@ impl Simulation {
         self.watched.was_out && self.plan.faults.note > 0
     }
 
-    /// Notes the dirty blocks that a discard past a cache device out of service covers, if its origin has no faults and
-    /// no other change of the volume is in flight.
+    /// After a cache device of the run was out of service: notes the dirty blocks that a discard covers, if its origin
+    /// has no faults and no other change of the volume is in flight.
     pub(super) fn watch_discard<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) {
         let faults = &self.plan.faults;
         let has_long = faults.long.is_some_and(|long| !long.is_cache) || faults.outage_permille > 0;
@@ -102,8 +102,8 @@ impl Simulation {
         }
     }
 
-    /// Checks that a successful flush past a cache device out of service left no block that the origin lacks. An origin that restarts or
-    /// fails may lack some again, and so does one with a write of a client in flight.
+    /// Checks that a successful flush past a cache device out of service left no block that the origin lacks. An origin
+    /// that restarts or fails may lack some again, and so may one with a change of a client in flight.
     pub(super) fn check_flush<E: Subject>(&self, host: &Host<E>, ended: &Outstanding) -> Result<(), String> {
         let Ask { volume, operation, .. } = ended.ask;
         let is_meant = operation == Operation::Flush && ended.is_past_cache && E::GROWS;

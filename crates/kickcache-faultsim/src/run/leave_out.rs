@@ -15,7 +15,7 @@ use crate::subject::Subject;
 
 /// How often, in 1/1000, a life that ends in a crash does so after the leave-out; twice as often without the device.
 const CRASH_PERMILLE: u64 = 300;
-/// Lives in which a device is left out with dirty blocks, in 1/1000.
+/// How often, in 1/1000, a leave-out with dirty blocks is scheduled when clients begin to work, in plans that have one.
 const ABANDONED_PERMILLE: u64 = 800;
 /// A submission of the leave-out is durable within about this many events.
 const EVENTS: u64 = 24;
@@ -32,8 +32,8 @@ impl Simulation {
         self.abandoned_at = is_abandoned.then(|| 1 + self.random.below(self.budget.max(1)));
     }
 
-    /// The operator leaves out a good cache device while clients work, once enough of their requests were issued and
-    /// the condition of the plan holds.
+    /// The operator leaves out a good cache device once enough of their requests were issued and the condition of the
+    /// plan holds.
     pub(super) fn abandon_cache<E: Subject>(&mut self, host: &mut Host<E>) {
         let is_due = self.abandoned_at.is_some_and(|at| self.budget < at);
         let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;

@@ -20,10 +20,11 @@ use crate::sectors::may_hide_log;
 use crate::subject::Subject;
 use crate::workload::Ask;
 
-/// Longest simulated time of a drain if some of the dirty data may be damaged.
+/// After this simulated time, a drain may end with dirty blocks left if faults may have caused a loss.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes that wait for the plan's kind of submission, or for a step of its replacement, in 1/1000, if it has either.
+/// Crashes during the clients' work that wait for the plan's kind of submission, or for a step of its replacement, in
+/// 1/1000, if it has either.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
@@ -89,7 +90,7 @@ impl Simulation {
         }
     }
 
-    /// Whether dirty blocks of unserved volumes fill so much of the log that other volumes would wait for them.
+    /// Whether dirty blocks of unserved volumes fill so much of the log that other volumes could wait for them.
     fn is_crowded<E: Subject>(&self, host: &Host<E>) -> bool {
         let absent = (0..self.served.len()).filter(|number| !self.served[*number]);
         let dirty: usize = absent.map(|number| host.engine.dirty_blocks(volume_id(number)).len()).sum();
@@ -268,7 +269,7 @@ impl Simulation {
         if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
             || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
         {
-            // Such submissions are frequent: skip a random number of requests first.
+            // Not only the first such submissions: skip a random number of requests.
             let left = self.plan.requests - requests;
             self.run(&mut host, None, |life, _| life.budget <= left)?;
         }
@@ -382,7 +383,7 @@ impl Simulation {
             self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
         self.oracle.crash(Crash::PowerCut);
         for (number, loss) in losses.into_iter().enumerate() {
-            // The volume loses data that a device declared durable; the rest of the promise holds.
+            // The volume may have lost data that counts as durable; the rest of the promise holds.
             if loss == Loss::Lied || cache_loss == Loss::Lied {
                 self.oracle.distrust(volume_id(number));
             }
@@ -414,8 +415,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// The last life: work without a crash, then without faults. All requests end, all dirty blocks drain, and, without
-    /// a loss that no engine can prevent, the origins have the content of plain disks.
+    /// The last life: work without a crash, then without faults. All requests end. Without a loss that no engine can
+    /// prevent, all dirty blocks drain, and the origins have the content of plain disks.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
@@ -446,8 +447,8 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether faults have caused a loss that no engine can prevent: damaged blocks, or a failed flush that makes the
-    /// content of a cache device out of service uncertain.
+    /// Whether faults may have caused a loss that no engine can prevent: there are damaged blocks, or the cache device
+    /// is not in good health and flushes can fail.
     fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
         let status = host.engine.status();
         let faults = &self.plan.faults;
@@ -458,7 +459,7 @@ impl Simulation {
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 
-    /// Whether dirty blocks may stay at the end, because faults have caused a loss.
+    /// Whether dirty blocks may stay at the end, because faults may have caused a loss.
     fn is_excused<E: Subject>(&self, host: &Host<E>) -> bool {
         self.plan.faults.any() && self.is_damaged(host)
     }

@@ -83,7 +83,7 @@ enum End {
     Crash(Crash),
 }
 
-/// A run has some 50,000 events, seldom a million; a run with more is an endless loop.
+/// A run has some 50,000 events, seldom a million; a run with more than this counts as an endless loop.
 const EVENTS_MAX: u64 = 5_000_000;
 /// The longest simulated time of one step of a life, such as its recovery, its work or its drain.
 const PATIENCE: Duration = Duration::from_millis(900_000);
@@ -109,8 +109,8 @@ struct Simulation {
     next_id: u32,
     /// Requests that clients may still issue in this stretch of work.
     budget: u64,
-    /// The cache device is left out once fewer requests than this may still be issued; `None` if that has happened, or
-    /// does not happen in this life.
+    /// The cache device may be left out once fewer requests than this may still be issued; `None` if that has happened,
+    /// or is not scheduled.
     abandoned_at: Option<u64>,
     faulty: bool,
     /// Recovery is over.
@@ -128,9 +128,9 @@ struct Simulation {
     replacement_steps: u64,
     /// The device that was replaced last.
     retired: Option<SimulatedDevice>,
-    /// A successor that was abandoned.
+    /// A successor that did not take over.
     spare: Option<SimulatedDevice>,
-    /// The cache device, during a life without it.
+    /// The cache device, while an engine runs without it.
     aside: Option<SimulatedDevice>,
     watched: RunRecords,
     summary: Summary,

@@ -249,7 +249,7 @@ impl Simulation {
         self.spare = None;
     }
 
-    /// A stop abandons a successor with an incomplete copy, and waits for a complete successor.
+    /// A stop abandons a successor that is not sealed, and waits for the end of the replacement.
     pub(super) fn end_replacement<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let is_copying = |step: &Step| {
             matches!(step, Step::Copying | Step::Read(..) | Step::Written(_) | Step::Flushing(_))

@@ -6,7 +6,8 @@ use crate::run::Simulation;
 use crate::subject::Subject;
 
 impl Simulation {
-    /// If bad spots are the only faults, each costs one block, and one segment in each life, at most.
+    /// If bad spots are the only faults, each costs at most one block, and the run has retired at most
+    /// [`BAD_SPOTS_MAX`] segments for each life.
     pub(super) fn check_bad_spots<E: Subject>(&self, host: &mut Host<E>) -> Result<(), String> {
         let (status, spots) = (host.engine.status(), host.bad_spots().count());
         let damaged: u64 = status.volumes.iter().map(|volume| volume.damaged_blocks).sum();

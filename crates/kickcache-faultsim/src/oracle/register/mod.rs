@@ -56,14 +56,14 @@ struct Loose {
 /// The state of one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Register {
-    /// The possible values at the start of this life; the first read of one removes the others. Empty once a discard
-    /// starts, or a durable write has replaced them.
+    /// The values at the start of this life that a read or a crash may still find; the first read of one removes the
+    /// others. After a discard, the value that a read determined, if any.
     base: Vec<Version>,
     /// Latest start of a read that returned the value from the start of this life.
     base_seen: Tick,
     /// Older values that a power cut may bring back until a flush succeeds that was issued in this life.
     volatile: Vec<Version>,
-    /// Because of a discard, the value at the start of this life is undefined.
+    /// Because of a discard, the value before the writes in `entries` is undefined.
     base_open: bool,
     /// Because of a discard, the older values that a power cut may restore are undefined.
     volatile_open: bool,
@@ -74,8 +74,8 @@ pub struct Register {
     /// End of the last discard of this life, or of an earlier discard that a power cut may undo; the start of the life
     /// if a discard left the content undefined.
     discarded: Option<Tick>,
-    /// End of the read that determined the content after a discard, 0 without such a read: a read that started earlier
-    /// may still return the content from the time of the discard.
+    /// End of the first read after a discard that returned an acknowledged write, 0 without such a read: a read that
+    /// started earlier may still return the content from the time of the discard.
     closed: Tick,
 }
 
@@ -239,8 +239,7 @@ impl Register {
         seen.version == ZERO && (is_open || self.is_beside_discard(seen))
     }
 
-    /// Whether a read started before the last discard ended, or before the end of the read that determined the content
-    /// after it.
+    /// Whether a read started before the last discard ended, or before the read of `closed` ended.
     fn is_beside_discard(&self, seen: CompletedRead) -> bool {
         self.discarded.is_some_and(|ended| seen.start <= ended.max(self.closed))
     }
