@@ -75,7 +75,7 @@ impl FromStr for CacheKind {
 }
 
 impl CacheKind {
-    /// The name of the cache.
+    /// The name of the cache, `another cache` if it has none.
     pub fn name(self) -> &'static str {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }

@@ -21,7 +21,8 @@ pub struct CloudParameters {
     /// Length of a slice, in microseconds.
     #[serde(default = "usual_slice")]
     pub slice: f64,
-    /// The most unused time that is saved, in microseconds; an idle disk has this full amount.
+    /// The most unused time that is saved, in microseconds; a disk has all of it at the start, and again after that
+    /// much idle time.
     #[serde(default)]
     pub burst: f64,
     /// The most bytes that count as one operation; a longer request counts as several.

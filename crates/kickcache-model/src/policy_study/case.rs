@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::policy_study::load::Load;
 use crate::ratio::share;
 
-/// Passes of a loop; in [`Case::loops`], the first two are not counted.
+/// Passes of a loop, and those at the beginning that [`Case::loops`] does not count; in a mixed load, about as many.
 const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
 /// Lengths of loops, in tenths of the cache.
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
-/// A cache with room for more than this share of a load's blocks is too large for a comparison of policies.
+/// [`Case::of_size`] makes no case for a cache with room for more than this share of a load's blocks.
 const LARGE: f64 = 0.75;
 /// Different blocks of skewed reads, for each block of the cache.
 const SKEWED: u64 = 4;
@@ -69,7 +69,8 @@ impl Case {
         (!is_large).then(|| Case::whole(load, cache_blocks, size))
     }
 
-    /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads: passes 3 to 20.
+    /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads; the first tenth of
+    /// the accesses does not count.
     pub fn loops(cache_blocks: u64) -> Vec<Case> {
         let mut cases = Vec::new();
         for tenths in TENTHS {

@@ -1,6 +1,6 @@
 //! An experiment: a published row by name, its simulations, and the columns that show the results.
 //!
-//! Text, JSON and the page are made from columns alone, each by one renderer that knows no row.
+//! Text, JSON and the page are made from columns alone, each by one renderer without code for single rows.
 
 use crate::published::simulation::{Outcomes, RunOf, Simulation};
 

@@ -73,7 +73,7 @@ pub enum Cache {
 }
 
 /// The cache's content at the start. The models of caches support some of these contents, and start empty otherwise:
-/// dm-cache all but the first job's file, bcache the first job's file, kickcache blocks of deleted files.
+/// dm-cache all but [`Start::FirstFile`], bcache [`Start::FirstFile`], kickcache [`Start::Stale`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
     /// The cache is empty.

@@ -1,5 +1,5 @@
-//! The bench: passes accesses of a workload's jobs to a cache model, passes its operations to its devices,
-//! and moves the clock.
+//! The bench: passes the accesses of a workload's jobs and the completions of devices to a cache model, and moves the
+//! clock.
 
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_random::Random;

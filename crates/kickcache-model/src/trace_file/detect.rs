@@ -48,8 +48,8 @@ pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     Action::ALL.into_iter().find(is_noted).unwrap_or(Action::Queued)
 }
 
-/// Whether the first lines have more records of the format than faulty lines; a last line without an end does
-/// not count.
+/// Whether the first lines have more records of the format than faulty lines; a last line without an end does not
+/// count, unless it is the only one.
 fn fits(format: Format, text: &str, action: Action) -> bool {
     let Some(mut parser) = parser(format, action) else { return false };
     let whole = text.rfind('\n').map_or(text, |end| &text[..end]);

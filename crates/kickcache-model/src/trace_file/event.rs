@@ -8,7 +8,7 @@ pub(crate) enum Event {
     /// An access.
     Access {
         record: Record,
-        /// A processor or a device: its records are in the order of time.
+        /// A device, or for blktrace a processor of a device: its records are expected in the order of their times.
         stream: u64,
     },
     /// A header or a summary: another recording may follow.

@@ -10,7 +10,7 @@ use crate::cache_model::bcache::geometry::{Geometry, KEY_BYTES};
 
 /// Bytes of unwritten keys above which a leaf is written (`bch_btree_leaf_dirty`: `PAGE_SIZE - 48`).
 const UNWRITTEN_MAX: u64 = 4096 - 48;
-/// How long a leaf stays dirty at most (`bch_btree_leaf_dirty`: `30 * HZ`).
+/// A leaf that has been dirty for this long is written (`bch_btree_leaf_dirty`: `30 * HZ`).
 const DIRTY_MAX: Duration = Duration::from_millis(30_000);
 /// Bytes of a set of keys without its keys (`struct bset`).
 const SET_HEADER_BYTES: u64 = 32;

@@ -1,9 +1,9 @@
 //! bcache in write-back mode over one origin.
 //!
-//! Functions in brackets are in `drivers/md/bcache`, Linux 6.6. Data and metadata share the cache device: keys go to the
-//! journal and to the leaves of the btree, priorities and generations are written before buckets are reused, and no
-//! bucket is reused while garbage is collected. Leaves out: waits for the locks of btree nodes, and fills that a full leaf
-//! refuses.
+//! Functions in brackets are in `drivers/md/bcache`, Linux 6.6. Data and metadata share the cache device: keys go to
+//! the journal and to the leaves of the btree, priorities and generations are written before buckets are reused, and no
+//! bucket is prepared for reuse while garbage is collected. Leaves out: waits for the locks of btree nodes, and fills
+//! that a full leaf refuses.
 
 mod btree;
 mod buckets;
@@ -36,8 +36,8 @@ use crate::workload::Kind;
 /// The most buckets in use, in percent, while writes become dirty; with more, only writes to blocks that are being
 /// written back do (`CUTOFF_WRITEBACK_SYNC`).
 const WRITEBACK_MAX: u64 = 70;
-/// Percentage of buckets in use above which requests bypass the cache, except writes to blocks that are being
-/// written back (`CUTOFF_CACHE_ADD`).
+/// Percentage of buckets in use above which nothing enters the cache, except writes to blocks that are being written
+/// back (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
 /// The longest time between two checks of the model's timers.
 const TIMER: Duration = Duration::from_millis(100);
@@ -298,7 +298,8 @@ impl Bcache {
         self.submit(now, to_origin, Purpose::Access(id), devices);
     }
 
-    /// Writes blocks of a miss to the cache device, after the reply, unless they were written meanwhile or no bucket is free.
+    /// Writes blocks of a miss to the cache device, after their read, unless they were written meanwhile or no bucket
+    /// is free.
     fn keep(&mut self, now: Instant, miss: Miss, devices: &mut Devices) {
         let Miss { job, first, count } = miss;
         let mut kept = 0;

@@ -118,8 +118,8 @@ fn sectors(bytes: u64) -> i64 {
     i64::try_from(bytes / SECTOR).unwrap_or(i64::MAX)
 }
 
-/// The proportional term of a cache with sparse dirty buckets; `None` if they are not sparse, or half of the buckets
-/// are free (`__update_writeback_rate`).
+/// The proportional term of a cache with sparse dirty buckets; `None` if they are not sparse, or at least half of the
+/// buckets are free (`__update_writeback_rate`).
 fn fragmentation(fill: Fill) -> Option<i64> {
     let in_use = i64::try_from(fill.in_use_percent).unwrap_or(100);
     let (above, weight) = FRAGMENT_STEPS.into_iter().find(|(above, _)| in_use > *above)?;

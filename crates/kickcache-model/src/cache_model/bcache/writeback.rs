@@ -12,7 +12,7 @@ use crate::cache_model::bcache::rate::{Fill, Rate};
 
 /// Keys of one scan at most (`KEYBUF_NR`).
 const SCAN_MAX: usize = 500;
-/// Keys that are written without a pause, and bytes above which none is added (`MAX_WRITEBACKS_IN_PASS`,
+/// Keys that are written without a pause, and bytes from which on none is added (`MAX_WRITEBACKS_IN_PASS`,
 /// `MAX_WRITESIZE_IN_PASS`: 5000 sectors).
 const PASS_KEYS_MAX: usize = 5;
 const PASS_BYTES_MAX: u64 = 5000 * 512;

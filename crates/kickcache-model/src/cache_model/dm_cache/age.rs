@@ -28,7 +28,7 @@ pub enum BusyAccesses {
 /// When a dirty block is written back because no clean block can be demoted (`queue_demotion`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CleansForRoom {
-    /// While less than a quarter of the cache is clean.
+    /// While less than a quarter of the cache is clean, or will be.
     BelowQuarter,
     /// Independent of the number of clean blocks.
     Always,

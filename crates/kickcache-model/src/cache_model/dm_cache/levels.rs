@@ -18,8 +18,8 @@ pub(super) struct Entry {
     pub(super) is_queued: bool,
     /// Whether the entry's block is dirty.
     pub(super) is_dirty: bool,
-    /// When it was put at a tail, in periods of the queue's owner, 0 at a head: a sentinel would separate the entries
-    /// that are older than a period.
+    /// When it was put at a tail, in periods of the queue's owner, 0 at a head; an entry that changes places with a
+    /// raised one keeps its period. A sentinel would separate the entries that are older than a period.
     pub(super) period: u32,
 }
 

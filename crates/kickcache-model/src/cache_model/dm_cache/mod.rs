@@ -36,8 +36,8 @@ use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
 const SECOND: Duration = Duration::from_millis(1000);
-/// The most bytes of migrations in flight in a busy cache of an age that limits migrations; a cache with more does not
-/// count as idle.
+/// The most bytes of migrations in flight in a busy cache of an age that limits migrations; a cache with as many does
+/// not count as idle.
 const MIGRATION_THRESHOLD: u64 = 1 << 20;
 /// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

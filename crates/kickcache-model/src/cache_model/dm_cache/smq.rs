@@ -106,7 +106,8 @@ pub(super) struct Smq {
     demotes: Period,
     writes_back: Period,
     hotspots: Hotspots,
-    /// The least hotspot level of a missed block that is promoted; in 4.11 a write needs two levels more.
+    /// The least hotspot level of a missed block that is promoted; in 4.11 a write needs two levels more. A write of a
+    /// whole block needs none while a block of the cache is free.
     threshold: u8,
 }
 

@@ -33,7 +33,7 @@ impl Interval {
     }
 }
 
-/// The first excluded boundary above the middle, never beyond `known` if `known` is excluded.
+/// The first excluded boundary above the middle, or `known` if that is excluded and lower.
 fn first_excluded(middle: f64, known: f64, is_excluded: impl Fn(f64) -> bool) -> f64 {
     let mut outside = if is_excluded(known) { known } else { middle + FAR };
     if !is_excluded(outside) {
