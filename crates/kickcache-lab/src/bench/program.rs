@@ -25,7 +25,8 @@ const OUTPUT_BYTES_MAX: usize = 4_096;
 const SAID_MAX: usize = 400;
 /// How long `down` may run after the bench is interrupted; then it gets SIGTERM, and its remains stay.
 const DOWN_MAX: Duration = Duration::from_secs(15);
-/// How long the executable may take to end after SIGTERM; then its process group gets SIGKILL.
+/// How long the executable may take to end after SIGTERM; after that, or once it has ended, its process group gets
+/// SIGKILL.
 const END_MAX: Duration = Duration::from_millis(500);
 /// Time between two checks whether the executable has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
