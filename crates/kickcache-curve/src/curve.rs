@@ -6,7 +6,7 @@ use crate::number::{float, floor};
 /// How many standard deviations the error of a point is: with 32 groups, 95 points of 100 are as close as that.
 const DEVIATIONS: f64 = 2.04;
 
-/// The estimated hit ratio of LRU caches of any size, over the accesses before the call that made the curve.
+/// The estimated hit ratio of LRU caches of any size, over the counted accesses before the call that made the curve.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HitRatioCurve {
     pub(crate) histogram: Histogram,

@@ -1,6 +1,6 @@
 //! A hash of a number that different numbers do not share.
 
-/// The finisher of splitmix64.
+/// The number that splitmix64 returns from this state.
 pub const fn hash(number: u64) -> u64 {
     let mut bits = number.wrapping_add(0x9E37_79B9_7F4A_7C15);
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);

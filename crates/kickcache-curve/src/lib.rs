@@ -3,12 +3,11 @@
 //! with a fixed number of samples and its correction. A leaf: the daemon and the models both use it.
 //!
 //! Modules:
-//! * [`sampler`]: takes the accesses; an access of a block outside the sample's range of hashes costs a hash and a
-//!   comparison.
+//! * [`sampler`]: takes the accesses; an access of a block outside the sample's range of hashes needs no look-up.
 //! * `samples`, `recency`: the blocks of the sample; in which order they were last used.
 //! * `histogram`: how far apart the accesses of a block are.
 //! * [`curve`]: the hit ratio by size, with its error.
-//! * [`hash`]: the hash of blocks, shared by all code that samples by hash.
+//! * [`hash`]: the hash of blocks, shared with other code that samples by hash.
 //!
 //! Invariants: the same accesses give the same curve; counting an access allocates no memory.
 //!

@@ -87,7 +87,7 @@ fn rate(samples: u32, accesses: &[u64]) -> f64 {
 struct Difference {
     mean: f64,
     most: f64,
-    /// The share of the points with a true error within the reported deviation.
+    /// The share of the points with a true error within the reported error.
     within: f64,
 }
 

@@ -1,6 +1,6 @@
 //! Random numbers from a seed: xoshiro256**. The integers are the same on every machine; the normal, log-normal and
-//! exponential numbers depend on the machine's logarithm and cosine. This crate is the only source of random numbers of
-//! the models and of the fault simulation.
+//! exponential numbers depend on the machine's mathematical functions. This crate is the only source of random numbers
+//! of the models and of the fault simulation.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};

@@ -9,7 +9,8 @@ use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The most sentences on runs at the head of a page; if there are more, one sentence refers to its table.
+/// The most sentences of a shortened answer that are on runs; if there are more, one sentence has the number of the
+/// others.
 const SENTENCES_MAX: usize = 8;
 
 /// The first sentences, and one with the number of omitted runs if there are any.

@@ -1,4 +1,4 @@
-//! The value of a cache by its size: a line for each cache.
+//! The results of caches by their size, as charts with lines.
 
 use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;

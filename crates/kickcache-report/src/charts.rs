@@ -16,7 +16,7 @@ use crate::repeated_runs::RepeatedRuns;
 const LOG_FROM: f64 = 20.0;
 /// Bars of a histogram for each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
-/// The most runs of a page with details that are unfolded at first; with more runs, all details are folded.
+/// The most runs of a page on which the charts of each run are sections; with more runs, they are parts to be unfolded.
 const OPEN_RUNS_MAX: usize = 5;
 /// Latencies below this one, in nanoseconds, are drawn at the low end of the axis.
 const SHORTEST: f64 = 100.0;
@@ -205,7 +205,7 @@ pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let frame = if is_open { section } else { fold };
     let part = |(run, look): (&RunResult, Look)| {
         let body = one_run(run, if is_open { look.style } else { 0 }, scales);
-        // A live volume has no series, and no single latencies.
+        // A live volume has no data for these charts.
         (!body.is_empty()).then(|| frame(&run.name, &body))
     };
     let parts: String = runs.iter().zip(looks(runs)).filter_map(part).collect();

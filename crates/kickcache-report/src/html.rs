@@ -3,7 +3,7 @@
 use kickcache_units::printable::printable;
 use serde::Serialize;
 
-/// A text as HTML shows it, inside elements and attributes alike. Control characters, which HTML excludes, are escaped.
+/// A text in the form of HTML, inside elements and attributes alike; it is made printable first.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in printable(text).chars() {

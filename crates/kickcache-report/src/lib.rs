@@ -7,8 +7,8 @@
 //! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form, and bars; `look`: the colour of a run.
 //!
 //! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under the
-//! pointer, folds, the choice of the ratios' base, and a button that saves the figures. The figures of each run that
-//! the page shows are in it as JSON, too.
+//! pointer, folds, the choice of the ratios' base, and a button that saves the figures. The data are in the page as
+//! JSON, too; of repeated runs, only the middle one.
 //!
 //! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 
@@ -66,7 +66,8 @@ impl Report<'_> {
 }
 
 /// The answer in words: a sentence for each run after the first, against the run that it predicts, its counterpart or
-/// the first run, with a verdict for repeated runs with common seeds; a single run gets a sentence on its own results.
+/// the first run, with a verdict for repeated runs that count and have common seeds; a single run gets a sentence on
+/// its own results.
 pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }

@@ -70,7 +70,7 @@ impl Measure {
     }
 
     /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either figure is
-    /// no measure of speed, or the ratio is not a number above 0.
+    /// no measure of speed, or the ratio is not a finite number above 0.
     pub(crate) fn ratio(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,

@@ -1,4 +1,4 @@
-//! The table at the head of the page: a row a run, and how it compares with the first.
+//! The table at the head of the page: a row for each run, compared with the first; repeated runs share a row.
 
 use std::collections::BTreeMap;
 

@@ -90,7 +90,7 @@ fn no_text_of_a_run_becomes_a_tag_or_attribute() {
     let page = Report { title: HOSTILE, introduction: HOSTILE, runs: &[hostile(1), other] }.html();
     assert_eq!((page.matches("<script").count(), page.matches("</script").count()), (2, 2));
     assert!(!page.contains("<img"), "a tag");
-    // Every quote of the text is written as an entity or, in the JSON, behind a backslash.
+    // The quotes of the text are entities, or the double quote is behind a backslash in the JSON.
     for (at, _) in page.match_indices(" onload=") {
         assert!(
             page[..at].ends_with("&#39;") || page[..at].ends_with("\\\"'"),
@@ -372,7 +372,7 @@ fn repeated_runs_show_medians_and_ratios_by_round() {
         seeded("fast", 1_000, 2),
     ];
     let page = page(&runs);
-    // Of 10, 2 and 4 the geometric mean is 4.31; that of the medians would be 2.
+    // Of 10, 2 and 4 the geometric mean is 4.31; the ratio of the medians would be 2.
     assert!(
         page.contains(
             "fast has no verdict against slow because the rounds differ too much: 4.31 times its IOPS ("

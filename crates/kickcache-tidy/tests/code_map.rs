@@ -1,4 +1,5 @@
-//! The code map of ARCHITECTURE.md against the tree: every crate has a table, and every module of its root a place in it.
+//! The code map of ARCHITECTURE.md against the tree: every crate has a heading, and every module of its root a place in
+//! the table below.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 
@@ -40,7 +41,8 @@ fn missing_and_removed_modules_are_both_found() {
     );
 }
 
-/// The modules in the tables, by crate. A heading of level three begins with the names of crates.
+/// The modules in the tables, by crate. A heading of level three begins with the names of crates; the rows below are of
+/// the first.
 fn told(text: &str) -> Map {
     let mut map = Map::new();
     let mut current = None;

@@ -8,9 +8,9 @@ use thiserror::Error;
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}: {what}", .path.display())]
 pub struct TlsError {
-    /// The file.
+    /// The file; the folder if no certificate can be for the host.
     pub path: PathBuf,
-    /// The defect and its remedy.
+    /// The defect, often with its remedy.
     pub what: String,
 }
 

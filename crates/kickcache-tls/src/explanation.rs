@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use crate::key_type::{KeyType, SUPPORTED, signature_name};
 
-/// The defect, as seen from this side: `it` and `its` in the text mean the peer.
+/// The defect, as seen from this side: `it` and `its` in the text mean the peer; after `ca-crl.pem:`, its list.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => format!("its certificate {}", explain_certificate(error)),
@@ -68,7 +68,7 @@ fn explain_certificate(error: &CertificateError) -> String {
     }
 }
 
-/// A name as a library presents it: `DnsName("x")`.
+/// The name in the form of a library, such as `DnsName("x")`: its first 80 characters.
 fn plain_name(name: &str) -> String {
     let inner = name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')')).unwrap_or(name);
     inner.trim_matches('"').chars().take(80).flat_map(char::escape_debug).collect()

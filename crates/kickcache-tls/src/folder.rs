@@ -115,7 +115,7 @@ impl Folder {
     }
 }
 
-/// Refuses a key that cannot sign.
+/// Refuses a damaged key and a key of an unsupported type.
 fn check_key(path: &Path, key: &PrivateKeyDer<'_>) -> Result<(), TlsError> {
     match KeyType::of_private_key(key) {
         None => Err(TlsError::new(path, "its key is damaged; make a new key and a certificate for it")),
@@ -127,7 +127,7 @@ fn check_key(path: &Path, key: &PrivateKeyDer<'_>) -> Result<(), TlsError> {
     }
 }
 
-/// Refuses a certificate of this side that no peer could verify.
+/// Refuses a certificate of this side that webpki cannot parse.
 fn check_own(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), TlsError> {
     let first = chain.first().ok_or_else(|| TlsError::new(path, "there is no certificate in it"))?;
     webpki::EndEntityCert::try_from(first).map(drop).map_err(|error| {

@@ -8,7 +8,7 @@ use crate::der::{BIT_STRING, Elements, FIELD_0, INTEGER, OBJECT_ID, OCTET_STRING
 
 /// The supported types of keys, for messages.
 pub(crate) const SUPPORTED: &str = "RSA of 2048 to 4096 bits, ECDSA with P-256 or P-384, Ed25519";
-/// Bits of the RSA keys that can sign here; peers' may have twice as many.
+/// The least and the most bits of an RSA key that can sign here; a peer's may have up to twice the most.
 const RSA_BITS_MIN: u64 = 2048;
 const RSA_BITS_MAX: u64 = 4096;
 

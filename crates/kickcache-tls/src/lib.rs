@@ -1,13 +1,13 @@
 //! TLS by a folder of certificates, as nbdkit and QEMU keep them.
 //!
-//! Rooms:
+//! Modules:
 //! * `folder`: the files and their contents; `stamp`: whether they changed.
 //! * [`server`]: a server's TLS configuration, which follows changes of the files; [`client`]: a
 //!   client's.
 //! * [`names`]: the names in a peer's certificate, and the allowed names.
 //! * `explanation`: the reasons of failures, in words; `pem`, `certificate`, `key_type`, `der`: the parts of files that they name.
 //!
-//! Sockets are the callers': rustls turns bytes into bytes.
+//! The callers own the sockets.
 
 mod certificate;
 pub mod client;

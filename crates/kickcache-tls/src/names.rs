@@ -15,7 +15,7 @@ pub struct PeerNames {
 }
 
 impl PeerNames {
-    /// The names of a verified certificate; an invalid certificate has none.
+    /// The names of a verified certificate; one that cannot be parsed has none.
     pub fn of(certificate: &CertificateDer<'_>) -> PeerNames {
         let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else {
             return PeerNames::default();
@@ -48,7 +48,7 @@ impl fmt::Display for PeerNames {
 /// A name that a client's certificate must have.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum AllowedClient {
-    /// The common name of its subject: `CN=NAME`.
+    /// A common name of its subject: `CN=NAME`.
     CommonName(String),
     /// A DNS name among its alternative names: `DNS=NAME`.
     Dns(String),

@@ -39,7 +39,7 @@ pub(crate) fn explain_missing(bytes: &[u8], kind: &str) -> String {
     }
 }
 
-/// Why a file is not PEM.
+/// Why the PEM of a file cannot be parsed.
 pub(crate) fn explain_error(error: &Error, bytes: &[u8], kind: &str) -> String {
     if String::from_utf8_lossy(bytes).contains("Proc-Type: 4,ENCRYPTED") {
         return has_password();

@@ -158,7 +158,7 @@ impl Visitor<'_> for SizeVisitor {
 
 const UNITS: [&str; 6] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
 
-/// A number of bytes for people: `0 B`, `4 KiB`, `1.5 GiB`; rounded to three digits or so.
+/// A number of bytes for people: `0 B`, `4 KiB`, `1.5 GiB`; with one decimal at most.
 pub fn show_bytes(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut unit = 0;

@@ -1,6 +1,6 @@
 //! Text for terminals, logs and pages: characters that would control the reader's terminal are escaped.
 //!
-//! The escapes have the form of JSON (`\u001b`), so that an escaped JSON document is the same document.
+//! The escapes have the form of JSON (`\u001b`), so that JSON strings keep their values.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ pub fn is_escaped(c: char) -> bool {
     is_layout || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// Text of several lines: lines and tabs stay.
+/// Text of several lines, escaped; line feeds and tabs stay.
 pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_escaped)
 }

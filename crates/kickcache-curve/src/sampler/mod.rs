@@ -3,8 +3,8 @@
 //! Invariants:
 //! * H-1: the sample holds all accessed blocks with a hash below the threshold, at most as many as it has
 //!   room for.
-//! * H-2: a counted access of a sampled block counts as `n` accesses if, at that time, one block in `n` is in the
-//!   sample.
+//! * H-2: a counted access of a sampled block counts as `n` accesses if, at that time, one hash in `n` is below the
+//!   threshold.
 
 use crate::curve::HitRatioCurve;
 use crate::hash;

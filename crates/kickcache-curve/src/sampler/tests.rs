@@ -4,7 +4,7 @@ use super::*;
 use kickcache_random::Random;
 use proptest::prelude::*;
 
-/// How often each depth of an LRU stack was hit: the plainest way there is.
+/// How often each depth of an LRU stack was hit.
 #[derive(Default)]
 struct Stack {
     blocks: Vec<u64>,

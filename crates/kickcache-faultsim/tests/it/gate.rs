@@ -1,4 +1,4 @@
-//! Two thousand runs of the real engine, of seeds that the commit decides.
+//! Up to two thousand runs of the real engine, of seeds that the commit decides.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 //! Blocks of the journal that were durable are lost: the device has zeroes there, as after a stray write. Without them,
 //! recovery cannot determine which segments count and which blocks are void. So the device is refused until the
-//! administrator accepts the loss with a tool.
+//! administrator accepts the loss with a tool, unless a later checkpoint contains their effect.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -215,7 +215,7 @@ fn a_lost_newest_journal_block_is_detected_by_its_segment() {
     assert!(matches!(phase, Phase::Failed(Error::Rotted { .. })), "{phase:?}");
 }
 
-/// The last checkpoint contains the effect of all records.
+/// The last checkpoint contains the effect of all earlier records.
 #[test]
 fn records_before_the_last_checkpoint_are_not_missed() {
     let mut stage = long_life();

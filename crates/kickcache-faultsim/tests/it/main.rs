@@ -1,4 +1,4 @@
-//! The gate: many seeds of the fault simulation, and a proof that it detects planted flaws.
+//! The gate: many seeds of the fault simulation, scenarios, and a proof that the simulation detects planted flaws.
 
 mod gate;
 mod lost_journal;

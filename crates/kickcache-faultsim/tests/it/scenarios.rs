@@ -1,5 +1,5 @@
-//! Faults of other caches, each as a test; a comment names the source of each. `docs/dev/testing.md` lists the faults
-//! that are only visible from outside of the engine.
+//! Faults, each as a test: those of other caches, with the source in a comment, and others. `docs/dev/testing.md` lists
+//! the faults that are only visible from outside of the engine.
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;
@@ -462,7 +462,7 @@ fn a_partial_dirty_block_is_unwritable_without_the_cache_device() {
     assert_eq!(stage.on_origin(0), Some(0));
 }
 
-/// Two writes of parts of blocks that both want memory when there is none.
+/// Writes of parts of blocks that all need memory when there is none.
 #[test]
 fn writes_waiting_for_memory_do_not_wake_each_other_forever() {
     let mut plan = plan(Mode::WriteBack, 28);
@@ -528,7 +528,7 @@ fn a_corrupt_dirty_block_after_a_kill_is_an_error() {
     }
 }
 
-/// The header's list of blocks is lost. A torn header, or one that no structure declares durable, is not a header.
+/// The header's list of blocks is lost. A torn header, or one that no structure declares durable, is not missed.
 #[test]
 fn a_header_that_rotted_after_a_kill_is_refused() {
     let mut stage = Stage::written_twice(40);
@@ -580,7 +580,7 @@ fn a_failed_write_is_not_reported_as_corruption() {
 }
 
 /// Data that was written together is adjacent in the log, across the ends of batches and, up to a 16th of a batch, of
-/// segments: if these are small, one stretch in eight takes two reads.
+/// segments: if these are small, at most one stretch in eight takes two reads.
 #[test]
 fn blocks_written_together_are_one_read() {
     assert_eq!(reads_of_1024_stretches(2 << 30), 1_024);

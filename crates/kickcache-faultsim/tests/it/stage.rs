@@ -376,7 +376,7 @@ impl Stage {
         self.host.as_mut().unwrap().use_grown(now);
     }
 
-    /// The places of the blocks of the cache device that satisfy the predicate.
+    /// The places of the cache device's blocks of plain bytes that satisfy the predicate.
     pub(crate) fn places(&self, is_wanted: impl Fn(u64, &[u8]) -> bool) -> Vec<u64> {
         let found = (0u64..).zip(self.devices.cache.blocks()).filter(|(place, block)| match block {
             Block::Bytes(bytes) => is_wanted(*place, &bytes[..]),
@@ -396,7 +396,8 @@ impl Stage {
         self.kill();
     }
 
-    /// Of the blocks of [`Stage::written_twice`] one is an error, and all others are there in their newest version.
+    /// Of the first 8 blocks of [`Stage::written_twice`] one is an error, and all others are there in their newest
+    /// version.
     pub(crate) fn check_lost_alone(&mut self, lost: u64) {
         let found: Vec<_> = (0..8).map(|block| self.read(block)).collect();
         let expected: Vec<_> =

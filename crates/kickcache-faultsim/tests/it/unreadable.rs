@@ -16,7 +16,7 @@ use crate::stage::{Stage, VOLUME, blocks, dirty_plan};
 /// Reads of runs that contain the bad block, in addition to the tries of the block alone.
 const RUNS_MAX: u64 = 8;
 
-/// Blocks 0 to 1,000 are dirty in a log of 8 MiB, and `block` is unreadable in its place.
+/// The first 1,000 blocks are dirty in a log of 8 MiB, and `block` is unreadable in its place.
 fn with_bad_spot(block: u64) -> Stage {
     let mut stage = Stage::with(dirty_plan(60), 60);
     stage.open();

@@ -1,4 +1,5 @@
-//! A small grid: no figure of kickcache may get worse by a tenth. `UPDATE_EXPECT=1` stores the figures of today.
+//! A small grid: no figure of kickcache may get worse by more than a tenth and a slack. `UPDATE_EXPECT=1` stores the
+//! figures of today.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;

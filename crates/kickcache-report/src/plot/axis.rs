@@ -40,7 +40,7 @@ impl Unit {
         }
     }
 
-    /// A value as people write it.
+    /// The label of a value.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Unit::Seconds => format!("{} s", trimmed(value)),
@@ -67,7 +67,7 @@ fn show_time(seconds: f64, whole: f64) -> String {
     format!("{:.0}:{:02.0}", (seconds / part).floor(), ((seconds % part) / rest).floor())
 }
 
-/// A latency in ns, µs, ms or s: the largest unit with a rounded number of at least 1, or ns.
+/// A latency in the first of ns, µs and ms in which it is below 999.5, or else in s.
 pub(crate) fn show_nanos(nanos: f64) -> String {
     let (value, unit) = match nanos {
         small if small < 999.5 => (small, "ns"),
@@ -125,7 +125,7 @@ pub(crate) struct Axis {
     pub(crate) label: String,
     from: f64,
     to: f64,
-    /// The values to be labelled; if empty, the axis chooses values.
+    /// The values to be labelled where labels do not overlap; if empty, the axis chooses values.
     marked: Vec<f64>,
 }
 
@@ -163,7 +163,7 @@ impl Axis {
         ((place(value) - from) / (to - from)).clamp(0.0, 1.0)
     }
 
-    /// The values to be labelled, about `count`.
+    /// The values to be labelled, about `count` at most.
     pub(crate) fn ticks(&self, count: u32) -> Vec<f64> {
         if !self.marked.is_empty() {
             return self.apart(&self.marked, count);
@@ -193,7 +193,7 @@ impl Axis {
         (0..4).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * base * 10_f64.powi(power))).collect()
     }
 
-    /// The nines with labels that do not overlap.
+    /// The shares of [`NINES`] on the axis, as far as their labels do not overlap.
     fn nines(&self, count: u32) -> Vec<f64> {
         let known: Vec<f64> = NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1).collect();
         self.apart(&known, count)

@@ -87,8 +87,7 @@ impl Line {
     }
 }
 
-/// The points of a joined line as at most this many, each the average of neighbours; all points of a line of another
-/// shape.
+/// All points, unless they are more than `most` in a joined line: then at most that many averages of neighbours.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();

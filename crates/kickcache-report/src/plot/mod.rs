@@ -31,7 +31,7 @@ pub(crate) struct Plot {
     pub(crate) lines: Vec<Line>,
 }
 
-/// The sizes of one drawing, in CSS pixels.
+/// The sizes of one drawing, in units of its view box.
 #[derive(Clone, Copy)]
 struct Frame {
     class: &'static str,
@@ -56,14 +56,14 @@ impl Frame {
         self.height - self.bottom - share * (self.height - self.top - self.bottom)
     }
 
-    /// The number of points of a line that remain distinguishable.
+    /// The most points of a joined line.
     fn points(&self) -> usize {
         if self.width > 700.0 { 360 } else { 180 }
     }
 }
 
 impl Plot {
-    /// The chart with its title and legend; empty if there is no data.
+    /// The chart with its title and, for several lines, a legend; empty if there is no data.
     pub(crate) fn figure(&self) -> String {
         if self.lines.iter().all(|line| line.points.is_empty()) {
             return String::new();

@@ -1,4 +1,4 @@
-//! A point of a line, in the units of its axes, or of a drawing, in CSS pixels.
+//! A point of a line, in the units of its axes, or of a drawing, in units of its view box.
 
 /// A position in a plot.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -6,7 +6,7 @@ use crate::code::module_graph::{Arrows, arrows, root_files};
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// The files that need one another, directly or through others: each set once, in order. Or the folders.
+/// The sets of files, or of folders, that need one another, directly or through others: each once, in order.
 pub(crate) fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
     let reached: Vec<(&str, BTreeSet<&str>)> =
         arrows.keys().map(|file| (file.as_str(), reachable(arrows, file))).collect();

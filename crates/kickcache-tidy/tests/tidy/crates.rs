@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::workspace::{expect_nothing, root};
 
-/// The allowed dependencies of the engine.
+/// The dependencies of the engine.
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
 /// The crates, and those below them that each may need: arrows run down only.
@@ -69,7 +69,7 @@ fn dependencies(manifest: &str) -> Vec<&str> {
     names
 }
 
-/// Dependencies of a crate that [`CRATES`] forbids.
+/// Dependencies of a crate that [`CRATES`] forbids; those of its tests are exempt.
 fn crate_arrows(root: &Path, name: &str) -> Vec<String> {
     let Some((_, allowed)) = CRATES.iter().find(|(known, _)| *known == name) else {
         return vec![format!("crates/{name}: a crate that the table CRATES does not know")];

@@ -1,11 +1,11 @@
-//! Every file is reached by a `mod`.
+//! Every Rust file of a crate is found by cargo or reached by a `mod`.
 
 use std::collections::BTreeSet;
 
 use crate::source::{Source, code_of, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Files that cargo itself finds.
+/// Whether cargo itself finds a file.
 fn is_target(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let [.., folder, file] = parts[..] else { return true };

@@ -26,7 +26,7 @@ fn folder_arrows(arrows: &Arrows) -> Arrows {
     found
 }
 
-/// The paths of two files up to the first difference.
+/// The paths of two files up to the first difference; `None` if one of these is an index file.
 fn branches(file: &str, other: &str) -> Option<(String, String)> {
     let (of_file, of_other): (Vec<&str>, Vec<&str>) = (file.split('/').collect(), other.split('/').collect());
     let common = of_file.iter().zip(&of_other).take_while(|(a, b)| a == b).count();

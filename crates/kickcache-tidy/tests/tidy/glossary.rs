@@ -15,7 +15,7 @@ const NEVER: &str = "`not:`";
 /// Behind a definition: words that have a right meaning elsewhere, and which no rule can find.
 const NOT_HERE: &str = "`not here:`";
 
-/// Exceptions: the beginning of the path, the word, the reason.
+/// Exceptions: the beginning of the path, the word (empty for all), the reason.
 const EXCEPTIONS: [(&str, &str, &str); 3] = [
     (GLOSSARY, "", "lists the words"),
     ("crates/kickcache-tidy/tests/tidy/", "", "the house rules name the words"),

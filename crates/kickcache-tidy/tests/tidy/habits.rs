@@ -1,4 +1,4 @@
-//! Prose is plain: habits of speech stay below a rate for each 1,000 words.
+//! Prose is plain: habits of speech stay below a rate.
 //!
 //! The limits are near the highest rates that the same patterns have in crucible, propolis, redb, quinn and ripgrep.
 
@@ -81,7 +81,7 @@ static SENTENCE_END: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[.!?:;]\s+|\n\s*\n|\n\s*[-*|] ").unwrap());
 
 const HELP: &str = "crates/kickcache/src/cli/help.txt";
-/// Pages without any habit.
+/// Pages without any habit of [`HABITS`].
 const STRICT: [&str; 2] = ["README.md", HELP];
 /// Messages, help and log texts of all crates.
 const MESSAGES: &str = "messages of all crates";
@@ -109,7 +109,8 @@ struct Count {
 }
 
 impl Count {
-    /// The findings of a habit with more hits than its limit allows; one hit more is no rate.
+    /// The findings of a habit with more hits than its limit allows, and than one for each 2,000 words; in a strict
+    /// area, of any hit.
     fn excess(&self, area: &str, (name, limit, remedy): (&str, usize, &str)) -> Vec<String> {
         let none = Vec::new();
         let places = self.places.get(name).unwrap_or(&none);

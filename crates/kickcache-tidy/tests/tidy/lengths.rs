@@ -35,7 +35,7 @@ fn begins_function(line: &str) -> bool {
     code_of(line).split_whitespace().find(|word| !is_modifier(word)) == Some("fn")
 }
 
-/// Lines up to the closing brace, or the semicolon, that rustfmt puts right below the start of the function.
+/// Lines up to the closing brace or the semicolon: on the first line, or on a line with the same indentation.
 fn function_length(lines: &[(usize, &str)]) -> usize {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let is_end = |(index, (_, line)): (usize, &(usize, &str))| {

@@ -7,7 +7,7 @@ use crate::exceptions::beyond;
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Lines of code of a file that needs no second importer; comments, blank lines and tests are not counted.
+/// The least lines of code of a file with one importer; comments, blank lines and tests are not counted.
 const LINES: usize = 40;
 
 /// Small files with one importer.

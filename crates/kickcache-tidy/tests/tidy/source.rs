@@ -26,7 +26,7 @@ impl Source {
         self.is_test() && self.path.contains("/src/")
     }
 
-    /// The lines before the tests at the end of the file; none if the whole file is tests.
+    /// The lines before the first module of tests; none if the whole file is tests.
     pub(crate) fn product_lines(&self) -> Vec<(usize, &str)> {
         let lines: Vec<_> = self.lines().collect();
         let starts_tests =

@@ -21,7 +21,7 @@ const TEST_MODULES: [&str; 2] = [
     "crates/kickcache-daemon/src/serve/frontend/ublk/fake_kernel.rs",
 ];
 
-/// The tuples in the parameters and the results of the functions of a text, each with the function's name.
+/// The function's name for each tuple in the parameters and the result of a function of a text.
 fn tuples(text: &str) -> Vec<String> {
     let tokens = product_tokens(text);
     let starts = (0..tokens.len()).filter(|at| tokens[*at].is_word("fn"));
@@ -45,8 +45,8 @@ fn signature(tokens: &[Token]) -> &[Token] {
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
-/// Whether brackets contain several members, and are neither those of the function nor of `Fn(..)` or a pattern with a
-/// name.
+/// Whether brackets contain several members, and are neither those of `Fn(..)` or a pattern with a name, nor the pair
+/// of an iterator.
 fn is_tuple(signature: &[Token], open: usize) -> bool {
     let before = &signature[..open];
     let is_call = match before.last() {

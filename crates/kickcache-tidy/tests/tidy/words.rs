@@ -68,7 +68,7 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 14] = [
 
 #[derive(Clone, Copy, PartialEq)]
 enum Where {
-    /// Code and comments.
+    /// Code, comments and documents.
     Anywhere,
     /// Comments and documents.
     Prose,

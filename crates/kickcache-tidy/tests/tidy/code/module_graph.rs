@@ -67,7 +67,7 @@ impl Crate {
         Crate { modules: sources.iter().filter(belongs).map(module).collect() }
     }
 
-    /// The targets of the imports and paths of a module, within the crate.
+    /// The targets of the private imports and of the paths of a module, within the crate.
     fn targets(&self, path: &ModulePath, module: &Module) -> Vec<Target> {
         let imports = module.paths.imports.iter().filter(|import| import.reach == Reach::Private);
         let imported = imports.map(|import| {
@@ -84,7 +84,7 @@ impl Crate {
         self.follow(from, named, 0)
     }
 
-    /// Follows a path through modules and re-exports; `None` if it leads out of the crate.
+    /// Follows a path through modules and re-exports; `None` if it leads out of the crate, or in circles.
     fn follow(&self, from: &ModulePath, named: &NamedPath, turns: usize) -> Option<Target> {
         const TURNS_MAX: usize = 8;
         let [first, rest @ ..] = named.segments.as_slice() else { return None };

@@ -2,7 +2,7 @@
 
 use crate::code::tokens::{Token, product_tokens};
 
-/// A path with `::`, and its place.
+/// A path and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NamedPath {
     /// The inline modules around the path, from the outermost module inwards.
@@ -28,7 +28,7 @@ pub(crate) enum Reach {
     Exported,
 }
 
-/// All paths of a file.
+/// The imports of a file and the paths of several names in its code; tests are left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Paths {
     pub(crate) imports: Vec<Import>,
@@ -97,7 +97,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The brackets of `pub(crate)`, `pub(in crate::a)`.
+    /// Skips the brackets of `pub(crate)`, `pub(in crate::a)`.
     fn skip_scope(&mut self) {
         let names = ["crate", "super", "self", "in"];
         if self.is_sign(0, '(') && names.iter().any(|name| self.is_word(1, name)) {
@@ -115,7 +115,7 @@ impl Reader<'_> {
         }
     }
 
-    /// A word, and the words that follow it after `::`.
+    /// Reads a word, and the words that follow it after `::`.
     fn read_path(&mut self) {
         let segments = self.segments();
         let before = self.at.checked_sub(segments.len() * 2);
@@ -151,7 +151,7 @@ impl Reader<'_> {
         self.read_tree(&[], reach);
     }
 
-    /// A part of a `use`, up to its comma, brace or semicolon.
+    /// Reads a part of a `use`, up to its comma, brace or semicolon.
     fn read_tree(&mut self, prefix: &[String], reach: Reach) {
         if self.token(0) == Some(&Token::PathSeparator) {
             self.at += 1;

@@ -54,7 +54,7 @@ pub(crate) fn product_tokens(text: &str) -> Vec<Token> {
     kept
 }
 
-/// The tokens after the item under `#[cfg(test)]`, if the tokens begin with it.
+/// The tokens after `#[cfg(test)]`, if the tokens begin with it.
 fn after_test_attribute(tokens: &[Token]) -> Option<&[Token]> {
     let [hash, open, cfg, left, test, right, close, item @ ..] = tokens else { return None };
     let is_cfg = hash.is_sign('#') && open.is_sign('[') && cfg.is_word("cfg") && left.is_sign('(');
@@ -121,7 +121,7 @@ fn tokens(text: &str) -> Vec<Token> {
     found
 }
 
-/// The length of the white space, comment, text, character or lifetime that code begins with; 0 for anything else.
+/// The length of the white space, comment, text, character or sign of a lifetime that code begins with; otherwise 0.
 fn skipped(code: &str) -> usize {
     if code.starts_with(char::is_whitespace) {
         return code.len() - code.trim_start().len();
