@@ -1,7 +1,7 @@
 //! The number of accesses by the depth in the LRU stack at which they found their block.
 //!
-//! Depths below 64 have a bin each, greater depths 32 bins for each doubling. An access is counted in one of 32 groups,
-//! which its block decides: the spread of the groups gives the precision of the sample.
+//! Each depth below 64 has a bin; greater depths have 32 bins for each doubling. An access is counted in one of 32
+//! groups, which its block decides: the spread of the groups gives the precision of the sample.
 
 use crate::number::{float, floor};
 

@@ -15,7 +15,7 @@ pub struct PeerNames {
 }
 
 impl PeerNames {
-    /// The names of a verified certificate; one that cannot be parsed has none.
+    /// The names of a verified certificate; none if it cannot be parsed.
     pub fn of(certificate: &CertificateDer<'_>) -> PeerNames {
         let Ok(certificate) = webpki::EndEntityCert::try_from(certificate) else {
             return PeerNames::default();

@@ -1,5 +1,5 @@
-//! Faults, each as a test: those of other caches, with the source in a comment, and others. `docs/dev/testing.md` lists
-//! the faults that are only visible from outside of the engine.
+//! Faults, each as a test. A comment has the source of a fault of another cache. `docs/dev/testing.md` lists the faults
+//! that are only visible from outside of the engine.
 
 use kickcache_engine::config::Mode;
 use kickcache_engine::device::Device;
@@ -528,7 +528,8 @@ fn a_corrupt_dirty_block_after_a_kill_is_an_error() {
     }
 }
 
-/// The header's list of blocks is lost. A torn header, or one that no structure declares durable, is not missed.
+/// The header's list of blocks is lost. A torn header is not missed, and a header that no structure declares durable is
+/// not missed either.
 #[test]
 fn a_header_that_rotted_after_a_kill_is_refused() {
     let mut stage = Stage::written_twice(40);

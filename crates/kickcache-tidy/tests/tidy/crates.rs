@@ -69,7 +69,7 @@ fn dependencies(manifest: &str) -> Vec<&str> {
     names
 }
 
-/// Dependencies of a crate that [`CRATES`] forbids; those of its tests are exempt.
+/// Dependencies of a crate that [`CRATES`] forbids; dependencies of its tests are exempt.
 fn crate_arrows(root: &Path, name: &str) -> Vec<String> {
     let Some((_, allowed)) = CRATES.iter().find(|(known, _)| *known == name) else {
         return vec![format!("crates/{name}: a crate that the table CRATES does not know")];
