@@ -63,7 +63,8 @@ pub(crate) struct Candidate {
     pub(crate) written_per_day: Option<f64>,
     /// Years that the cache device lasts; `None` if its endurance is unknown, and without writes to it.
     pub(crate) years: Option<f64>,
-    /// The cost a month; `None` if the price of the layout is unknown.
+    /// The cost a month, with 0 for an origin of unknown price; `None` if no price is known, or the price of the cache
+    /// or of the fast device is not.
     pub(crate) cost: Option<f64>,
     /// Whether the load decides the rate, so that only latencies are a measure of speed.
     pub(crate) is_open: bool,
