@@ -33,7 +33,7 @@ fn reachable<'a>(arrows: &'a Arrows, file: &'a str) -> BTreeSet<&'a str> {
     found
 }
 
-/// A description of a circle: a line for each arrow, and the remedy.
+/// A description of a circle: its size, a line for each arrow, and the remedy.
 fn describe(arrows: &Arrows, circle: &BTreeSet<&str>) -> String {
     let mut lines = vec![format!("{} files need one another:", circle.len())];
     for file in circle {
