@@ -47,13 +47,7 @@ impl ConditionWatch {
     }
 
     /// Like [`ConditionWatch::complete`], with a report of `now`, which is `unix` in seconds since 1970.
-    pub fn complete_at(
-        &mut self,
-        now: Instant,
-        unix: u64,
-        report: &mut Report,
-        around: &Surroundings<'_>,
-    ) {
+    pub fn complete_at(&mut self, now: Instant, unix: u64, report: &mut Report, around: &Surroundings<'_>) {
         let mut conditions = self.find(now, report, around);
         conditions.sort_by(|one, other| {
             (one.kind, &one.volume, &one.device).cmp(&(other.kind, &other.volume, &other.device))

@@ -13,13 +13,15 @@ use crate::devices::reservation_check::check_rooms;
 use crate::driver::device::{AccessMode, check_different};
 use crate::driver::executor::Medium;
 use crate::operations::cache_removal::{records, volume_settings};
+use crate::operations::engine_exchange::exchange;
+use crate::operations::held_superblock::{HeldSuperblock, LeaseWait};
 use crate::operations::standby_engine::{Recovered, StandbyParts};
-use crate::operations::superblock_wait::when_free;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::control::NamedSettings;
-use crate::serve::engine_change::{CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind};
 use crate::serve::error::ServeError;
 use crate::serve::server::{ServerContext, ServerHandle};
+use crate::serve::verbs::exchange::{CacheUse, CurrentEngine, NewEngine, NewEngineKind};
+use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
 /// The volumes of a new cache device, and the treatment of its free segments.
 pub(crate) struct CacheInsertion<'a> {
@@ -41,7 +43,7 @@ pub(crate) fn check(
     size: u64,
     volumes: &[VolumeSpec],
 ) -> Result<(), ServeError> {
-    refuse(&server.context(), &server.ask_engine(EngineOrder::Look)??)?;
+    refuse(&server.context(), &server.in_turn(|verbs, _| verbs.current_engine())??)?;
     let superblock = Superblock::new([0; 16], size);
     let failed = |source| ServeError::Engine { path: device.into(), source };
     check_rooms(device, &superblock.map_err(failed)?.geometry, volumes)
@@ -68,23 +70,18 @@ pub(crate) fn take_in(
     format: impl FnOnce() -> Result<CacheDevice, ServeError>,
 ) -> Result<(), ServeError> {
     let around = &server.context();
-    let behind = when_free(|| server.ask_engine(EngineOrder::Begin)?)?;
-    let prepared = refuse(around, &behind).and_then(|()| prepare(around, &behind, taken_in, format));
-    let Ready { other, notes } = match prepared {
-        Ok(ready) => ready,
-        Err(error) => {
-            server.ask_engine(EngineOrder::Stay)?;
-            return Err(error);
-        }
-    };
-    let changed = server.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer));
-    match changed.and_then(|changed| changed) {
+    let held = HeldSuperblock::wait(server, SuperblockWriter::Exchange, LeaseWait::Short)?;
+    let behind = server.in_turn(|verbs, _| verbs.current_engine())??;
+    refuse(around, &behind)?;
+    let Ready { other, notes } = prepare(around, &behind, taken_in, format)?;
+    match exchange(server, other) {
         Ok(former) => drop(former),
         Err(error) => {
             notes.undo();
             return Err(error);
         }
     }
+    drop(held);
     server.keep_notes(Some(notes));
     Ok(())
 }

@@ -7,15 +7,17 @@ use kickcache_engine::format::superblock::{Superblock, VolumeRecord};
 
 use crate::driver::executor::Medium;
 use crate::driver::null_device::NullDevice;
+use crate::operations::engine_exchange::exchange;
+use crate::operations::held_superblock::{HeldSuperblock, LeaseWait};
 use crate::operations::standby_engine::{Recovered, StandbyParts};
-use crate::operations::superblock_wait::when_free;
 use crate::plan::removal::DirtyFate;
 use crate::serve::control::NamedSettings;
-use crate::serve::engine_change::{
-    CacheUse, CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices, UncleanBlocks,
-};
 use crate::serve::error::ServeError;
 use crate::serve::server::{ServerContext, ServerHandle};
+use crate::serve::verbs::exchange::{
+    CacheUse, CurrentEngine, NewEngine, NewEngineKind, OldDevices, UncleanBlocks,
+};
+use crate::serve::verbs::superblock_lease::SuperblockWriter;
 use crate::serve::volume_info::VolumeInfo;
 
 /// Refuses to leave the device out if there is an obstacle; returns the blocks to be written back.
@@ -24,7 +26,7 @@ use crate::serve::volume_info::VolumeInfo;
 /// The device is out of use already, grows, is being replaced, or has unwritten blocks of unserved
 /// volumes; or [`ServeError::Stopped`].
 pub(crate) fn check(server: &ServerHandle, fate: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
-    let behind = server.ask_engine(EngineOrder::Look)??;
+    let behind = server.in_turn(|verbs, _| verbs.current_engine())??;
     refuse(&server.context(), &behind, fate)?;
     Ok(behind.unclean)
 }
@@ -58,19 +60,13 @@ pub(crate) fn leave_out(
     settings: &[NamedSettings],
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
     let (around, notes) = (&server.context(), server.notes());
-    let behind = when_free(|| server.ask_engine(EngineOrder::Begin)?)?;
-    let changed = refuse(around, &behind, fate).and_then(|()| without_cache(around, &behind, settings));
-    let other = match changed {
-        Ok(CachelessEngine { engine, superblock }) => {
-            NewEngine { engine, superblock, kind: NewEngineKind::WithoutCache(fate) }
-        }
-        Err(error) => {
-            server.ask_engine(EngineOrder::Stay)?;
-            return Err(error);
-        }
-    };
-    let OldDevices { lost, _cache: cache } =
-        server.ask_engine(|answer| EngineOrder::Change(Box::new(other), answer))??;
+    let held = HeldSuperblock::wait(server, SuperblockWriter::Exchange, LeaseWait::Short)?;
+    let behind = server.in_turn(|verbs, _| verbs.current_engine())??;
+    refuse(around, &behind, fate)?;
+    let CachelessEngine { engine, superblock } = without_cache(around, &behind, settings)?;
+    let other = NewEngine { engine, superblock, kind: NewEngineKind::WithoutCache(fate) };
+    let OldDevices { lost, _cache: cache } = exchange(server, other)?;
+    drop(held);
     if let Some(Err(error)) = notes.map(|notes| notes.leave_out()) {
         tracing::warn!(
             event = "record_failed",

@@ -7,11 +7,11 @@
 use std::sync::Arc;
 
 use crate::devices::cache_device::{Extended, check_extension, extend, store_superblock};
+use crate::operations::held_superblock::HeldSuperblock;
 use crate::operations::script::{Script, Scripts};
 use crate::serve::error::ServeError;
 use crate::serve::server::ServerHandle;
 use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart};
-use crate::serve::verbs::superblock_lease::SuperblockLease;
 
 /// The growths that have not answered.
 pub(crate) type Growths = Scripts<CacheGrown>;
@@ -108,11 +108,11 @@ fn prepare(
 /// Writes the superblock once the engine is prepared; the result is logged.
 fn finish(server: &ServerHandle, extended: Extended) {
     // Without a lease the server is stopping, or the device is out of service.
-    let leased = server.in_later_turn(|verbs, answer| verbs.wait_to_store_growth(answer));
-    let stored = leased.and_then(|SuperblockLease { superblock, cache }| {
-        let cache = cache.ok_or(ServeError::Stopped)?;
-        let mut grown = extended.grown(&superblock, cache.path())?;
-        store_superblock(&cache, &mut grown)?;
+    let held = HeldSuperblock::wait_for_growth(server);
+    let stored = held.as_ref().map_err(|_| ServeError::Stopped).and_then(|held| {
+        let cache = held.cache.as_ref().ok_or(ServeError::Stopped)?;
+        let mut grown = extended.grown(&held.superblock, cache.path())?;
+        store_superblock(cache, &mut grown)?;
         Ok(grown)
     });
     let ended = match stored {

@@ -1,5 +1,5 @@
 //! A change of the addresses of a served volume: sockets are opened, and block devices created, before the
-//! order to the loop.
+//! turn of the loop.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -8,7 +8,7 @@ use crate::serve::error::ServeError;
 use crate::serve::frontend::check_unused;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::server::ServerHandle;
-use crate::serve::verbs::membership::{Members, MembershipOrder, PlaceFate, PlaceOrder};
+use crate::serve::verbs::membership::{Members, PlaceFate, PlaceOrder};
 
 /// Places that are ready to be used.
 pub(crate) struct ReadyPlaces {
@@ -30,7 +30,7 @@ impl ReadyPlaces {
         wanted: &VolumeSpec,
         opened: &[NbdAddress],
     ) -> Result<ReadyPlaces, ServeError> {
-        let members: Members = server.ask_membership(MembershipOrder::Members)??;
+        let members: Members = server.in_turn(|verbs, _| verbs.members())??;
         let exposure = server.context().exposure;
         let (old, new) = (before.served_by(), wanted.served_by());
         let mut added =
@@ -57,7 +57,7 @@ impl ReadyPlaces {
     /// If that fails; the volume is then served where it was.
     pub(crate) fn apply(self, server: &ServerHandle) -> Result<(), ServeError> {
         let ReadyPlaces { name, added, removed, guests, device, exposure } = self;
-        let order = Box::new(PlaceOrder { name, added, removed, guests, device, exposure });
-        server.ask_membership(|answer| MembershipOrder::ChangePlaces(order, answer))?
+        let order = PlaceOrder { name, added, removed, guests, device, exposure };
+        server.in_turn(move |verbs, _| verbs.change_places(order))?
     }
 }

@@ -10,10 +10,9 @@ use kickcache_units::counted;
 use crate::control::ControlError;
 use crate::control::wire::Removed;
 use crate::driver::clock::WatchedTime;
-use crate::operations::volume_removal::part;
+use crate::operations::volume_removal::{RemovalOrder, part};
 use crate::plan::removal::{Clients, DirtyFate, in_use};
 use crate::serve::error::ServeError;
-use crate::serve::verbs::membership::LeaveOrder;
 use crate::start::servers::PlannedServer;
 
 /// Time between two checks of a drain.
@@ -165,7 +164,7 @@ impl RemoveOperation {
     pub(crate) fn part(&self) -> Result<Removed, ControlError> {
         self.check_obstacles()?;
         self.drain()?;
-        let order = LeaveOrder { name: self.volume.clone(), clients: self.clients, dirty: self.dirty };
+        let order = RemovalOrder { name: self.volume.clone(), clients: self.clients, dirty: self.dirty };
         let parted = part(&self.served.handle, &order);
         let lost_bytes = parted.map_err(|error| refuse(&error))?.lost_blocks * BLOCK_SIZE;
         Ok(Removed { lost_bytes, dirty_bytes: 0 })

@@ -9,12 +9,13 @@ use std::sync::Arc;
 use kickcache_engine::format::superblock::Superblock;
 
 use crate::devices::cache_device::store_superblock;
+use crate::operations::held_superblock::{HeldSuperblock, LeaseWait};
 use crate::operations::script::{Script, Scripts};
 use crate::serve::error::ServeError;
 use crate::serve::server::ServerHandle;
 use crate::serve::verbs::growth::Growth;
 use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize, Resized};
-use crate::serve::verbs::superblock_lease::SuperblockLease;
+use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
 /// The resizes in progress.
 pub(crate) type Resizes = Scripts<Resized>;
@@ -66,10 +67,14 @@ fn begin(
 ) -> Result<Arc<Script<Resized>>, ServeError> {
     let (server_of, name, id) = (server.clone(), volume.to_owned(), origin.resize);
     let started = resizes.start(volume, move |answer| {
-        let outcome = take_size(&server_of, &name, &origin);
-        let superblock = outcome.as_ref().ok().and_then(|outcome| outcome.superblock.clone());
+        let (resized, stored) = match take_size(&server_of, &name, &origin) {
+            Ok(Outcome { resized, stored }) => (Ok(resized), stored),
+            Err(error) => (Err(error), None),
+        };
+        let (superblock, held) = stored.map(|stored| (stored.superblock, stored.held)).unzip();
         let ended = server_of.in_turn(move |verbs, _| verbs.end_resize(id, superblock));
-        answer(ended.and_then(|()| outcome.map(|outcome| outcome.resized)));
+        drop(held);
+        answer(ended.and(resized));
     });
     // If the loop has ended, the resize has ended with it.
     started.inspect_err(|_| drop(server.in_turn(move |verbs, _| verbs.end_resize(id, None))))
@@ -78,13 +83,19 @@ fn begin(
 /// The result of the steps that wait for devices.
 struct Outcome {
     resized: Resized,
-    /// The superblock with the new size, as on the cache device; `None` if the size is unchanged.
-    superblock: Option<Box<Superblock>>,
+    /// `None` if the size is unchanged.
+    stored: Option<StoredSize>,
+}
+
+/// The superblock with the new size, as on the cache device, and the right to write it, until the event loop has it.
+struct StoredSize {
+    superblock: Box<Superblock>,
+    held: HeldSuperblock,
 }
 
 impl Outcome {
     fn unchanged(size: u64) -> Outcome {
-        Outcome { resized: Resized { size, growth: Growth::Unchanged }, superblock: None }
+        Outcome { resized: Resized { size, growth: Growth::Unchanged }, stored: None }
     }
 }
 
@@ -102,18 +113,18 @@ fn take_size(server: &ServerHandle, volume: &str, origin: &OriginToResize) -> Re
         return Ok(Outcome::unchanged(size));
     }
     let id = origin.resize;
-    let leased = server.in_later_turn(move |verbs, answer| verbs.wait_for_superblock(id, answer));
-    let SuperblockLease { superblock, cache } = leased?;
+    let held = HeldSuperblock::wait(server, SuperblockWriter::Resize(id), LeaseWait::Unlimited)?;
     // The superblock is made again, as it may have changed for other volumes meanwhile.
-    let Some(mut superblock) = grown(server, &superblock, volume, size)? else {
+    let Some(mut superblock) = grown(server, &held.superblock, volume, size)? else {
         return Ok(Outcome::unchanged(size));
     };
-    if let Some(cache) = cache {
-        store_superblock(&cache, &mut superblock).inspect_err(|error| {
+    if let Some(cache) = &held.cache {
+        store_superblock(cache, &mut superblock).inspect_err(|error| {
             tracing::error!(event = "record_failed", volume, "cannot record the size of {volume}: {error}");
         })?;
     }
-    Ok(Outcome { resized: Resized { size, growth: Growth::Grown }, superblock: Some(superblock) })
+    let resized = Resized { size, growth: Growth::Grown };
+    Ok(Outcome { resized, stored: Some(StoredSize { superblock, held }) })
 }
 
 /// The superblock with another size of a volume; `None` if the volume has that size already.

@@ -12,7 +12,7 @@ use crate::devices::reservation_check::check_rooms;
 use crate::devices::state::uuid_text;
 use crate::devices::stop_record_check::{Finding, warn_of_no_proof};
 use crate::driver::device::{AccessMode, BlockFile, check_different};
-use crate::operations::superblock_wait::when_free;
+use crate::operations::held_superblock::{HeldSuperblock, LeaseWait};
 use crate::plan::address::NbdAddress;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
@@ -23,7 +23,8 @@ use crate::serve::known_volume::KnownVolume;
 use crate::serve::origin::check_not_own;
 use crate::serve::origin::compare as compare_blocks;
 use crate::serve::server::{ServerContext, ServerHandle};
-use crate::serve::verbs::membership::{Lease, Members, MembershipOrder, NewVolume, VolumeBlockCount};
+use crate::serve::verbs::membership::{Members, NewVolume, VolumeBlockCount};
+use crate::serve::verbs::superblock_lease::SuperblockWriter;
 use crate::shell_command::ShellCommand;
 
 /// A checked volume that can be served; so far only its sockets are open and its block device is created.
@@ -43,7 +44,7 @@ pub(crate) fn prepare(
     opened: &[NbdAddress],
 ) -> Result<ReadyVolume, ServeError> {
     let ServerContext { cache: path, state, exposure, stop_wish, .. } = &server.context();
-    let members: Members = server.ask_membership(MembershipOrder::Members)??;
+    let members: Members = server.in_turn(|verbs, _| verbs.members())??;
     check_apart(spec, &members)?;
     check_not_own(spec)?;
     let mut volume = open_held(spec, state, stop_wish)?;
@@ -79,7 +80,7 @@ fn compare(
     let is_known = superblock.volume(&volume.name).is_some();
     let id = attach(&mut superblock, members.cache.path(), facts(volume, state))?;
     let held = match is_known {
-        true => server.ask_membership(|answer| MembershipOrder::Held(id, answer))?,
+        true => server.in_turn(move |verbs, _| verbs.unserved_blocks(id))?,
         false => VolumeBlockCount { cached: 0, not_clean: 0, samples: Vec::new() },
     };
     if volume.access == AccessMode::ReadOnly && held.not_clean > 0 {
@@ -132,26 +133,22 @@ fn confirm(
 pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), ServeError> {
     let (context, notes) = (server.context(), server.notes());
     let ReadyVolume { mut volume, places } = ready;
-    let Lease { superblock: held, cache } = when_free(|| server.ask_membership(MembershipOrder::Lease)?)?;
-    let mut superblock = held.clone();
+    let held = HeldSuperblock::wait(server, SuperblockWriter::Membership, LeaseWait::Short)?;
+    let cache = held.cache.as_ref().ok_or(ServeError::Stopped)?;
+    let mut superblock = held.superblock.clone();
     let name = volume.name.clone();
-    let recorded = record(&mut superblock, &mut volume, &cache, &context);
+    let recorded = record(&mut superblock, &mut volume, cache, &context);
     let recorded = recorded.and_then(|()| {
-        let noted = notes
-            .as_ref()
-            .map_or(Ok(()), |notes| notes.join(volume.settings.volume, &candidate(&volume, &held)));
+        let noted = notes.as_ref().map_or(Ok(()), |notes| {
+            notes.join(volume.settings.volume, &candidate(&volume, &held.superblock))
+        });
         // Removes the stored name again, although a name without cached blocks is harmless.
-        noted.inspect_err(|_| drop(store_superblock(&cache, &mut held.clone())))
+        noted.inspect_err(|_| drop(store_superblock(cache, &mut held.superblock.clone())))
     });
-    if let Err(error) = recorded {
-        server.ask_membership(|answer| MembershipOrder::EndLease(None, answer))?;
-        return Err(error);
-    }
+    recorded?;
     let id = volume.settings.volume;
     let joining = NewVolume { superblock, volume, places, exposure: context.exposure };
-    let joined = server
-        .ask_membership(|answer| MembershipOrder::Join(Box::new(joining), answer))
-        .and_then(|done| done);
+    let joined = server.in_turn(move |verbs, now| verbs.join(now, joining)).and_then(|done| done);
     if joined.is_err() {
         notes.into_iter().for_each(|notes| notes.undo_join(id));
     }
@@ -182,6 +179,6 @@ fn record(
 /// # Errors
 /// If it has too little room, or is not in service.
 pub(crate) fn check_promised(server: &ServerHandle, volumes: &[VolumeSpec]) -> Result<(), ServeError> {
-    let members: Members = server.ask_membership(MembershipOrder::Members)??;
+    let members: Members = server.in_turn(|verbs, _| verbs.members())??;
     check_rooms(&server.device(), &members.superblock.geometry, volumes)
 }

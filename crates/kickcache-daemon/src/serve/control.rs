@@ -21,12 +21,10 @@ use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::Recorder;
-use crate::serve::engine_change::EngineOrder;
 use crate::serve::error::ServeError;
 pub use crate::serve::recovery::Recovery;
 use crate::serve::times::Activity;
 use crate::serve::verbs::VerbCall;
-use crate::serve::verbs::membership::MembershipOrder;
 use crate::serve::verbs::takeover_order::TakeoverOrder;
 pub use crate::serve::volume_info::VolumeInfo;
 
@@ -47,10 +45,6 @@ pub(crate) enum Control {
     /// Another device is to take over from the cache device.
     TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
     Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
-    /// An order about the volumes: report them, add or remove a volume, or change its places.
-    Membership(MembershipOrder),
-    /// An order about the engine: return its state, keep it, or replace it.
-    Engine(EngineOrder),
     /// Remove the recordings whose clients have disconnected.
     EndRecordings,
     Stop,

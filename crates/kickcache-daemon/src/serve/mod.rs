@@ -10,7 +10,6 @@ pub mod config;
 pub(crate) mod control;
 pub(crate) mod core;
 pub(crate) mod curves;
-pub(crate) mod engine_change;
 pub mod error;
 pub(crate) mod event_loop;
 pub(crate) mod frontend;

@@ -26,14 +26,12 @@ pub use crate::serve::control::{
 };
 use crate::serve::control::{Control, DeviceInUse};
 use crate::serve::core::engine_span;
-use crate::serve::engine_change::EngineOrder;
-pub use crate::serve::engine_change::UncleanBlocks;
 use crate::serve::error::ServeError;
 use crate::serve::startup;
 use crate::serve::stop_wish::StopWish;
 pub use crate::serve::times::{Activity, LatencySum};
 use crate::serve::verbs::Verbs;
-use crate::serve::verbs::membership::MembershipOrder;
+pub use crate::serve::verbs::exchange::UncleanBlocks;
 use crate::serve::verbs::takeover_order::TakeoverOrder;
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
@@ -406,30 +404,6 @@ impl ServerHandle {
             // If the caller does not wait any more, the failed send is harmless.
             Control::Verbs(Box::new(move |data_plane, now| drop(answer.send(verbs(data_plane, now)))))
         })
-    }
-
-    /// Calls a verb that answers in a later turn of the loop, and waits for the answer.
-    pub(crate) fn in_later_turn<T: Send + 'static>(
-        &self,
-        verb: impl FnOnce(&mut dyn Verbs, Sender<Result<T, ServeError>>) + Send + 'static,
-    ) -> Result<T, ServeError> {
-        self.ask(|answer| Control::Verbs(Box::new(move |data_plane, _| verb(data_plane, answer))))?
-    }
-
-    /// Sends an order about the served volumes, and waits for its result.
-    pub(crate) fn ask_membership<T>(
-        &self,
-        order: impl FnOnce(Sender<T>) -> MembershipOrder,
-    ) -> Result<T, ServeError> {
-        self.ask(|answer| Control::Membership(order(answer)))
-    }
-
-    /// Sends an order about the engine, and waits for its result.
-    pub(crate) fn ask_engine<T>(
-        &self,
-        order: impl FnOnce(Sender<T>) -> EngineOrder,
-    ) -> Result<T, ServeError> {
-        self.ask(|answer| Control::Engine(order(answer)))
     }
 
     fn send(&self, control: Control) -> Result<(), ServeError> {

@@ -25,7 +25,6 @@ use crate::plan::cache_spec::CacheService;
 use crate::serve::config::ServerConfig;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, PreparedRequest};
-use crate::serve::engine_change::EngineLease;
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::cache_takeover::CacheTakeover;
 use crate::serve::event_loop::dirty_notes::WhileServed;
@@ -38,7 +37,9 @@ use crate::serve::served_volumes::Volume;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::throttle::Throttles;
 use crate::serve::troubles::Troubles;
+use crate::serve::verbs::exchange::RequestHold;
 use crate::serve::verbs::resizes::RunningResizes;
+use crate::serve::verbs::superblock_lease::SuperblockQueue;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
@@ -91,8 +92,8 @@ pub(crate) fn start(
         troubles: Troubles::new(),
         notes,
         leaving: None,
-        engine_lease: EngineLease::None,
-        is_leased: false,
+        request_hold: RequestHold::None,
+        superblock_queue: SuperblockQueue::default(),
         stop_wait: StopWait::default(),
         curve_turn: 0,
         recovery: Recovery::default(),

@@ -9,10 +9,10 @@ use super::EventLoop;
 use kickcache_units::counted;
 
 use crate::serve::core::{LoopPhase, engine_span};
-use crate::serve::engine_change::UncleanBlocks;
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::dirty_notes::WhileServed;
 use crate::serve::event_loop::trouble_log::seconds;
+use crate::serve::verbs::exchange::UncleanBlocks;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_stop(&mut self, now: Instant, why: &str) {

@@ -1,7 +1,5 @@
 //! The cache device grows while it is served: extended and examined, prepared for by the engine, recorded durably, and then used.
 
-use std::sync::mpsc::Sender;
-
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::engine::Phase;
@@ -15,7 +13,7 @@ use crate::devices::cache_device::Extended;
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
 use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart, RunningGrowth};
-use crate::serve::verbs::superblock_lease::SuperblockLease;
+use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn begin_growth(&mut self, wanted: Option<u64>) -> Result<GrowthStart, ServeError> {
@@ -45,7 +43,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 Some(_) => "it is growing already",
             }));
         }
-        if self.engine_lease.is_some() {
+        if self.is_exchanging() {
             return Err(self.refuse_growth("it is being left out, or another one taken in"));
         }
         if self.takeover.step.is_some() {
@@ -80,8 +78,8 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Gives the superblock to the growth that waits for it, once the engine is prepared and no other operation writes it.
-    pub(super) fn lease_to_growth(&mut self) {
+    /// Gives the superblock to the growth that waits for it, once the engine is prepared and no other operation has it.
+    pub(super) fn lend_to_growth(&mut self) {
         if self.growth.as_ref().is_none_or(|growth| growth.waiting.is_none()) {
             return;
         }
@@ -89,40 +87,18 @@ impl<E: CacheEngine> EventLoop<E> {
         if !is_over && (self.core.engine.growth() != GrowthPhase::Prepared || self.is_storing_superblock()) {
             return;
         }
-        let Some(answer) = self.growth.as_mut().and_then(|growth| growth.waiting.take()) else { return };
+        let waiting = self.growth.as_mut().and_then(|growth| growth.waiting.take());
+        let Some((number, answer)) = waiting else { return };
         if is_over {
             // If the caller does not wait any more, the failed send is harmless.
             return drop(answer.send(Err(ServeError::Stopped)));
         }
-        self.lend_superblock(&answer);
-        if let Some(growth) = &mut self.growth {
-            growth.is_leased = self.is_leased;
-        }
+        self.lend_superblock(number, SuperblockWriter::Growth, &answer);
     }
 
-    /// Gives the superblock to a script; it stays with the loop if the script does not wait any more.
-    pub(super) fn lend_superblock(&mut self, answer: &Sender<Result<SuperblockLease, ServeError>>) {
-        let cache = self.core.driver.shared_file(Device::Cache);
-        let lease = SuperblockLease { superblock: self.superblock.clone(), cache };
-        self.is_leased = answer.send(Ok(lease)).is_ok();
-    }
-
-    /// Ends the growth, and its lease of the superblock.
+    /// Ends the growth.
     pub(super) fn end_growth(&mut self) {
-        if self.growth.take().is_some_and(|growth| growth.is_leased) {
-            self.end_lease(None);
-        }
-    }
-
-    /// Whether a superblock is being written, its lease is in use, or a volume is being removed.
-    pub(super) fn is_storing_superblock(&self) -> bool {
-        self.takeover.is_storing() || self.is_storing_for_others()
-    }
-
-    /// Whether another operation than a takeover writes a superblock, its lease is in use, or a volume is
-    /// being removed.
-    pub(super) fn is_storing_for_others(&self) -> bool {
-        self.journal_note.is_storing() || self.is_leased || self.leaving.is_some()
+        self.growth = None;
     }
 
     pub(super) fn use_grown(&mut self, now: Instant, superblock: Superblock) {

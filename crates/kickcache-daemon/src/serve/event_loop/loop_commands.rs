@@ -39,7 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
                 }
             }
         }
-        self.lease_to_resize();
+        self.lend_to_next();
         self.note_queue.go_on();
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
     }
@@ -64,8 +64,6 @@ impl<E: CacheEngine> EventLoop<E> {
                 self.core.recorders.sweep();
                 tracing::info!(event = "recording_ended", "a recording has ended");
             }
-            Control::Membership(order) => self.take_membership_order(now, order),
-            Control::Engine(order) => self.take_engine_order(now, order),
             Control::DeviceToReplace(answer) => {
                 let cache = self.device_to_replace();
                 drop(answer.send(cache.map(|cache| self.in_use(cache))));

@@ -7,14 +7,14 @@
 pub(crate) mod cache_takeover;
 pub(crate) mod dirty_notes;
 mod ending;
-mod engine_change;
+mod exchange;
 mod grow;
 mod loop_commands;
 mod loss;
 mod membership;
 mod patience;
-mod removal_state;
 mod resize;
+mod superblock;
 mod take_over;
 mod trouble_log;
 mod verbs;
@@ -42,10 +42,8 @@ use crate::driver::Interest;
 use crate::plan::write_budget::WriteBudget;
 use crate::serve::control::Control;
 use crate::serve::core::{Core, LoopPhase};
-use crate::serve::engine_change::{EngineLease, UncleanBlocks};
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::cache_takeover::CacheTakeover;
-use crate::serve::event_loop::removal_state::RemovalState;
 use crate::serve::frontend::Frontends;
 use crate::serve::frontend::kinds::WatchKey;
 use crate::serve::frontend::loop_step::LoopStep;
@@ -54,8 +52,11 @@ use crate::serve::out_of_service::OutOfService;
 use crate::serve::recovery::Recovery;
 use crate::serve::stop_wait::StopWait;
 use crate::serve::troubles::Troubles;
+use crate::serve::verbs::exchange::{RequestHold, UncleanBlocks};
 use crate::serve::verbs::growth::RunningGrowth;
+use crate::serve::verbs::membership::LeavingVolume;
 use crate::serve::verbs::resizes::RunningResizes;
+use crate::serve::verbs::superblock_lease::SuperblockQueue;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
@@ -100,11 +101,9 @@ pub(crate) struct EventLoop<E> {
     /// the bytes.
     pub(crate) write_budget: Option<WriteBudget>,
     /// A volume that is being removed.
-    pub(crate) leaving: Option<RemovalState>,
-    /// Whether a caller prepares another engine, or the engine is being replaced.
-    pub(crate) engine_lease: EngineLease,
-    /// Whether a caller has the lease of the superblock, or prepares another engine.
-    pub(crate) is_leased: bool,
+    pub(crate) leaving: Option<LeavingVolume>,
+    pub(crate) request_hold: RequestHold,
+    pub(crate) superblock_queue: SuperblockQueue,
     pub(crate) stop_wait: StopWait,
     pub(crate) commands: DaemonCommands,
     /// The position of the volume with the curve in the next sample, modulo the number of volumes.
@@ -134,12 +133,11 @@ impl<E: CacheEngine> EventLoop<E> {
             if self.takeover.step.is_some() {
                 self.desert_silent_successor(now);
             }
-            self.lease_to_growth();
+            self.lend_to_growth();
             self.frontends.take_extents(&mut self.core);
             self.tell_out_of_service();
             self.tell_troubles(now);
-            self.advance_leaving(now);
-            self.advance_engine_change(now);
+            self.release_late_requests(now);
             if self.frontends.send(&mut self.core)? == LoopStep::GoOn {
                 continue;
             }
@@ -304,8 +302,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let log = earlier(self.core.complaints.poll_timeout(), self.stop_wait.poll_timeout());
         let late = self.takeover.poll_timeout(self.core.now);
         let trouble = self.troubles.poll_timeout(self.core.driver.in_flight());
-        let leaving = self.leaving.as_ref().and_then(|leaving| leaving.poll_timeout(self.core.now));
-        let late = earlier(earlier(late, leaving), self.engine_lease.poll_timeout(self.core.now));
+        let late = earlier(late, self.hold_deadline());
         let log = earlier(log, self.core.throttles.poll_timeout());
         let log = earlier(log, self.notes.as_ref().and_then(|_| self.note_queue.poll_timeout()));
         let others = [goodbye, self.frontends.poll_timeout(), self.core.accept_again, log, trouble, late];

@@ -1,7 +1,5 @@
 //! Resizes of volumes, as far as the event loop takes part: see [`crate::operations::resize`].
 
-use std::sync::mpsc::Sender;
-
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
@@ -10,8 +8,8 @@ use kickcache_engine::units::VolumeId;
 use super::EventLoop;
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::verbs::resizes::{OriginToResize, ResizeId, WaitingResize};
-use crate::serve::verbs::superblock_lease::SuperblockLease;
+use crate::serve::verbs::resizes::OriginToResize;
+use crate::serve::verbs::superblock_lease::ResizeId;
 use crate::shell_command::ShellCommand;
 
 impl<E: CacheEngine> EventLoop<E> {
@@ -39,45 +37,12 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(OriginToResize { resize, file, superblock: self.superblock.clone() })
     }
 
-    pub(super) fn wait_for_superblock(
-        &mut self,
-        resize: ResizeId,
-        answer: Sender<Result<SuperblockLease, ServeError>>,
-    ) {
-        self.resizes.waiting.push_back(WaitingResize { resize, answer });
-        self.lease_to_resize();
-    }
-
-    /// Gives the superblock to the next resize that waits for it, unless another operation writes it.
-    pub(super) fn lease_to_resize(&mut self) {
-        while !self.resizes.waiting.is_empty() && !self.is_storing_superblock() {
-            let Some(WaitingResize { resize, answer }) = self.resizes.waiting.pop_front() else { return };
-            // If the caller does not wait any more, the failed send is harmless.
-            if self.core.stage != LoopPhase::Serving {
-                drop(answer.send(Err(ServeError::Stopped)));
-                continue;
-            }
-            if !self.resizes.running.contains(&resize) {
-                let what =
-                    "the resize ended, because its volume was to be removed; repeat it if the volume stays";
-                drop(answer.send(Err(ServeError::Cache { path: self.cache.clone(), what: what.into() })));
-                continue;
-            }
-            self.lend_superblock(&answer);
-            self.resizes.leased = self.is_leased.then_some(resize);
-        }
-    }
-
     /// Ends a resize. The new size is reported to guests and the kernel at once, and to NBD clients when they connect.
     pub(super) fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
         self.resizes.running.retain(|running| *running != resize);
         if let Some(superblock) = superblock {
             self.superblock = *superblock;
             self.use_size(resize.volume);
-        }
-        if self.resizes.leased == Some(resize) {
-            self.resizes.leased = None;
-            self.end_lease(None);
         }
     }
 

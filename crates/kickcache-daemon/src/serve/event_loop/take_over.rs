@@ -73,7 +73,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.takeover.step.is_some() {
             return Err(self.refuse_takeover("it is being replaced already"));
         }
-        if self.engine_lease.is_some() {
+        if self.is_exchanging() {
             return Err(self.refuse_takeover("it is being left out, or another one taken in"));
         }
         if self.growth.is_some() {

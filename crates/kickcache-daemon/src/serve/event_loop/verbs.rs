@@ -1,7 +1,5 @@
 //! The verbs that operations call in a turn of the event loop.
 
-use std::sync::mpsc::Sender;
-
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::Superblock;
@@ -13,8 +11,8 @@ use crate::devices::cache_device::Extended;
 use crate::serve::error::ServeError;
 use crate::serve::verbs::Verbs;
 use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
-use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize, ResizeId};
-use crate::serve::verbs::superblock_lease::SuperblockLease;
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::superblock_lease::{LeaseAnswer, LeaseNumber, ResizeId, SuperblockWriter};
 
 impl<E: CacheEngine> Verbs for EventLoop<E> {
     fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
@@ -29,17 +27,22 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
         EventLoop::show_device(self, device)
     }
 
+    fn wait_for_superblock(&mut self, writer: SuperblockWriter, answer: LeaseAnswer) -> LeaseNumber {
+        EventLoop::wait_for_superblock(self, writer, answer)
+    }
+
+    fn end_lease(&mut self, number: LeaseNumber) {
+        EventLoop::end_lease(self, number);
+    }
+
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError> {
         EventLoop::begin_resize(self, volume)
     }
 
-    fn wait_for_superblock(&mut self, resize: ResizeId, answer: Sender<Result<SuperblockLease, ServeError>>) {
-        EventLoop::wait_for_superblock(self, resize, answer);
-    }
-
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError> {
         let id = self.volume_id(volume)?;
-        Ok(if self.resizes.stores(id) { AwaitedDevice::Cache } else { AwaitedDevice::Origin(id) })
+        let is_storing = self.superblock_queue.has_resize_of(id);
+        Ok(if is_storing { AwaitedDevice::Cache } else { AwaitedDevice::Origin(id) })
     }
 
     fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
@@ -58,11 +61,13 @@ impl<E: CacheEngine> Verbs for EventLoop<E> {
         EventLoop::prepare_growth(self, now, extended)
     }
 
-    fn wait_to_store_growth(&mut self, answer: Sender<Result<SuperblockLease, ServeError>>) {
+    fn wait_to_store_growth(&mut self, answer: LeaseAnswer) -> LeaseNumber {
+        let number = self.superblock_queue.number();
         if let Some(growth) = &mut self.growth {
-            growth.waiting = Some(answer);
+            growth.waiting = Some((number, answer));
         }
-        self.lease_to_growth();
+        self.lend_to_growth();
+        number
     }
 
     fn use_grown(&mut self, now: Instant, superblock: Superblock) {

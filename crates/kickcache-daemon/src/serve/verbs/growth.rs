@@ -1,13 +1,11 @@
 //! The growth of the cache device, as the event loop keeps it.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use kickcache_engine::format::superblock::Superblock;
 
 use crate::driver::device::BlockFile;
-use crate::serve::error::ServeError;
-use crate::serve::verbs::superblock_lease::SuperblockLease;
+use crate::serve::verbs::superblock_lease::{LeaseAnswer, LeaseNumber};
 
 /// The result of an order to grow the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,7 +48,5 @@ pub(crate) struct RunningGrowth {
     /// Bytes that the device is to use; `None` until they were examined.
     pub(crate) size: Option<u64>,
     /// The script that waits for the engine and for the superblock.
-    pub(crate) waiting: Option<Sender<Result<SuperblockLease, ServeError>>>,
-    /// Whether the script has the lease of the superblock.
-    pub(crate) is_leased: bool,
+    pub(crate) waiting: Option<(LeaseNumber, LeaseAnswer)>,
 }

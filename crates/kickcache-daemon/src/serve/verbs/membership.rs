@@ -1,17 +1,13 @@
-//! Adding and removing a volume while its server serves others: orders to the loop. Steps that may wait for a
-//! device or for another machine are done between the orders by the caller's thread
-//! ([`crate::operations::volume_addition`], [`crate::operations::volume_removal`]).
-//!
-//! Only one operation at a time writes the superblock: here the owner of a `Lease`. The loop takes over the written
-//! copy, if any, when the lease ends.
+//! Verbs for the served volumes: a volume is added, removed, or served at other places. Steps that may wait for a device or for
+//! another machine are in the scripts ([`crate::operations::volume_addition`], [`crate::operations::volume_removal`]).
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 
 use kickcache_engine::format::superblock::Superblock;
 use kickcache_engine::samples::Sample;
-use kickcache_engine::units::VolumeId;
+use kickcache_engine::time::Instant;
+use kickcache_engine::units::{Location, VolumeId};
 
 use crate::devices::open_volume::OpenVolume;
 use crate::driver::device::BlockFile;
@@ -25,25 +21,57 @@ use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::served_volumes::Volume;
 
-/// An order to the loop about the served volumes.
-pub(crate) enum MembershipOrder {
-    /// Return the served volumes.
-    Members(Sender<Result<Members, ServeError>>),
-    /// Return how many blocks of an unserved volume are cached and not clean, with samples of its clean blocks.
-    Held(VolumeId, Sender<VolumeBlockCount>),
-    /// Give the caller the exclusive right to write the superblock.
-    Lease(Sender<Result<Lease, ServeError>>),
-    /// End the lease; a superblock, if given, was written.
-    EndLease(Option<Box<Superblock>>, Sender<()>),
-    /// Serve a volume after the superblock with it was written; the lease ends.
-    Join(Box<NewVolume>, Sender<Result<(), ServeError>>),
-    /// Drop all blocks of a volume; the answer has a lease of the superblock.
-    Leave(LeaveOrder, Sender<Result<EmptyVolume, ServeError>>),
-    /// Remove the volume, after the write of the superblock without it has succeeded or failed; the lease
-    /// ends.
-    EndLeave(Option<Box<Superblock>>, Sender<GoneVolume>),
-    /// Serve a volume at other places.
-    ChangePlaces(Box<PlaceOrder>, Sender<Result<(), ServeError>>),
+/// The event loop as the operations on its volumes use it. A caller that adds or removes a volume has the lease of the
+/// superblock.
+pub(crate) trait MembershipVerbs {
+    /// The served volumes.
+    ///
+    /// # Errors
+    /// The cache device is not in service, or the server is stopping.
+    fn members(&self) -> Result<Members, ServeError>;
+
+    /// The blocks of an unserved volume on the cache device.
+    fn unserved_blocks(&self, id: VolumeId) -> VolumeBlockCount;
+
+    /// Serves a volume, after the superblock with it was written.
+    ///
+    /// # Errors
+    /// The cache device is not in service, or the server is stopping: the volume is not served.
+    fn join(&mut self, now: Instant, joining: NewVolume) -> Result<(), ServeError>;
+
+    /// Begins a removal: the volume accepts no clients any more. Present clients are disconnected if they may be.
+    ///
+    /// # Errors
+    /// It is not served, the only volume, or has clients that are to be respected.
+    fn begin_removal(&mut self, volume: &str, clients: Clients) -> Result<VolumeId, ServeError>;
+
+    /// Has the origin of the volume that is being removed get all data, unless they are abandoned; returns how far that is.
+    ///
+    /// # Errors
+    /// The server is stopping.
+    fn quiesce(&mut self, now: Instant, dirty: DirtyFate) -> Result<Quiescence, ServeError>;
+
+    /// Stops waiting for operations of a volume's origin.
+    fn give_up_origin(&mut self, id: VolumeId);
+
+    /// Drops some blocks of a volume, from this location on; returns where to go on. When the last block was dropped, the
+    /// engine begins to make that durable, and `None` is returned.
+    fn forget_some(&mut self, now: Instant, id: VolumeId, from: Location) -> Option<Location>;
+
+    /// Whether it is durable that the volume has no block in the cache.
+    fn is_forgotten(&self, id: VolumeId) -> bool;
+
+    /// Ends a removal: the volume stays, and accepts clients again.
+    fn keep_volume(&mut self);
+
+    /// Ends a removal: the volume is not served any more. `superblock` was written without it; `None` if that failed.
+    fn end_removal(&mut self, superblock: Option<Box<Superblock>>) -> Option<GoneVolume>;
+
+    /// Serves a volume at other places.
+    ///
+    /// # Errors
+    /// It is not served, or a virtual machine uses the socket that is to go.
+    fn change_places(&mut self, order: PlaceOrder) -> Result<(), ServeError>;
 }
 
 /// The served volumes and their parameters.
@@ -81,13 +109,6 @@ pub(crate) struct VolumeBlockCount {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// The exclusive right to write the superblock.
-pub(crate) struct Lease {
-    /// The superblock as on the device.
-    pub(crate) superblock: Superblock,
-    pub(crate) cache: Arc<BlockFile>,
-}
-
 /// A volume that is ready to be served.
 pub(crate) struct NewVolume {
     pub(crate) superblock: Superblock,
@@ -96,20 +117,30 @@ pub(crate) struct NewVolume {
     pub(crate) exposure: Exposure,
 }
 
-/// The volume to remove, and whether its dirty blocks may be lost.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct LeaveOrder {
-    pub(crate) name: String,
-    pub(crate) clients: Clients,
-    pub(crate) dirty: DirtyFate,
+/// A volume that is being removed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeavingVolume {
+    pub(crate) id: VolumeId,
+    pub(crate) index: usize,
 }
 
-/// A volume without any block in the cache, durably.
-pub(crate) struct EmptyVolume {
-    pub(crate) id: VolumeId,
-    /// Blocks that the origin lacks or has not flushed, and that were abandoned by order.
-    pub(crate) lost_blocks: u64,
-    pub(crate) lease: Lease,
+/// The obstacles that remain before the blocks of a volume can be dropped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Quiescence {
+    /// Whether all requests of clients have ended.
+    pub(crate) have_ended: bool,
+    /// Blocks that the origin lacks or has not flushed.
+    pub(crate) not_clean: u64,
+    /// Whether no operation is in flight for the volume; if its dirty blocks are abandoned, operations of writeback do not count.
+    pub(crate) is_idle: bool,
+}
+
+impl Quiescence {
+    /// Whether the blocks of the volume can be dropped.
+    pub(crate) fn is_reached(&self, dirty: DirtyFate) -> bool {
+        let is_clean = self.not_clean == 0 || dirty == DirtyFate::Abandoned;
+        self.have_ended && is_clean && self.is_idle
+    }
 }
 
 /// A volume that was removed from the loop; the drop of this closes the origin.

@@ -1,12 +1,11 @@
 //! The verbs of the data plane: each completes in one turn of the event loop, which calls it for another thread.
 
+pub(crate) mod exchange;
 pub(crate) mod growth;
 pub(crate) mod membership;
 pub(crate) mod resizes;
 pub(crate) mod superblock_lease;
 pub(crate) mod takeover_order;
-
-use std::sync::mpsc::Sender;
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -16,15 +15,17 @@ use kickcache_engine::units::VolumeId;
 
 use crate::devices::cache_device::Extended;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::exchange::ExchangeVerbs;
 use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
-use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize, ResizeId};
-use crate::serve::verbs::superblock_lease::SuperblockLease;
+use crate::serve::verbs::membership::MembershipVerbs;
+use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
+use crate::serve::verbs::superblock_lease::{LeaseAnswer, LeaseNumber, ResizeId, SuperblockWriter};
 
 /// Verbs that another thread calls in a turn of the event loop.
 pub(crate) type VerbCall = Box<dyn FnOnce(&mut dyn Verbs, Instant) + Send>;
 
 /// The event loop as the operations use it.
-pub(crate) trait Verbs {
+pub(crate) trait Verbs: MembershipVerbs + ExchangeVerbs {
     /// The number of a served volume.
     ///
     /// # Errors
@@ -37,16 +38,19 @@ pub(crate) trait Verbs {
     /// A device as messages name it.
     fn show_device(&self, device: Device) -> String;
 
+    /// Requests the superblock. The answer comes when no other operation has it, and the caller may write the superblock from
+    /// then until [`Verbs::end_lease`]. An obstacle to the operation is answered as soon as it is found.
+    fn wait_for_superblock(&mut self, writer: SuperblockWriter, answer: LeaseAnswer) -> LeaseNumber;
+
+    /// Ends the request or the lease of this number. Requests that an exchange of the engine held back are passed on.
+    fn end_lease(&mut self, number: LeaseNumber);
+
     /// Begins a resize of a volume, which has no second resize until its end.
     ///
     /// # Errors
     /// The volume is not served or is being removed, a resize of it is in progress, the size of its origin cannot be read while it is
     /// served, or the server is stopping.
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError>;
-
-    /// Answers with the superblock, which the caller may write until the end of the resize, once no other operation writes it;
-    /// with [`ServeError::Stopped`] if the server is stopping or the volume was removed.
-    fn wait_for_superblock(&mut self, resize: ResizeId, answer: Sender<Result<SuperblockLease, ServeError>>);
 
     /// The device that the resize of a volume waits for.
     ///
@@ -75,9 +79,9 @@ pub(crate) trait Verbs {
     /// The engine refuses the size, or the server is stopping.
     fn prepare_growth(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError>;
 
-    /// Answers with the superblock once the engine is prepared and no other operation writes the superblock; with
-    /// [`ServeError::Stopped`] if the server is stopping or the device is out of service.
-    fn wait_to_store_growth(&mut self, answer: Sender<Result<SuperblockLease, ServeError>>);
+    /// Requests the superblock for a growth. The answer comes when the engine is prepared and no other operation has the
+    /// superblock; it is [`ServeError::Stopped`] if the server is stopping or the device is out of service.
+    fn wait_to_store_growth(&mut self, answer: LeaseAnswer) -> LeaseNumber;
 
     /// Uses the new size, after the superblock with it was written. The growth ends.
     fn use_grown(&mut self, now: Instant, superblock: Superblock);

@@ -1,15 +1,127 @@
-//! The lease of the superblock, for a script that writes it.
+//! The lease of the superblock: only one operation at a time writes it. The others wait in the order of their requests.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 
 use kickcache_engine::format::superblock::Superblock;
+use kickcache_engine::units::VolumeId;
 
 use crate::driver::device::BlockFile;
+use crate::serve::error::ServeError;
 
-/// The exclusive right to write the superblock.
+/// A resize: if its volume is removed meanwhile, another volume may get the same number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct ResizeId {
+    pub(crate) volume: VolumeId,
+    /// The number of resizes before this one.
+    pub(crate) number: u64,
+}
+
+/// An operation that writes the superblock.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SuperblockWriter {
+    /// A volume gets the size of its origin.
+    Resize(ResizeId),
+    /// The cache device grows.
+    Growth,
+    /// A volume is added or removed.
+    Membership,
+    /// The engine is replaced.
+    Exchange,
+}
+
+/// The number of a request for the superblock. A number is used once, so that a request that has ended cannot end a
+/// later one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct LeaseNumber(u64);
+
+/// The superblock as on the cache device, and the exclusive right to write it.
 pub(crate) struct SuperblockLease {
-    /// The superblock as on the cache device.
     pub(crate) superblock: Superblock,
     /// `None` while volumes are served without a cache device.
     pub(crate) cache: Option<Arc<BlockFile>>,
+}
+
+/// The channel for the answer to a writer.
+pub(crate) type LeaseAnswer = Sender<Result<SuperblockLease, ServeError>>;
+
+/// A writer that waits.
+pub(crate) struct WaitingWriter {
+    pub(crate) number: LeaseNumber,
+    pub(crate) writer: SuperblockWriter,
+    pub(crate) answer: LeaseAnswer,
+}
+
+/// The writer that has the lease, and those that wait for it.
+#[derive(Default)]
+pub(crate) struct SuperblockQueue {
+    waiting: VecDeque<WaitingWriter>,
+    lent: Option<(LeaseNumber, SuperblockWriter)>,
+    /// The number of requests so far.
+    count: u64,
+}
+
+impl SuperblockQueue {
+    /// The number for a new request.
+    pub(crate) fn number(&mut self) -> LeaseNumber {
+        self.count += 1;
+        LeaseNumber(self.count)
+    }
+
+    /// Adds a writer at the end of the queue.
+    pub(crate) fn add(&mut self, waiting: WaitingWriter) {
+        self.waiting.push_back(waiting);
+    }
+
+    /// Removes and returns the first writer of the queue.
+    pub(crate) fn pop(&mut self) -> Option<WaitingWriter> {
+        self.waiting.pop_front()
+    }
+
+    /// Notes the writer that has the lease.
+    pub(crate) fn lend(&mut self, number: LeaseNumber, writer: SuperblockWriter) {
+        self.lent = Some((number, writer));
+    }
+
+    /// The writer that has the lease.
+    pub(crate) fn writer(&self) -> Option<SuperblockWriter> {
+        self.lent.map(|(_, writer)| writer)
+    }
+
+    /// Ends the request of this number, if it waits or has the lease; returns the writer whose lease ended.
+    pub(crate) fn end(&mut self, number: LeaseNumber) -> Option<SuperblockWriter> {
+        self.waiting.retain(|waiting| waiting.number != number);
+        self.lent.take_if(|(lent, _)| *lent == number).map(|(_, writer)| writer)
+    }
+
+    /// Whether a resize of the volume waits for the superblock, or has it.
+    pub(crate) fn has_resize_of(&self, volume: VolumeId) -> bool {
+        let mut writers = self.waiting.iter().map(|waiting| waiting.writer).chain(self.writer());
+        writers.any(|writer| matches!(writer, SuperblockWriter::Resize(resize) if resize.volume == volume))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn an_ended_request_does_not_end_a_later_lease() {
+        let mut queue = SuperblockQueue::default();
+        let [first, second] = [queue.number(), queue.number()];
+        for number in [first, second] {
+            let (answer, _) = mpsc::channel();
+            queue.add(WaitingWriter { number, writer: SuperblockWriter::Membership, answer });
+        }
+        assert_eq!(queue.end(first), None, "it waited");
+        let next = queue.pop().unwrap();
+        assert!(next.number == second && queue.pop().is_none());
+        queue.lend(second, next.writer);
+        assert_eq!(queue.end(first), None);
+        assert_eq!(queue.writer(), Some(SuperblockWriter::Membership));
+        assert_eq!((queue.end(second), queue.writer()), (Some(SuperblockWriter::Membership), None));
+    }
 }

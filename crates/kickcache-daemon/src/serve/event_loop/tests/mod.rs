@@ -1,6 +1,6 @@
 //! The loop with an engine without a cache and real sockets.
 
-mod engine_change;
+mod exchange;
 mod guests;
 mod memory;
 mod reader;
@@ -32,14 +32,15 @@ use crate::driver::io_engine::IoEngine;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::plan::address::NbdAddress;
 use crate::serve::config::{Limits, StatePlace};
-use crate::serve::engine_change::EngineLease;
 use crate::serve::frontend::listener::{Place, VolumePlace};
 use crate::serve::frontend::nbd::Nbd;
 use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
+use crate::serve::verbs::exchange::RequestHold;
 use crate::serve::verbs::resizes::RunningResizes;
+use crate::serve::verbs::superblock_lease::SuperblockQueue;
 use crate::serve::volume_info::VolumeInfo;
 
 /// Bytes for payload.
@@ -138,8 +139,8 @@ fn toy_loop(
         troubles: Troubles::new(),
         notes: None,
         leaving: None,
-        engine_lease: EngineLease::None,
-        is_leased: false,
+        request_hold: RequestHold::None,
+        superblock_queue: SuperblockQueue::default(),
         stop_wait: StopWait::default(),
         curve_turn: 0,
         recovery: Default::default(),

@@ -2,10 +2,11 @@
 
 use std::io::{Read, Write};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::mpsc::{Sender, channel};
+use std::sync::mpsc::channel;
 use std::time::{Duration as Span, Instant};
 
 use kickcache_engine::config::{EngineSettings, Service};
+use kickcache_engine::time::Instant as Moment;
 
 use super::{ToySetup, request};
 use crate::driver::executor::Medium;
@@ -14,18 +15,30 @@ use crate::operations::standby_engine::StandbyParts;
 use crate::plan::removal::DirtyFate;
 use crate::serve::config::Limits;
 use crate::serve::control::Control;
-use crate::serve::engine_change::{CurrentEngine, EngineOrder, NewEngine, NewEngineKind, OldDevices};
 use crate::serve::error::ServeError;
+use crate::serve::verbs::Verbs;
+use crate::serve::verbs::exchange::{
+    CurrentEngine, Exchanged, NewEngine, NewEngineKind, OldDevices, StepState,
+};
+use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
-fn ask<T>(served: &ToySetup, order: impl FnOnce(Sender<T>) -> EngineOrder) -> T {
+/// Calls a verb in a turn of the loop.
+fn in_turn<T: Send + 'static>(
+    served: &ToySetup,
+    verb: impl FnOnce(&mut dyn Verbs, Moment) -> T + Send + 'static,
+) -> T {
     let (answer, answered) = channel();
-    served.toy.control.send(Control::Engine(order(answer))).unwrap();
+    let call = Box::new(move |verbs: &mut dyn Verbs, now| answer.send(verb(verbs, now)).unwrap());
+    served.toy.control.send(Control::Verbs(call)).unwrap();
     served.toy.wakeup.ring();
     answered.recv().unwrap()
 }
 
 fn give_way(served: &ToySetup) -> Result<OldDevices, ServeError> {
-    let behind: CurrentEngine = ask(served, EngineOrder::Begin)?;
+    let (answer, answered) = channel();
+    let number = in_turn(served, |verbs, _| verbs.wait_for_superblock(SuperblockWriter::Exchange, answer));
+    answered.recv().unwrap()?;
+    let behind: CurrentEngine = in_turn(served, |verbs, _| verbs.current_engine())?;
     let aside = StandbyParts {
         clock: behind.clock,
         io_engine: behind.io_engine,
@@ -36,8 +49,19 @@ fn give_way(served: &ToySetup) -> Result<OldDevices, ServeError> {
     };
     let engine = aside.recover(Medium::Queued(Box::new(NullDevice::default())))?.engine;
     let kind = NewEngineKind::WithoutCache(DirtyFate::Abandoned);
-    let other = NewEngine { engine, superblock: behind.superblock.clone(), kind };
-    ask(served, |answer| EngineOrder::Change(Box::new(other), answer))
+    let mut other = Box::new(NewEngine { engine, superblock: behind.superblock.clone(), kind });
+    in_turn(served, |verbs, now| verbs.hold_requests(now));
+    while in_turn(served, |verbs, now| verbs.leave_out_if_quiet(now, DirtyFate::Abandoned))?
+        == StepState::Waiting
+    {}
+    let old = loop {
+        match in_turn(served, move |verbs, now| verbs.exchange_if_idle(now, other))? {
+            Exchanged::Done(old) => break old,
+            Exchanged::NotYet(same) => other = same,
+        }
+    };
+    in_turn(served, move |verbs, _| verbs.end_lease(number));
+    Ok(old)
 }
 
 /// The placeholder for an engine has no timers: a request that is dropped here waits for ever.
