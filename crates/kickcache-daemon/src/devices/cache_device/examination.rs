@@ -47,7 +47,7 @@ pub(crate) enum Examination {
     Free {
         /// The file or device, opened and locked.
         file: BlockFile,
-        /// Whether it is a file of zeroes, apart from service marks; a failed start makes it a file of zeroes
+        /// Whether it is a file of zeroes, apart from marks of `in service`; a failed start makes it a file of zeroes
         /// again.
         is_blank_file: bool,
     },
@@ -453,8 +453,8 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     Ok(device)
 }
 
-/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other
-/// formats have their signatures. Service marks alone count as blank in a file: a format writes them first.
+/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other formats
+/// have their signatures. A file with marks of `in service` alone counts as blank: a format writes them first.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
     let mut next = Some(0);
