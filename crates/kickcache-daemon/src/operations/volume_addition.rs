@@ -92,7 +92,8 @@ fn compare(
     confirm(volume, &held, members.cache.path(), state)
 }
 
-/// Checks that a file or block device is the recorded origin, and was not changed while it was not served.
+/// Compares a file or block device with clean blocks, if it may be another disk than the recorded one or has no
+/// record of its last stop.
 fn confirm(
     volume: &mut OpenVolume,
     held: &VolumeBlockCount,
