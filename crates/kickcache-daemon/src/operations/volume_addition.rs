@@ -129,7 +129,7 @@ fn confirm(
 /// loop serves the volume.
 ///
 /// # Errors
-/// The volume is not served and leaves no trace.
+/// The volume is not served; its name may stay on the cache device.
 pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), ServeError> {
     let (context, notes) = (server.context(), server.notes());
     let ReadyVolume { mut volume, places } = ready;
