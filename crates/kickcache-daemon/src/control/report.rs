@@ -274,8 +274,8 @@ pub struct VolumeReport {
     /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
     #[serde(default)]
     pub incomplete: bool,
-    /// The share of the blocks read, or requested to be promoted, that the cache had, from 0 to 1; `None` before
-    /// the first.
+    /// The hit blocks of reads as a share of these and of the missed blocks of reads and promotions, from 0 to 1;
+    /// `None` before the first.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
     /// The part of the blocks read ahead that were hit later, from 0 to 1; `None` if no block was read ahead.
@@ -284,7 +284,8 @@ pub struct VolumeReport {
     /// Reads, writes and write-zeroes of the origin for each 1,000 reads and writes of clients, if there were any.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
-    /// Bytes of the blocks that clients read or wrote past a cache device in service.
+    /// Bytes of missed blocks that were not promoted, and of blocks written past the log of a cache device in
+    /// service.
     #[serde(default)]
     pub bypass_bytes: u64,
     /// The requests since the volume was added; none in a report for metrics.
