@@ -611,7 +611,7 @@ mod tests {
     use crate::devices::older_copy::older_copy;
     use crate::log::logged::logged;
 
-    /// The record of a volume when a start begins, from the starts and the dirtiness recorded before.
+    /// Whether a volume may be dirty by its record when a start begins, from the earlier record and the holdings.
     fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));

@@ -102,7 +102,7 @@ impl Bench {
         bench
     }
 
-    /// Flips every [`step`]-th byte on both cores, each on a copy of its own.
+    /// Flips a bit of every [`step`]-th byte, on two threads, each with a copy of its own.
     fn flip_all(&self) -> Tally {
         let places: Vec<usize> = (0..self.device.len()).step_by(step()).collect();
         let half = places.len().div_ceil(2);
