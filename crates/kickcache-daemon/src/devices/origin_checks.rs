@@ -169,8 +169,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Records the present identity of an origin that was recognised by an older identity; without a cache device,
-    /// no identity is recorded.
+    /// Records the present identity of an origin that was recognised by an older identity; without a cache device or
+    /// records of the origins, no identity is recorded.
     fn rename_origin(&mut self, volume: VolumeId, identity: String) -> Result<(), ServeError> {
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(cache), Some(notes)) = (cache, &self.notes) else { return Ok(()) };

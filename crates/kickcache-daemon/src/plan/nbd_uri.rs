@@ -241,7 +241,7 @@ impl fmt::Display for NbdUri {
 /// The part behind the `?` of a URI.
 struct Query {
     tls: Option<UriTls>,
-    /// The rest of the query without the parameters of TLS.
+    /// The query without the parameters of TLS; the whole query of a URI without TLS.
     socket: Option<String>,
 }
 

@@ -407,8 +407,8 @@ fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
     }
 }
 
-/// Extends a cache file of `has` bytes to `size`, if that is more, with all of its blocks, durably. After an error,
-/// the old length is restored, or the failure of that is logged.
+/// Extends a cache file of `has` bytes to `size`, if that is more, and allocates its blocks if the file system can,
+/// durably. After an error, the old length is restored, or the failure of that is logged.
 pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
     let failed = |source| cache_io(file.path(), "extend the cache file", source);
     check_room(file.file(), file.path(), size)?;

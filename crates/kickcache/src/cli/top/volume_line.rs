@@ -1,4 +1,4 @@
-//! A volume: its rates in the last interval, and its requests in the earlier ones.
+//! A volume: its rates between the last two reports, and the history of its requests.
 
 use std::collections::VecDeque;
 
