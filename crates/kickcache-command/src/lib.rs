@@ -7,8 +7,8 @@
 //! * `output`, `whole_file`: further files that a command writes.
 //! * `interrupt`, `closed_output`: signals, and terminals and pipes that are closed.
 //!
-//! Invariants: only `user_text` writes text to standard output and standard error. A file that a command writes
-//! has its name when it is complete.
+//! Invariants: only `user_text` writes text to standard output and standard error, except help, progress bars, the
+//! screen of `top` and converted traces. A file of `whole_file` has its name when it is complete.
 //!
 //! Start with `exit.rs`.
 

@@ -11,17 +11,16 @@
 //! * [`driver`]: devices, aligned memory, checksums, io_uring and its replacement; all `unsafe` of this crate
 //!   except that of the ublk front end.
 //! * [`control`]: the control socket, its protocol and the report that `status` shows.
-//! * [`conditions`]: problems and running operations, found in that report.
+//! * [`conditions`]: problems and notices, found in that report.
 //! * [`metrics`]: the report as text for Prometheus, over HTTP; `log`: the lines of the log.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`shell_command`]: commands that messages recommend to the user; [`service_unit`]: the same for systemd;
 //!   [`error_sentence`]: errors as sentences.
 //! * [`signals`], [`signature`], [`wakeup`], [`places`], [`path_text`], [`extents`], [`latency`]: helpers of several folders.
 //!
-//! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock
-//! with io_uring, unless a request exceeds the loop's own memory.
-//! This crate does not use models, simulations or the command line. No error of a device becomes success, and
-//! no log line can stop or end the loop.
+//! Invariants: one thread owns an engine, its devices and the sockets of its clients, so a hit takes no lock with
+//! io_uring, unless a request exceeds the loop's own memory. This crate does not use models, simulations or the
+//! commands. No error of a device becomes success, and no log line can stop or end the loop.
 //!
 //! Start with `serve/event_loop/mod.rs`; the cache itself is in `kickcache_engine`.
 

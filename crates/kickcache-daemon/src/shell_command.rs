@@ -207,7 +207,7 @@ impl DaemonCommands {
     }
 }
 
-/// A word as a POSIX shell reads it back; one with bytes that cannot be shown needs a shell that knows `$'...'`.
+/// A word as a POSIX shell reads it back; one with bytes that cannot be shown needs a shell with `$'...'`.
 pub(crate) fn quoted(word: &OsStr) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,+@%".contains(c);
     match word.to_str() {

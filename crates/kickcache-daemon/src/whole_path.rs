@@ -15,7 +15,8 @@ pub fn shown_path(path: &Path) -> String {
     whole_path(path).display().to_string()
 }
 
-/// A path from the root without links and `..`; if the file does not exist, only its folder is resolved.
+/// A path from the root without links and `..`; if the file does not exist, only its folder is resolved, if that
+/// exists.
 pub fn real_path(path: &Path) -> PathBuf {
     let whole = whole_path(path);
     let in_folder = || Some(std::fs::canonicalize(whole.parent()?).ok()?.join(whole.file_name()?));

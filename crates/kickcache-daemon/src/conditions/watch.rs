@@ -34,8 +34,8 @@ struct Present {
 }
 
 impl ConditionWatch {
-    /// Completes a report with its conditions and the health, and logs begins and ends of the kinds that have no
-    /// event of their own.
+    /// Completes a report with its conditions and the health. Of the kinds that have no event of their own, logs
+    /// begins, and ends of problems.
     pub fn complete(&mut self, report: &mut Report, around: &Surroundings<'_>) {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.complete_at(Instant::now(), unix, report, around);

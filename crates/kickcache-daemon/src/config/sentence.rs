@@ -105,7 +105,7 @@ impl WrongValue<'_> {
     }
 }
 
-/// A word that the parser does not know, and the known ones.
+/// An unknown word in a message of the parser, and the known ones.
 struct Unknown<'a> {
     word: &'a str,
     known: String,

@@ -97,7 +97,7 @@ kinds! {
     /// replaced by another file.
     FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None,
         "clients are served until the daemon ends; then these data are lost";
-    /// A cache device failed, and is used for its dirty and unflushed blocks only.
+    /// A cache device failed; at most its dirty and unflushed blocks are used.
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service"),
         "clients are served by the origins, without the cache";
     /// The server of a remote origin is lost, or unusable.
@@ -137,8 +137,8 @@ kinds! {
     /// Writeback has to run, and has made no progress for at least a minute.
     WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None,
         "clients are served until the log is full of dirty blocks; then writes wait for the origin";
-    /// A volume has had dirty blocks for at least 6 hours, and fewer bytes than are dirty were written back in this
-    /// time.
+    /// A volume has had dirty blocks for at least 6 hours, and fewer bytes than are dirty were written back in the
+    /// last 6 hours.
     DirtyTooOld: "dirty-too-old", Warning, "dirty long", Subject, None,
         "clients are served; a loss of the cache device would lose these blocks";
     /// Dirty and unflushed blocks fill at least 60 % of the capacity of the cache device.

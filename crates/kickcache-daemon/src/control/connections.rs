@@ -12,11 +12,10 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// If there are this many connections, a new one closes the connection that was silent for longest, or none if all
-/// have a running request.
+/// If there are this many connections, a new one closes an idle one; see [`Connections::close_longest_idle`].
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
-/// A connection without bytes for this long is closed, unless its client waits for an answer or for the end
-/// of the daemon.
+/// A connection without bytes for this long is closed, unless its request is being executed or its client waits for
+/// the end of the daemon.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
 /// The connections that are open.

@@ -11,8 +11,8 @@ use crate::control::wire::{Reply, write_line};
 use crate::recording::parcel::{COUNT_MAX, More, pack};
 use crate::recording::ring::{Recording, SLOT_COUNT};
 
-/// The longest and the shortest wait between two parcels: it begins with the shortest after a full parcel, and
-/// doubles after each other one.
+/// The longest and the shortest wait between two parcels: the first wait, and the first one after a full parcel, is
+/// the shortest; each further wait is doubled.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
 /// If no access is recorded, an empty parcel is sent this often.

@@ -38,8 +38,8 @@ pub struct LimitsReport {
     /// Bytes of the cache device reserved for the volume, if it has a reservation.
     #[serde(default)]
     pub room_min_bytes: Option<u64>,
-    /// The most bytes of the cache device that the volume may have, if it has such a limit; dirty and
-    /// unflushed blocks do not count.
+    /// The limit of the volume's bytes on the cache device, if it has one; dirty and unflushed blocks are not dropped
+    /// for it.
     #[serde(default)]
     pub room_max_bytes: Option<u64>,
 }

@@ -27,7 +27,7 @@ impl RecordingClient {
         &self.title
     }
 
-    /// The next parcel; `None` if none has arrived completely by the end of the wait.
+    /// The next parcel. Waits once for bytes, for at most `wait`; `None` if no parcel is complete then.
     ///
     /// # Errors
     /// The daemon has ended or closed the connection, the connection fails, or the daemon sends bytes that are no

@@ -1,5 +1,5 @@
-//! The state of a daemon as the control socket and `status --json` report it. Sizes are in bytes, counters
-//! only grow.
+//! The state of a daemon as the control socket and `status --json` report it. Sizes are in bytes; counters grow,
+//! until they begin again at 0.
 //!
 //! Over 500 lines because a report is one tree, whose fields are listed in one place.
 
@@ -61,7 +61,7 @@ pub struct Report {
     /// The health of the daemon: a colour, and a sentence.
     #[serde(default)]
     pub health: Health,
-    /// Problems and running operations, the most urgent first.
+    /// The conditions, the most urgent first.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// The machine.
@@ -139,7 +139,7 @@ pub struct CacheReport {
     pub segments: u64,
     /// Segments that are free for new blocks.
     pub free_segments: u64,
-    /// Segments that get no more blocks, because the device failed in them.
+    /// Segments that get no more blocks, mostly because the device failed in them.
     #[serde(default)]
     pub retired_segments: u64,
     /// Bytes on probation.
@@ -243,14 +243,14 @@ pub struct VolumeReport {
     pub cached_bytes: u64,
     /// Bytes of dirty blocks: the origin lacks them, and their writeback has not ended.
     pub dirty_bytes: u64,
-    /// Seconds since the volume last had no dirty bytes, or since the start if it has had some since then; `None`
+    /// Seconds since the volume last had no dirty bytes, or since it was opened if it has had some since then; `None`
     /// if it has none now.
     #[serde(default)]
     pub dirty_seconds: Option<f64>,
     /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     #[serde(default)]
     pub recovered_bytes: u64,
-    /// Dirty bytes that are lost: reads fail until these bytes are written again.
+    /// Dirty bytes that are lost: reads fail until their blocks are overwritten as a whole, or discarded.
     #[serde(default)]
     pub damaged_bytes: u64,
     /// Where the damaged bytes are; a part of a very long list.
@@ -258,8 +258,7 @@ pub struct VolumeReport {
     pub damaged: Vec<Extent>,
     /// Bytes that the origin has but has not flushed.
     pub unflushed_bytes: u64,
-    /// The volume is being drained: blocks are left to write back, or their records are in flight to the
-    /// cache device.
+    /// The volume is being drained: blocks are left to write back or to flush, or their records are not durable yet.
     #[serde(default)]
     pub draining: bool,
     /// Remaining seconds of a pause of caching; `None` if caching is not paused.
@@ -275,8 +274,8 @@ pub struct VolumeReport {
     /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
     #[serde(default)]
     pub incomplete: bool,
-    /// The share of the blocks read, or requested to be promoted, that the cache had, from 0 to 1; `None` before
-    /// the first.
+    /// The hit blocks of reads as a share of these and of the missed blocks of reads and promotions, from 0 to 1;
+    /// `None` before the first.
     #[serde(default)]
     pub hit_ratio: Option<f64>,
     /// The part of the blocks read ahead that were hit later, from 0 to 1; `None` if no block was read ahead.
@@ -285,7 +284,8 @@ pub struct VolumeReport {
     /// Reads, writes and write-zeroes of the origin for each 1,000 reads and writes of clients, if there were any.
     #[serde(default)]
     pub origin_requests_per_1000: Option<f64>,
-    /// Bytes of the blocks that clients read or wrote past a cache device in service.
+    /// Bytes of missed blocks that were not promoted, and of blocks written past the log of a cache device in
+    /// service.
     #[serde(default)]
     pub bypass_bytes: u64,
     /// The requests since the volume was added; none in a report for metrics.

@@ -43,7 +43,7 @@ pub enum GivenUpWord {
     ReadAhead,
     /// Of the blocks that are requested for the first time, only a share, or none, is filled.
     UnknownBlocks,
-    /// Of blocks that were requested before, too, only a share is filled, or none.
+    /// Of blocks that were requested before, too, only a share is filled.
     KnownBlocks,
     /// Only blocks that have to be cached enter the cache, such as client writes in write-back mode.
     Everything,

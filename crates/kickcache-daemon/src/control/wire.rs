@@ -53,7 +53,7 @@ pub enum Request {
         /// The path of the cache device; `None` if the daemon has only one.
         #[serde(default)]
         device: Option<String>,
-        /// The new size of a cache file in bytes; `None` for the whole device.
+        /// The new size in bytes; `None` for the whole file or block device.
         #[serde(default)]
         size_bytes: Option<u64>,
         /// Only report the planned change.
@@ -93,8 +93,8 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether the daemon may answer only after it has made a device, or has written dirty blocks back: the client then waits
-    /// for the answer without a limit.
+    /// Whether the answer may take as long as a device, or the writeback of dirty blocks: the client then waits for
+    /// it without a limit.
     pub(super) fn may_take_long(&self) -> bool {
         matches!(
             self,

@@ -15,8 +15,7 @@ use crate::wakeup::Wakeup;
 /// The most requests that are carried out at a time.
 pub(super) const WORKER_COUNT_MAX: usize = 32;
 
-/// The threads, their requests and their answers. When this value is dropped, each thread ends after its
-/// present request.
+/// The threads, their requests and their answers. When this value is dropped, the threads end once no request waits.
 pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: usize,

@@ -52,7 +52,7 @@ impl ConditionBook {
         report.host = self.host.clone();
     }
 
-    /// The health at the last look.
+    /// The health in the last report.
     pub(crate) fn health(&self) -> Health {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).health().clone()
     }

@@ -40,7 +40,7 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     }
 }
 
-/// The daemon as the control socket sees it.
+/// The daemon behind the control socket.
 pub(super) struct Daemon {
     began: Instant,
     pub(super) state: Option<PathBuf>,
@@ -158,7 +158,7 @@ impl Daemon {
         changed
     }
 
-    /// The first signal requests a stop, unless a command has requested it; a later signal forces it.
+    /// Requests a stop; if a signal or a command has requested it already, forces it.
     fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();

@@ -18,7 +18,7 @@ pub enum ServedSince {
     Without,
     /// The origin was not served since, but another file is at its path, as after a restore.
     Replaced,
-    /// The origin was not served since, but by its times another program wrote to it.
+    /// The origin was not served since, but the times of its file have changed.
     Changed,
     /// The record of the origin cannot be read.
     Unknown,

@@ -131,7 +131,7 @@ impl ExaminedDevices {
             volume.settings.volume = cache.attach(facts(volume, state))?;
             volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
-        // A device out of service is not written, as it may not accept writes.
+        // The superblock of a device out of service is not written, as the device may not accept writes.
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if spec.service == CacheService::InService {
@@ -148,8 +148,8 @@ impl ExaminedDevices {
     }
 }
 
-/// Checks the volumes of a cache device without that device, and changes nothing: before any of its blocks
-/// are dropped or lost.
+/// Checks the volumes of a cache device for a start without it, and changes nothing: before any of its blocks are
+/// dropped or lost.
 ///
 /// # Errors
 /// As the start would.
@@ -170,7 +170,7 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
     quietly(|| ExaminedDevices::look(config).map(drop))
 }
 
-/// Opens the origin of a volume as a start would, and closes it again.
+/// Opens the origin of a volume, without a lock in the state directory, and closes it again.
 ///
 /// # Errors
 /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.

@@ -12,7 +12,7 @@ use crate::serve::background::Background;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// The write of the superblock with the journal's end, the last write of a stop.
+/// The write of the superblock with the journal's end, the last write to the cache device at a stop.
 pub(crate) struct JournalNote {
     background: Background<Result<(), ServeError>>,
     is_storing: bool,

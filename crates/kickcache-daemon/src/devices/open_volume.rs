@@ -19,7 +19,7 @@ use crate::serve::origin::Origin;
 use crate::serve::served_volumes::Volume;
 use crate::serve::volume_info::VolumeInfo;
 
-/// An opened origin, with the user's claims about it.
+/// A volume with its opened origin and the user's claims about it.
 pub(crate) struct OpenVolume {
     pub(crate) name: String,
     pub(crate) origin: Origin,

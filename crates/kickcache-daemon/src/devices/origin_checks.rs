@@ -33,8 +33,8 @@ impl VolumeCheck {
 }
 
 impl EventLoop<Engine> {
-    /// Compares remote origins with clean blocks, before any other request. A changed origin is not compared, and
-    /// neither is an origin behind a cache device out of service.
+    /// Compares remote origins with clean blocks, before any other request. An origin that the user reports as
+    /// changed is not compared, and neither is an origin behind a cache device that is not in service.
     pub(crate) fn compare_origins(
         &mut self,
         service: CacheService,
@@ -113,8 +113,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Checks that files and block devices are the recorded origins, and that no program changed them while they were
-    /// not served. Returns the volumes with stale clean blocks. Origins are used from then on.
+    /// Compares files and block devices with clean blocks, if they may be other disks than the recorded ones or have
+    /// no record of their last stop. Returns the volumes with stale clean blocks. Origins are used from then on.
     pub(crate) fn check_local_origins(
         &mut self,
         service: CacheService,
@@ -149,8 +149,7 @@ impl EventLoop<Engine> {
         Ok(stale)
     }
 
-    /// Handles an origin that was changed while it was not served; refuses the origin if blocks in the cache
-    /// are dirty.
+    /// Logs that an origin was changed while it was not served; refuses the origin if blocks in the cache are dirty.
     fn alter(&self, volume: VolumeId, why: &str) -> Result<(), String> {
         let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         let name = self.name_of(volume);
@@ -170,8 +169,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Records the present identity of an origin that was recognised by an older identity; without a cache device,
-    /// no identity is recorded.
+    /// Records the present identity of an origin that was recognised by an older identity; without a cache device or
+    /// records of the origins, no identity is recorded.
     fn rename_origin(&mut self, volume: VolumeId, identity: String) -> Result<(), ServeError> {
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(cache), Some(notes)) = (cache, &self.notes) else { return Ok(()) };

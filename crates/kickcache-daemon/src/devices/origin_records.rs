@@ -1,7 +1,7 @@
 //! The records in the state directory while volumes are served: the cache device of each origin, whether it
 //! may hold blocks which the origin lacks, and whether it is out of service.
 //!
-//! Over 500 lines because all records of a server are kept under one lock.
+//! Over 500 lines because all records of a server share their locks.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,8 +30,9 @@ pub(crate) const FIRST_START: u64 = 2;
 /// The records of a server, shared by the loop and the holders of the server's handle.
 pub(crate) struct OriginRecords {
     store: Option<Result<StateStore, StateError>>,
-    /// The record of the cache device, which changes at a takeover. The lock is held while the record is
-    /// written, so that changes of other threads are kept. If both locks are held, `volumes` is locked first.
+    /// The record of the cache device, which changes at a takeover. [`OriginRecords::take_over`],
+    /// [`OriginRecords::keeper`] and [`OriginRecords::note_newest`] hold the lock while they write the record, so
+    /// that each keeps the changes of the others. If both locks are held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
     /// The previous record of the cache device; `None` without a readable one.
     cache_before: Option<CacheRecord>,
@@ -51,8 +52,7 @@ struct VolumeEntry {
     name: String,
     identity: String,
     completeness: Completeness,
-    /// Whether the written record has `MayBeDirty`: if this differs from `completeness`, the record could not
-    /// be replaced.
+    /// If set, the written record has `MayBeDirty`; it is unset, too, if that is uncertain after a failed write.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
     /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0; `None`
@@ -74,7 +74,7 @@ pub(crate) struct Candidate<'a> {
 /// The blocks that a cache device may hold of a volume before it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holdings {
-    /// The cache device does not know the volume.
+    /// The superblock does not have the volume.
     Nothing,
     /// Blocks from earlier starts of the cache device.
     Earlier,
@@ -160,8 +160,8 @@ pub(crate) fn check(
     ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
 
-/// The reason to refuse an origin whose record is unreadable: the origin may have been served with any cache
-/// device, which may be dirty.
+/// Refuses an origin with an unreadable record, as it may have been served with any cache device, which may be dirty.
+/// The user can accept that, unless a later version wrote the record.
 ///
 /// # Errors
 /// A sentence with the reason.
@@ -170,7 +170,7 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
         (Err(_), Replacement::Accept) => Ok(()),
-        // If the records of all origins are unreadable, this is reported elsewhere, once.
+        // If the directory of the records is unreadable, this is reported elsewhere, once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "it is unknown with which cache device its origin was last served, and whether that holds \
@@ -342,8 +342,8 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// The cache device is out of use: its blocks are stale from here on, and the origins are complete, or
-    /// the user accepted the loss. The records of these origins are not written any more.
+    /// Records that the cache device is out of use: its blocks are stale from here on, and the origins are complete,
+    /// or the user accepted the loss. Later changes of these volumes are not recorded.
     ///
     /// # Errors
     /// A sentence; the device itself has the same mark.
@@ -373,8 +373,8 @@ impl OriginRecords {
         Some(volumes.remove(index))
     }
 
-    /// Writes the number of the start, and then the records of the volumes. If a write fails, the previous
-    /// records are restored.
+    /// Writes the number of the start, and then the records of the volumes. If the record of a volume cannot be
+    /// written, the previous records are restored.
     fn keep_all(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         store.keep_cache(&self.cache())?;
@@ -529,7 +529,7 @@ impl OriginRecords {
         }
     }
 
-    /// The place of the records.
+    /// The state directory, if it is usable.
     pub(crate) fn store(&self) -> Option<&StateStore> {
         self.store.as_ref()?.as_ref().ok()
     }
@@ -563,7 +563,8 @@ impl OriginRecords {
 fn record_before(store: &StateStore, cache: &CacheRecord) -> Option<CacheRecord> {
     let device = cache.path.display();
     match store.cache(&cache.uuid) {
-        // A device that was started before, but has no record here, was served with another state directory.
+        // A device that was started before has a record, unless it was served with another state directory or the
+        // record was removed.
         Ok(None) if cache.starts > FIRST_START => {
             tracing::warn!(
                 event = "record_missing",
@@ -610,7 +611,7 @@ mod tests {
     use crate::devices::older_copy::older_copy;
     use crate::log::logged::logged;
 
-    /// The record of a volume when a start begins, from the starts and the dirtiness recorded before.
+    /// Whether a volume may be dirty by its record when a start begins, from the earlier record and the holdings.
     fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));

@@ -25,7 +25,7 @@ pub(crate) struct Doubt {
     pub(crate) peers: Vec<PathBuf>,
     /// Whether the user has confirmed that the origin is the recorded disk.
     pub(crate) sameness: Sameness,
-    /// The identity to record when the origin was compared; `None` if it is recorded already.
+    /// A new identity, which is recorded once the origin was compared.
     pub(crate) newer: Option<String>,
 }
 

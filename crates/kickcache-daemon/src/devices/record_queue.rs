@@ -36,7 +36,7 @@ pub(crate) enum QueuedRecord {
         /// All volumes of the device.
         known: Vec<String>,
     },
-    /// The origin's file at the stop: until then, only this daemon has written to it.
+    /// The origin's file at the stop, whose size and times are recorded.
     Stop(VolumeId, Arc<BlockFile>),
     /// Recent writes to the cache device.
     Wear(WearNote),
@@ -73,7 +73,7 @@ impl RecordQueue {
         self.go_on();
     }
 
-    /// Handles ended records, and starts waiting ones.
+    /// Handles the end of a record, and starts the next one.
     pub(crate) fn go_on(&mut self) {
         while self.background.poll().is_some() {
             self.is_busy = false;

@@ -10,14 +10,14 @@ use kickcache_engine::time::{Duration, Instant};
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::WearRecord;
 
-/// A kill loses at most the counts of this interval, or more while the state directory hangs.
+/// Time between two records: a kill loses the counts since the last one.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
-/// The time of the next record.
+/// The schedule of the records.
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
-    /// Bytes written in the last day, as of the last record.
+    /// Bytes written in the last day, as of the last [`WearNotes::learn`].
     noted: u64,
     /// Whether the last record could not be written, which the log has reported.
     is_unkept: Arc<AtomicBool>,

@@ -1,6 +1,6 @@
 //! The daemon's log: each entry has the stable name of its event; docs/reference/logs.md lists them.
 //!
-//! * `outlet`: the queue of the lines; the logging thread never waits for the reader.
+//! * `outlet`: the queue of the lines; a thread that logs never waits for the reader.
 //! * `line_format`: the layout of lines; `entry`: their content, as JSON and as fields of the journal;
 //!   `journal`: the connection to it.
 

@@ -19,7 +19,7 @@ pub(super) struct Family<T> {
 
 /// The value of a metric for a subject, or several values, which have labels of their own in addition.
 pub(super) enum Values<T> {
-    /// A number that only grows.
+    /// A counter.
     Counter(fn(&T) -> u64),
     /// Several counters.
     Counters(fn(&T) -> Vec<Labelled<u64>>),

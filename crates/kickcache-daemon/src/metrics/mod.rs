@@ -1,12 +1,12 @@
-//! Metrics for Prometheus: the content of `status --json`, as text over HTTP, on a thread of its own.
+//! Metrics for Prometheus: the numbers of the daemon's report, as text over HTTP, on a thread of its own.
 //!
 //! * [`server`]: the thread, with its `connections`; `http` reads requests and writes responses.
 //! * [`scrape`]: the source of answers.
 //! * `live`: the page that people look at, and the history that it draws.
 //! * `exposition`: the text, in two formats, from the lists in `daemon`, `caches` and `volumes`, which are of `family`'s kind.
 //!
-//! Invariants: a request changes no state. A client does not delay another one, whatever it sends or does not
-//! read. Names, once released, stay; docs/reference/metrics.md lists all of them.
+//! Invariants: a request changes no volume and no setting. A client does not delay another one, whatever it sends or
+//! does not read. Names, once released, stay; docs/reference/metrics.md lists all of them.
 //!
 //! To add a metric: a line in one of the three lists. Shown: docs/reference/metrics.md.
 

@@ -59,8 +59,7 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine) -> Result<(), ServeErr
     }
 }
 
-/// Replaces the engine without a cache by one with a new cache device. `format` creates the device, or opens
-/// an existing one.
+/// Replaces the engine without a cache by one with a new cache device. `format` formats the device, or a new file.
 ///
 /// # Errors
 /// The error of `format`, or requests in flight do not end. The volumes are served as before.

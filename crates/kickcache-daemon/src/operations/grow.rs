@@ -16,7 +16,7 @@ use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart}
 /// The growths that have not answered.
 pub(crate) type Growths = Scripts<CacheGrown>;
 
-/// Begins to use more of the cache device: this many bytes of a cache file, which is extended, or the whole device.
+/// Begins to use more of the cache device: this many bytes, or the whole device. A cache file is extended.
 ///
 /// # Errors
 /// The device cannot grow in this way; [`ServeError::StillRunning`] if it does not respond for 8 s, and [`ServeError::Stopped`].

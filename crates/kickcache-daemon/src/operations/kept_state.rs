@@ -46,7 +46,7 @@ pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Adds the volumes that a command added to the file's plan, so that they stay. Returns a note for each.
+/// Adds to the file's plan the volumes that a command added, so that they stay. Returns a note for each.
 pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {

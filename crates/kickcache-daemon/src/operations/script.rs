@@ -12,7 +12,8 @@ const ANSWER_MAX: Duration = Duration::from_secs(8);
 /// The longest time between two readings of a caller's stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The scripts of one kind that run, at most one for a subject (a volume or a cache device).
+/// The scripts of one kind that have not answered, at most one for a subject: a volume, or a cache device with a
+/// wanted size.
 pub(crate) struct Scripts<T>(Mutex<Vec<Arc<Script<T>>>>);
 
 /// A script.

@@ -93,7 +93,8 @@ fn compare(
     confirm(volume, &held, members.cache.path(), state)
 }
 
-/// Checks that a file or block device is the recorded origin, and was not changed while it was not served.
+/// Compares a file or block device with clean blocks, if it may be another disk than the recorded one or has no
+/// record of its last stop.
 fn confirm(
     volume: &mut OpenVolume,
     held: &VolumeBlockCount,
@@ -129,7 +130,7 @@ fn confirm(
 /// loop serves the volume.
 ///
 /// # Errors
-/// The volume is not served and leaves no trace.
+/// The volume is not served; its name may stay on the cache device.
 pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), ServeError> {
     let (context, notes) = (server.context(), server.notes());
     let ReadyVolume { mut volume, places } = ready;

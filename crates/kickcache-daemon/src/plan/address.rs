@@ -1,4 +1,4 @@
-//! Where an NBD server listens: `unix:PATH` or `tcp:HOST:PORT`.
+//! The address of an NBD server or of the metrics: `unix:PATH` or `tcp:HOST:PORT`.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -14,7 +14,7 @@ use crate::whole_path::{real_path, whole_path};
 /// Longest path of a unix socket in bytes: it fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
-/// An address that a server of the daemon listens on, mostly for NBD.
+/// The address of a unix socket or TCP port, mostly for NBD.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NbdAddress {
     /// A unix socket.
@@ -81,7 +81,7 @@ impl NbdAddress {
         }
     }
 
-    /// The address with the path of a unix socket resolved, so that all names of a socket are equal.
+    /// The address, with symbolic links in the path of a unix socket resolved, for comparisons.
     pub(super) fn place(&self) -> NbdAddress {
         match self {
             NbdAddress::Unix(path) => NbdAddress::Unix(real_path(path)),
@@ -94,7 +94,7 @@ impl NbdAddress {
         matches!(self, NbdAddress::Tcp { port: 0, .. })
     }
 
-    /// Whether only this machine can reach the address.
+    /// Whether the address is a unix socket, a loopback address or `localhost`: only this machine can reach it.
     pub fn is_local(&self) -> bool {
         match self {
             NbdAddress::Unix(_) => true,
@@ -140,7 +140,7 @@ fn parse_unix(path: &Path) -> Result<NbdAddress, AddressError> {
     Ok(NbdAddress::Unix(path.into()))
 }
 
-/// Checks that the kernel takes a path for a unix socket.
+/// Checks the length of the path of a unix socket.
 ///
 /// # Errors
 /// [`AddressError::EmptyPath`], [`AddressError::PathTooLong`].

@@ -25,7 +25,7 @@ pub struct CacheSpec {
     pub write_budget: Option<WriteBudget>,
     /// The bytes that can be written to the device in its life.
     pub endurance: Option<Endurance>,
-    /// Whether the device is used.
+    /// How the device is used.
     #[serde(skip)]
     pub service: CacheService,
     /// Whether the device may replace another device, which may hold dirty blocks.
@@ -46,7 +46,7 @@ pub struct CacheSpec {
 }
 
 impl CacheSpec {
-    /// An existing cache device that is in service.
+    /// A cache device in service, with default settings.
     pub fn new(device: &Path, volumes: Vec<VolumeSpec>) -> CacheSpec {
         CacheSpec {
             device: device.into(),
@@ -84,7 +84,7 @@ pub struct SkippedVolume {
     pub why: String,
 }
 
-/// Whether a cache device is used.
+/// How a cache device is used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CacheService {
     /// The cache device is used.

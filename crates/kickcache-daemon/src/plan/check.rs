@@ -103,7 +103,7 @@ pub enum PlanError {
     /// An NBD address, or another socket of a volume, with the path of the control socket.
     #[error("the volume `{0}` listens on the path of the control socket; choose another path for either")]
     ControlAddress(String),
-    /// NBD on a public address without an explicit flag.
+    /// NBD on a public address, without required certificates and without an explicit flag.
     #[error(
         "{address} can be reached from other machines, and NBD has neither encryption nor a password \
          here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, \
@@ -116,12 +116,12 @@ pub enum PlanError {
     /// An impossible combination of TLS settings.
     #[error("{0}")]
     Tls(&'static str),
-    /// TLS without any NBD client.
+    /// TLS, but no volume has an NBD address.
     #[error(
         "tls is for NBD, and no volume is served over NBD; give one an address (nbd = [\"tcp:0.0.0.0:10809\"]), or leave tls out"
     )]
     TlsWithoutNbd,
-    /// Allowed client names, while the server requests no certificates.
+    /// Allowed client names, but clients without a certificate are served, too.
     #[error(
         "the volume `{0}` is for clients with names in their certificates (allow-client), but clients \
          without a certificate are served, too; use --tls=require (tls = \"require\") without \
@@ -205,7 +205,7 @@ pub(crate) fn check_texts(cache: &CacheSpec) -> Result<(), NotUtf8> {
 }
 
 impl ServePlan {
-    /// Runs all checks that need no access to the devices.
+    /// Checks the plan before any device is opened.
     ///
     /// # Errors
     /// The first setting that cannot work.
@@ -348,7 +348,7 @@ impl ServePlan {
         Ok(())
     }
 
-    /// Volumes of one cache device may share an address: clients request a volume by name.
+    /// Volumes of one cache device may share an NBD address: clients request a volume by name.
     fn check_addresses(&self) -> Result<(), PlanError> {
         let mut seen: Vec<Listener<'_>> = Vec::new();
         let own = self.volumes().map(|volume| (volume, volume.frontends.own_sockets()));

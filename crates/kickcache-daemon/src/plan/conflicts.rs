@@ -8,7 +8,7 @@ use crate::plan::ServePlan;
 use crate::plan::frontends::serial_number::SerialNumber;
 use crate::plan::volume_spec::VolumeSpec;
 
-/// An origin or a serial number that is served already.
+/// An origin or a serial number that is already in use.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Conflict {
     /// Another volume has the origin.
@@ -48,7 +48,8 @@ pub enum Conflict {
     },
 }
 
-/// Refuses an origin that this daemon serves under any name, links and loop devices too, and a serial number of another volume.
+/// Refuses an origin that is a served origin or a cache device of this daemon, and a serial number of another volume.
+/// Files and devices are compared through links and loop devices, exports by their URI.
 ///
 /// # Errors
 /// [`Conflict`] with the present use of the origin or the serial number.
@@ -66,8 +67,7 @@ pub fn check_free(served: &ServePlan, wanted: &VolumeSpec) -> Result<(), Conflic
             return Err(Conflict::Origin { volume, origin, by: other.name.clone() });
         }
         let serial = wanted.serial();
-        // A volume with the name of a served one has its serial number too; another check refuses it by its
-        // name.
+        // Another check refuses a second volume of the same name.
         let has_serial = |other: &&VolumeSpec| other.name != wanted.name && other.serial() == serial;
         if let Some(other) = cache.volumes.iter().find(has_serial) {
             return Err(Conflict::Serial { volume, serial, by: other.name.clone() });

@@ -103,10 +103,10 @@ pub enum Unchangeable {
     Taken(#[from] Conflict),
 }
 
-/// The changes from the served plan to the wanted one, in the order of the file; removals are first.
+/// The changes from the served plan to the wanted one: removed volumes first, the others in the order of the file.
 ///
 /// # Errors
-/// The first difference that a reload cannot apply.
+/// A difference that a reload cannot apply.
 pub fn difference(served: &ServePlan, wanted: &ServePlan) -> Result<Vec<PlanChange>, Unchangeable> {
     check_daemon(served, wanted)?;
     let gone = |cache: &&CacheSpec| wanted.cache(&cache.device).is_none();

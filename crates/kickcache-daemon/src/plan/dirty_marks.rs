@@ -1,5 +1,5 @@
-//! How much of a cache device a volume may fill with dirty blocks, and from which share on these are written
-//! back.
+//! The shares of a volume's dirty blocks in the log at which writeback runs under load, client writes are delayed,
+//! and writes go to the origin.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,8 +7,8 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Percent of a volume's share of the log. A single volume's share is the whole log; several volumes have at
-/// least an equal part of one half each.
+/// Percent of a volume's share of the log. The share of a single volume without `room-max` is the whole log; other
+/// volumes reduce it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirtyMark(u16);
 
@@ -32,7 +32,8 @@ pub struct DirtyMarks {
     pub low: Option<DirtyMark>,
     /// Above this mark, client writes are delayed.
     pub high: Option<DirtyMark>,
-    /// At this mark, new writes go to the origin as in write-through.
+    /// At this mark, writes go to the origin as in write-through, except writes that only replace dirty or unflushed
+    /// blocks.
     pub limit: DirtyMark,
 }
 
@@ -52,7 +53,7 @@ impl DirtyMarks {
         self.low_part().of_1024()
     }
 
-    /// Checks that the marks rise.
+    /// Checks that the low mark is below the high one, and the high one at most the limit.
     ///
     /// # Errors
     /// A sentence that names the three marks.

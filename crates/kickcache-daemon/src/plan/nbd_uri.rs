@@ -54,7 +54,7 @@ pub enum UriError {
         "`{0}` is no NBD export; write nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH (with TLS: nbds, nbds+unix)"
     )]
     Unknown(String),
-    /// The host, the port or the path is missing or wrong.
+    /// A part of the URI is missing or wrong.
     #[error("`{text}` is not the URI of an NBD export: {what}")]
     Wrong {
         /// The text.
@@ -241,7 +241,7 @@ impl fmt::Display for NbdUri {
 /// The part behind the `?` of a URI.
 struct Query {
     tls: Option<UriTls>,
-    /// The rest of the query without the parameters of TLS; `None` if no text is left.
+    /// The query without the parameters of TLS; the whole query of a URI without TLS.
     socket: Option<String>,
 }
 

@@ -1,7 +1,7 @@
 //! The user's claims about an origin.
 
-/// The user's claims about an origin, beyond the information from the devices. Without a claim, the origin
-/// must match the cache device's record.
+/// The user's claims about an origin, beyond the information from the devices. Without `moved`, `changed` or `grown`,
+/// an origin must match the cache device's record, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OriginClaims {
     /// The origin has the recorded data, under another path or on another device.

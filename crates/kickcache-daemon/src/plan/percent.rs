@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-/// The bytes, with a `%` and two digits for each that is no letter or digit and may have a meaning in a path or a
-/// query.
+/// The bytes as text: ASCII letters, digits and `/-._~:@,+=` as they are, each other byte as a `%` and two
+/// hexadecimal digits.
 pub(super) fn encode(bytes: &[u8]) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-._~:@,+=".contains(&byte);
     let mut out = String::with_capacity(bytes.len());

@@ -1,4 +1,4 @@
-//! The allowed losses and the obstacles when a volume is removed.
+//! The allowed losses and the obstacles of a removal, a leave-out or a stop.
 
 use std::path::Path;
 
@@ -9,7 +9,7 @@ use crate::plan::frontends::Sessions;
 /// The treatment of the clients of a volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clients {
-    /// The removal is refused while the volume has clients.
+    /// The removal is refused while NBD clients or virtual machines are connected.
     Respected,
     /// The clients are disconnected.
     Disconnected,

@@ -60,7 +60,7 @@ impl VolumeSpec {
         ]
     }
 
-    /// Settings that are fixed while the volume is served.
+    /// Settings that are fixed while the volume is served; those of ublk only while it is a block device.
     pub(super) fn fixed(&self) -> Vec<Setting> {
         let ublk = self.frontends.ublk;
         let clients = self.frontends.nbd.allowed_clients().iter().map(ToString::to_string);

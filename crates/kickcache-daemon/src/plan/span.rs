@@ -25,7 +25,7 @@ pub(super) fn show_span(span: Duration) -> String {
     if millis.is_multiple_of(1_000) { format!("{}s", millis / 1_000) } else { format!("{millis}ms") }
 }
 
-/// Reads how long a volume must be idle before its dirty blocks are written back at full speed.
+/// Parses the value of `idle-after`.
 ///
 /// # Errors
 /// If it is not 10ms to 24h.

@@ -43,7 +43,7 @@ impl VerifyPeerWord {
     }
 }
 
-/// Whether NBD clients need a certificate.
+/// Whether NBD clients with TLS need a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum VerifyPeerWord {
@@ -61,7 +61,7 @@ pub struct TlsPlan {
     pub tls: TlsWord,
     /// The folder with the certificates.
     pub certificates: Option<PathBuf>,
-    /// Whether clients need a certificate.
+    /// Whether clients with TLS need a certificate.
     pub verify_peer: VerifyPeerWord,
 }
 

@@ -72,13 +72,15 @@ pub struct VolumeSpec {
     /// The percentage of the volume's share of the log that dirty blocks may fill.
     #[serde(default = "dirty_limit")]
     pub dirty_limit: DirtyMark,
-    /// Without requests of clients for this long, dirty blocks are written back at full speed.
+    /// After this long without client requests, all dirty blocks are written back, as fast as the caps of writeback
+    /// permit.
     #[serde(default = "default_idle_time", deserialize_with = "idle_time")]
     pub idle_after: Duration,
-    /// How many bytes a second writeback may give the origin, unless it is urgent.
+    /// Limit of the bytes a second that writeback sends to the origin; not above the high mark, nor if a drain or
+    /// reclaim waits.
     #[serde(default)]
     pub writeback_rate: Option<ByteRate>,
-    /// How many requests a second writeback may give the origin, unless it is urgent.
+    /// Limit of the requests a second that writeback sends to the origin, as `writeback_rate`.
     #[serde(default)]
     pub writeback_iops: Option<RequestRate>,
     /// How many bytes a second the volume's clients may read and write, together.
@@ -90,7 +92,7 @@ pub struct VolumeSpec {
     /// How long unused quota of `client_bandwidth` and `client_iops` accumulates.
     #[serde(default = "default_burst", deserialize_with = "burst")]
     pub client_burst: Duration,
-    /// The space on the cache device that other volumes cannot take from this one.
+    /// The space on the cache device that is reserved for the volume.
     #[serde(default)]
     pub room_min: Option<Room>,
     /// The space limit of the volume in the cache; dirty and unflushed blocks are never dropped for it.

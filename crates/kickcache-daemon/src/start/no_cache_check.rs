@@ -161,7 +161,7 @@ fn missed_of(
             None
         }
         // If the chosen device is missing or unreadable and has the recorded path, it may be the recorded one: a
-        // later check then refuses the whole start.
+        // later check then refuses the volume.
         Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
             let chosen = format!("{} is another one", cache.device.display());
             Some(missed_device::sentence(&record, &chosen, &flag, state))
@@ -221,7 +221,7 @@ fn is_noted_complete(volume: &VolumeSpec, state: &StatePlace) -> bool {
     matches!(store.origin(&identity), Ok(Some(record)) if !record.may_be_dirty)
 }
 
-/// Whether the next start knows that the volumes were served without their cache device.
+/// Whether it is on record that the volumes were served without their cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RecordOutcome {
     Yes,

@@ -238,7 +238,7 @@ pub(crate) fn start_servers(
         decide_service(cache, &state, &rehearsal).or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
-    // Errors of the second cache device are found before the first one is formatted.
+    // Errors of the other cache devices are found before the first one is formatted.
     for cache in plan.caches.iter_mut().skip(1) {
         rehearsal.whole(cache)?;
     }

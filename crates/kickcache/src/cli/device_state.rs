@@ -27,7 +27,7 @@ impl UnusedReason {
     /// Looks for the reason on the device and in the state directory.
     ///
     /// # Errors
-    /// If a record cannot be read.
+    /// As [`out_of_service`].
     pub(super) fn look(path: &Path, state: &StatePlace) -> Result<UnusedReason, OfflineError> {
         Ok(UnusedReason {
             standing: out_of_service(path, state, &[])?,

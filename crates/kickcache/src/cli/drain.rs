@@ -262,7 +262,8 @@ fn drains(name: &str, report: &Report) -> anyhow::Result<u64> {
     Ok(served(name, report)?.volume.counters.drains)
 }
 
-/// Whether the volume is being drained: blocks are left to write back, or their records are in flight to the cache device.
+/// Whether the volume is being drained: blocks are left to write back or to flush, or their records are not durable
+/// yet.
 pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
 }

@@ -1,4 +1,4 @@
-//! The command line: a file or a folder for each command, and modules that commands share.
+//! The command line: a file or a folder for each command of this crate, and modules that commands share.
 
 mod add;
 mod check;

@@ -130,7 +130,7 @@ impl Running {
     }
 }
 
-/// Starts a command, ends it, and checks that it was interrupted: it neither succeeds nor fails.
+/// Starts a command, ends it, and checks its exit code or signal.
 fn interrupt(arguments: &[String], scratch: &Scratch, sign: Sign<'_>, end: End) {
     let mut running = match end {
         End::Pipe => Running::in_pipe(arguments, scratch),
@@ -143,7 +143,8 @@ fn interrupt(arguments: &[String], scratch: &Scratch, sign: Sign<'_>, end: End) 
         End::Terminal | End::Pipe => false,
     };
     let code = status.code();
-    // `judge` ends with 128 and the signal, and with 128 if it cannot print; a recording is whole, and its summary cannot be printed.
+    // `judge` ends with 128 plus the signal, or with 128 if it cannot print. `record` fails on a closed terminal,
+    // which takes no summary.
     let is_fine = match arguments[0].as_str() {
         "judge" => matches!(code, Some(128 | 129 | 143)),
         "record" => code == Some(i32::from(end == End::Terminal)),

@@ -29,7 +29,7 @@ const DISCONNECT: u16 = 2;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
 
-/// A server that serves zeroes on one connection, and drops writes.
+/// A server that answers reads with zeroes, and drops writes.
 pub(crate) struct EvilServer {
     shared: Arc<Shared>,
     socket: PathBuf,

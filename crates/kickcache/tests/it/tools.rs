@@ -1,4 +1,4 @@
-//! Running other people's programs, each within a time limit.
+//! Runs of programs, each within a time limit.
 
 use std::ffi::OsStr;
 use std::io::Write;

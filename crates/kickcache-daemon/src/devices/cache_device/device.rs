@@ -56,7 +56,7 @@ impl CacheDevice {
         Ok(CacheDevice::of(file, superblock))
     }
 
-    /// The volume of an origin, added if the superblock does not know it.
+    /// The volume of an origin, added if the superblock does not have it.
     ///
     /// # Errors
     /// If the volume is recorded with another size, and that is no claimed extension, or with another origin

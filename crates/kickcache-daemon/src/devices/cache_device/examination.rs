@@ -47,7 +47,7 @@ pub(crate) enum Examination {
     Free {
         /// The file or device, opened and locked.
         file: BlockFile,
-        /// Whether it is a file of zeroes, apart from service marks; a failed start makes it a file of zeroes
+        /// Whether it is a file of zeroes, apart from marks of `in service`; a failed start makes it a file of zeroes
         /// again.
         is_blank_file: bool,
     },
@@ -407,8 +407,8 @@ fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
     }
 }
 
-/// Extends a cache file of `has` bytes to `size`, if that is more, with all of its blocks, durably. After an error,
-/// the old length is restored, or the failure of that is logged.
+/// Extends a cache file of `has` bytes to `size`, if that is more, and allocates its blocks if the file system can,
+/// durably. After an error, the old length is restored, or the failure of that is logged.
 pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
     let failed = |source| cache_io(file.path(), "extend the cache file", source);
     check_room(file.file(), file.path(), size)?;
@@ -453,8 +453,8 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     Ok(device)
 }
 
-/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other
-/// formats have their signatures. Service marks alone count as blank in a file: a format writes them first.
+/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other formats
+/// have their signatures. A file with marks of `in service` alone counts as blank: a format writes them first.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
     let mut next = Some(0);

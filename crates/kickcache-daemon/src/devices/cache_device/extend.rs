@@ -1,5 +1,5 @@
-//! A cache device that is to use more bytes: a file is extended and its blocks are allocated, a block device
-//! must already have the size; and the new area is read. Each step may wait for the device.
+//! A cache device that is to use more bytes: a file is extended and its blocks are allocated, a block device must
+//! already have the size; and the new area is searched for remains of the device. Each step may wait for the device.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ use crate::devices::cache_device::io::{cache_io, read};
 use crate::driver::device::{BlockFile, Kind};
 use crate::serve::error::ServeError;
 
-/// The possible size of a cache device.
+/// A size that a cache device can grow to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
     /// Bytes that the cache device is to use.

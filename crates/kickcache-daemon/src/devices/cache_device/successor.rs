@@ -130,7 +130,7 @@ fn is_its_own(found: &Superblock, superblock: &Superblock) -> bool {
     found.uuid == superblock.uuid && matches!(found.takeover, Takeover::Incomplete(_))
 }
 
-/// The checks that are possible before a device is emptied.
+/// Refuses a device that is too small, before it is emptied.
 fn check_apart(path: &Path, size: u64) -> Result<(), ServeError> {
     let Ok(found) = access::metadata(path) else { return Ok(()) };
     if found.is_file() && (1..size).contains(&found.len()) {

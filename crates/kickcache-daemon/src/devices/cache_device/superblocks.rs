@@ -18,7 +18,7 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     marks::upgrade(file, superblock)?;
     let copies = read_copies(file)?;
     let epoch = |copy: &Vec<u8>| {
-        // The size is read again, since the device may have been extended after it was opened.
+        // The size is not checked, since the device may have been extended after it was opened.
         let found = Superblock::decode_any([copy, copy], u64::MAX);
         found.ok().map(|found| found.epoch)
     };
@@ -47,12 +47,12 @@ pub(super) fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblo
     Superblock::decode([&copies[0], &copies[1]], file.size())
 }
 
-/// Whether a device carries a superblock of ours, of any version, whole or damaged.
+/// Whether a device carries a superblock of ours, of any version, by its magic number.
 pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
     Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
-/// The bytes where the copies are; short at the end of a small device.
+/// The bytes where the copies are; short at the end of a small device, empty if one copy cannot be read.
 pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
     let copies = copies_by(|offset| read(file, offset, SUPERBLOCK_SIZE));
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))

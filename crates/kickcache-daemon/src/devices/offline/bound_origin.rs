@@ -48,7 +48,7 @@ pub enum Unbound {
     /// Another file is at the recorded path.
     #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
-    /// Other users can change where the path leads, and no record identifies the file behind it.
+    /// Other users can change where the path leads, and no recorded inode number identifies the file behind it.
     #[error(
         "other users than root and this user can exchange that file, and the record has neither its inode number nor its birth time"
     )]

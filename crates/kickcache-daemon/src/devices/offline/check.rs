@@ -36,12 +36,13 @@ const JOURNAL_READ_BYTES: u64 = 1 << 20;
 pub enum Verdict {
     /// All data is intact.
     Good,
-    /// Clean blocks or a copy of the superblock are damaged; no data is lost, and a repair mends it.
+    /// Clean blocks are damaged, or a copy of the superblock is damaged or older; no data is lost, and a repair mends
+    /// it.
     Repairable,
     /// Dirty blocks are damaged: their data is lost, because the origin does not have it.
     Lost,
-    /// A journal block or a batch header that recovery needs is damaged: its content is unknown, so that
-    /// blocks may be older than the last writes, even blocks that are not listed as lost.
+    /// A part of the log that recovery needs is damaged or unreadable: its content is unknown, so that blocks may be
+    /// older than the last writes, even blocks that are not listed as lost.
     Suspect,
 }
 
@@ -76,9 +77,9 @@ pub struct JournalFindings {
     pub records_blocks: u64,
     /// Whole blocks of checkpoints of this cache.
     pub checkpoint_blocks: u64,
-    /// Blocks of this cache that are not whole, and that recovery does not need.
+    /// Unreadable blocks, and blocks of this cache that are not whole, if recovery does not need them.
     pub damaged_unneeded: u64,
-    /// Numbers of the blocks that are not whole, and that recovery would need.
+    /// Numbers of the blocks that are unreadable or not whole, and that recovery would need.
     pub damaged_needed: Vec<u64>,
 }
 
@@ -87,7 +88,7 @@ pub struct JournalFindings {
 pub struct SegmentFindings {
     /// Segments in all.
     pub count: u64,
-    /// Segments with blocks; neither free nor retired.
+    /// Segments that are neither free nor retired.
     pub in_use: u64,
     /// Segments that receive no new blocks, mostly after a write error.
     pub retired: u64,
@@ -97,7 +98,7 @@ pub struct SegmentFindings {
     pub damaged_summaries: u64,
     /// Whole batch headers of the present generations of the segments.
     pub headers: u64,
-    /// Blocks that a summary knows and no whole header does; recovery does not need the headers then.
+    /// Blocks in a summary and in no whole header; recovery does not need the headers then.
     pub without_header: u64,
     /// Blocks of batches that a crash cut short, or that are damaged without a record of their durability:
     /// they do not exist.
@@ -107,7 +108,7 @@ pub struct SegmentFindings {
 /// The findings on a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct VolumeFindings {
-    /// The volume's name; empty for blocks of a volume that the superblock does not know.
+    /// The volume's name; empty for blocks of a volume that is not in the superblock.
     pub name: String,
     /// Clean blocks with a correct checksum.
     pub clean_blocks: u64,

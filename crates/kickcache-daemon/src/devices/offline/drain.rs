@@ -73,7 +73,7 @@ pub struct Drained {
 /// The outcome of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrainOutcome {
-    /// The device is stale or out of service, and has no dirty block that the origin lacks: neither was
+    /// The device may be stale or is out of service, and has no dirty block that the origin lacks: neither was
     /// written to.
     Nothing,
     /// This many bytes were written back; 0 if no block was dirty.
@@ -265,8 +265,8 @@ enum Age {
     Copy,
 }
 
-/// The possible age of a volume's dirty blocks; `None` if the device is stale, out of service or an older copy, and
-/// has none to write back.
+/// The possible age of a volume's dirty blocks; `None` if the device may be stale, is out of service or is an older
+/// copy, and has none to write back.
 fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,

@@ -15,7 +15,7 @@ pub struct EarlierVolumes {
     /// Names in the superblock.
     names: BTreeSet<String>,
     uuid: Option<String>,
-    /// Where the device is now, by all names that could be found.
+    /// Where the device is now: the absolute path, and the path without links if it could be found.
     paths: Vec<PathBuf>,
     notes: Vec<OriginRecord>,
 }

@@ -1,9 +1,9 @@
 //! The state directory: records that are needed when a cache device is missing or unreadable.
 //!
-//! One file for each origin records the origin's last cache device, and whether that device may hold blocks which
-//! the origin lacks. One file for each cache device records its last start and whether it is out of service, and
-//! another one its recent writes. Files are JSON, replaced whole and synced. The export of a served volume has a
-//! lock file.
+//! One file for each origin records the origin's last cache device, and whether that device may hold blocks which the
+//! origin lacks. One file for each cache device records its last start and whether it is out of service, and another
+//! one its recent writes. These files are JSON, replaced whole and synced. The export of a served volume has a lock
+//! file.
 
 mod file_identity;
 mod file_stamp;

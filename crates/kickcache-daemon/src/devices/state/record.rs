@@ -205,8 +205,8 @@ impl OriginRecord {
         self.cache_uuid == uuid || self.earlier.iter().any(|earlier| earlier == uuid)
     }
 
-    /// Whether, by the record, the cache device with this uuid is the origin's last one and all writes since
-    /// passed it.
+    /// Whether, by the record, the cache device with this uuid is the origin's last one and all writes since went
+    /// through it.
     pub fn is_current(&self, uuid: &str) -> bool {
         self.cache_uuid == uuid && !self.written_without
     }

@@ -24,7 +24,7 @@ struct Versioned {
     version: u32,
 }
 
-/// The most bytes that are read of a file: many times the length of the longest record.
+/// The most bytes of a valid file: many times the length of the longest record.
 const LENGTH_MAX: u64 = 1 << 20;
 
 /// The most characters of an origin's name in a file name; the checksum after them distinguishes origins.
@@ -282,7 +282,7 @@ impl StateStore {
         self.path(StateFile::OriginLock, &origin_key(identity))
     }
 
-    /// Takes the lock of an origin; `None` if another process serves it.
+    /// Takes the lock of an origin; `None` if another process has it.
     ///
     /// # Errors
     /// If the lock file cannot be created, opened or locked.
@@ -358,8 +358,8 @@ fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The bytes of a file. The directory may belong to another user: a special file is not opened, a link is not
-/// followed, and no more is read than this program writes.
+/// The bytes of a file. The directory may belong to another user: a special file is not read, a link is not followed,
+/// and a file of more than [`LENGTH_MAX`] bytes is refused.
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StateError> {
     let fail = |source| StateError::Io { action: "read", path: path.into(), source };
     let mut options = OpenOptions::new();

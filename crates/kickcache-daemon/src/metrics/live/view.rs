@@ -61,7 +61,7 @@ impl LiveView {
         self.last = Some(scrape);
     }
 
-    /// All data since a second, as JSON.
+    /// The present state, and the rows after the second `since`, as JSON.
     pub(in crate::metrics) fn document(&self, since: u64, curves: Curves) -> String {
         let report = self.last.as_ref().map(|last| &last.report);
         document(&DocumentParts { report, tracks: &self.tracks, happenings: &self.happenings }, since, curves)

@@ -74,7 +74,7 @@ pub struct Sessions {
     pub ublk: u64,
 }
 
-/// Keys that several front ends use.
+/// Keys that are in no front end's own list.
 const GUEST_BLOCK: &str = "guest-block";
 const SERIAL: &str = "serial";
 
@@ -152,7 +152,7 @@ impl FrontendSpecs {
     /// Bytes of the logical block that is reported to a virtual machine, or to the host.
     ///
     /// # Panics
-    /// If the plan was not checked.
+    /// If the block size was not checked and is too large.
     pub fn guest_block_bytes(&self) -> u32 {
         let bytes = self.guest_block.map_or(SECTOR_SIZE, Size::bytes);
         u32::try_from(bytes).expect("checked to be 512 or 4096")

@@ -47,7 +47,7 @@ impl OriginSource {
     /// Parses the user's notation: a path, or a URI.
     ///
     /// # Errors
-    /// If the text is not UTF-8, or is a URI that cannot be an origin.
+    /// If the text is empty, is not UTF-8, or is a URI that cannot be an origin.
     pub fn parse(text: &OsStr) -> Result<OriginSource, OriginError> {
         let whole = path_text(text)?;
         let Some(scheme) = scheme(whole) else {

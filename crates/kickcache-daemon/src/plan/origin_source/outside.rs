@@ -16,7 +16,7 @@ pub trait OutsideOrigin: QueuedDevice {
     fn identity(&self) -> String;
 }
 
-/// Creates an outside origin each time that it is opened or identified.
+/// Creates an outside origin each time that it is opened, identified or shown.
 #[derive(Clone)]
 pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
 

@@ -6,8 +6,8 @@ use kickcache_engine::config::OriginKind;
 
 use crate::driver::device::{OpenError, identity_of};
 
-/// The place of an origin, and how a start or an offline tool must treat it. The defaults here apply to a
-/// local file or block device.
+/// The place of an origin, and how a start or an offline tool must treat it. The defaults of `kind` and `has_server`
+/// are those of a local file or block device.
 pub trait OriginSpec {
     /// The place in the user's notation.
     fn shown(&self) -> String;
@@ -27,7 +27,7 @@ pub trait OriginSpec {
         None
     }
 
-    /// The state of acknowledged writes that were not flushed.
+    /// The fate of writes that the origin acknowledged and has not flushed.
     fn kind(&self) -> OriginKind {
         OriginKind::Local
     }

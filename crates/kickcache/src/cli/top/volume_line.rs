@@ -1,4 +1,4 @@
-//! A volume: its rates in the last interval, and its requests in the earlier ones.
+//! A volume: its rates between the last two reports, and the history of its requests.
 
 use std::collections::VecDeque;
 
@@ -29,7 +29,7 @@ pub(super) struct Rates {
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) writeback_bytes: f64,
-    /// Blocks of reads that were hits, and blocks of all reads.
+    /// Blocks of reads that were hits, and these plus the misses.
     pub(super) hit_blocks: u64,
     pub(super) read_blocks: u64,
     /// Mean milliseconds of a read, if there were reads.

@@ -1,5 +1,5 @@
-//! One byte of a cache device turned over, each in its turn: every block must read as before, fail, or the device must
-//! be refused.
+//! A bit of a cache device is flipped, one at a time in many bytes: every block must read as before or fail, or the
+//! device must be refused.
 //!
 //! Bytes that recovery does not read cannot change its result, so it runs again only for the bytes that it
 //! reads, which are recorded while it runs. For all others the block at that place is checked with its
@@ -26,7 +26,7 @@ use crate::driver::checksum::checksum;
 /// Of an 8 MiB device: a prime, so that the flips fall on every place of a structure.
 const STEP: usize = 509;
 
-/// The distance of flipped bytes; 1 flips all of these.
+/// The distance of the bytes with a flipped bit; 1 means every byte.
 fn step() -> usize {
     std::env::var("KICKCACHE_FLIP_STEP").ok().and_then(|step| step.parse().ok()).unwrap_or(STEP)
 }
@@ -102,7 +102,7 @@ impl Bench {
         bench
     }
 
-    /// Flips every [`step`]-th byte on both cores, each on a copy of its own.
+    /// Flips a bit of every [`step`]-th byte, on two threads, each with a copy of its own.
     fn flip_all(&self) -> Tally {
         let places: Vec<usize> = (0..self.device.len()).step_by(step()).collect();
         let half = places.len().div_ceil(2);

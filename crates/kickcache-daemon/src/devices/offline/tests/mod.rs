@@ -1,4 +1,4 @@
-//! The tools on real cache devices: a server in this process fills them, and every sort of damage is done to copies.
+//! The tools on real cache devices: a server in this process fills them, and the tests damage them.
 
 mod flips;
 mod image;
