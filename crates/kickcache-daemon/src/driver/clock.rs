@@ -56,7 +56,8 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time before `now` in which the process did not run; zero if it is less than [`GAP_MIN`].
+    /// The time in which the process did not run, as a late loop has detected it; zero if it is less than
+    /// [`GAP_MIN`].
     pub(crate) gap: Duration,
 }
 

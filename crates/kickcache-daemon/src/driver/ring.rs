@@ -94,7 +94,7 @@ impl Ring {
         self.push(&entry.user_data(u64::from(token)));
     }
 
-    /// Makes an I/O fail with EIO by an entry in the ring, so that its event arrives like all events.
+    /// Makes an I/O fail by an entry in the ring, so that its event arrives like all events.
     fn refuse(&mut self, token: u32) {
         self.push_io(opcode::Fsync::new(Fd(-1)).build(), token);
     }

@@ -3,7 +3,7 @@
 //! module has the orders to the loop; steps that may wait for a device are done between the orders by the
 //! caller's thread ([`crate::operations::cache_removal`], [`crate::operations::cache_insertion`]).
 //!
-//! New requests wait for the moment in which no request is in flight.
+//! New requests wait until the engine is replaced, with no request in flight, or the change is cancelled.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -124,7 +124,7 @@ impl BlockFile {
         Ok(size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE)
     }
 
-    /// The canonical path.
+    /// The path without links, or the path as the user gives it if its links cannot be resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }

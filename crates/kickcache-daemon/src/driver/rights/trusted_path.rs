@@ -96,7 +96,7 @@ impl Folder {
     }
 }
 
-/// The path of an open file, as the system knows it.
+/// The path of an open file, as the system reports it.
 pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))

@@ -53,7 +53,8 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Cache { path: self.cache.clone(), what: what.into() }
     }
 
-    /// The present state; an error if a stop or another change is in progress.
+    /// The present state; an error during a stop, a replacement, a growth, or another change that writes the
+    /// superblock.
     fn behind(&self) -> Result<CurrentEngine, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_engine_change("its server is stopping"));

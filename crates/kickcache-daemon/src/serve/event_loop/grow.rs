@@ -80,7 +80,8 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Gives the superblock to the growth that waits for it, once the engine is prepared and no other operation writes it.
+    /// Gives the superblock to the growth that waits for it, once the engine is prepared and no other
+    /// operation writes it; ends the wait with an error at a stop, or if the device is out of service.
     pub(super) fn lease_to_growth(&mut self) {
         if self.growth.as_ref().is_none_or(|growth| growth.waiting.is_none()) {
             return;
@@ -114,7 +115,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Whether a superblock is being written, its lease is in use, or a volume is being removed.
+    /// Whether a superblock is being written or about to be, its lease is in use, or a volume is being
+    /// removed.
     pub(super) fn is_storing_superblock(&self) -> bool {
         self.takeover.is_storing() || self.is_storing_for_others()
     }

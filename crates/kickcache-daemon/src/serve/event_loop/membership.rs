@@ -227,7 +227,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.tell_turn("partly dropped", index, begun);
     }
 
-    /// Ends the removal: the volume stays, and accepts clients again.
+    /// Ends the removal: the volume stays, and accepts clients again unless the server stops.
     fn stay(&mut self, why: &str) {
         let Some(RemovalState { id, index, answer, .. }) = self.leaving.take() else { return };
         self.core.throttles.close(id);

@@ -9,11 +9,9 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 use crate::serve::verbs::membership::EmptyVolume;
 
-/// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
-/// stays.
+/// The longest time of [`RemovalStep::Quieting`]; after that, the volume stays.
 const QUIET_MAX: Duration = Duration::from_millis(5_000);
-/// If the user accepts the loss of blocks, an unresponsive origin is abandoned this long before the end of
-/// [`QUIET_MAX`].
+/// If the user accepts the loss of blocks, the origin is abandoned this long before the end of [`QUIET_MAX`].
 const GIVE_UP_BEFORE: Duration = Duration::from_millis(3_000);
 /// The interval of checks if no event occurs.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -82,8 +80,8 @@ impl RemovalState {
         }
     }
 
-    /// Returns `true` once when the removal stops waiting for the origin: its missing blocks are abandoned,
-    /// and it does not respond.
+    /// Returns `true` once, when the removal stops waiting for the origin, whose missing blocks are
+    /// abandoned.
     pub(crate) fn gives_up(&mut self, now: Instant) -> bool {
         let is_late = now.plus(GIVE_UP_BEFORE) >= self.until;
         let gives_up = is_late && self.dirty == DirtyFate::Abandoned && !self.has_given_up;

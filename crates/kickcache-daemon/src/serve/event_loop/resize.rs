@@ -68,7 +68,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Ends a resize. The new size is reported to guests and the kernel at once, and to NBD clients when they connect.
+    /// Ends a resize. A new size is reported to guests and the kernel at once, and to NBD clients when they
+    /// connect.
     pub(super) fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
         self.resizes.running.retain(|running| *running != resize);
         if let Some(superblock) = superblock {

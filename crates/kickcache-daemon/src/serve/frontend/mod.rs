@@ -278,7 +278,7 @@ impl Frontends {
         self.ublk.part(core, volume);
     }
 
-    /// Removes the block device of the volume of an index, which no process has open.
+    /// Begins to remove the block device of the volume of an index, which no process has open.
     pub(crate) fn part_from_host<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.ublk.part(core, volume);
     }
@@ -293,8 +293,8 @@ impl Frontends {
         self.vhost_user.part(core, volume);
     }
 
-    /// Accepts no more requests for the volume of an index: NBD clients are disconnected after their replies, a virtual
-    /// machine at once, and requests of the block device are held.
+    /// Accepts no more requests for the volume of an index: NBD clients past the handshake are disconnected
+    /// after their replies, a virtual machine at once, and requests of the block device are held.
     pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.hide(core, volume);
         self.vhost_user.hide(core, volume);
@@ -308,8 +308,8 @@ impl Frontends {
         self.ublk.show(volume);
     }
 
-    /// Ends the NBD clients of a volume that have all of their replies; returns whether no NBD client or virtual machine, and no
-    /// request in flight, is left.
+    /// Ends the NBD clients of a volume that have all of their replies; returns whether no NBD client, no
+    /// virtual machine and no request of a virtual machine or of the block device is left.
     pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
         self.nbd.session_count(volume) == 0

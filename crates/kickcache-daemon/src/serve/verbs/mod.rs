@@ -1,4 +1,5 @@
-//! The verbs of the data plane: each completes in one turn of the event loop, which calls it for another thread.
+//! The verbs of the data plane: the event loop calls each in one turn, for another thread; an answer through
+//! a sender may follow in a later turn.
 
 pub(crate) mod growth;
 pub(crate) mod membership;
@@ -44,8 +45,9 @@ pub(crate) trait Verbs {
     /// served, or the server is stopping.
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError>;
 
-    /// Answers with the superblock, which the caller may write until the end of the resize, once no other operation writes it;
-    /// with [`ServeError::Stopped`] if the server is stopping or the volume was removed.
+    /// Answers with the superblock, which the caller may write until the end of the resize, once no other
+    /// operation writes it; with [`ServeError::Stopped`] if the server is stopping, and with
+    /// [`ServeError::Cache`] if the resize was abandoned, as its volume was to be removed.
     fn wait_for_superblock(&mut self, resize: ResizeId, answer: Sender<Result<SuperblockLease, ServeError>>);
 
     /// The device that the resize of a volume waits for.
@@ -54,7 +56,7 @@ pub(crate) trait Verbs {
     /// If the volume is not served.
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError>;
 
-    /// Ends a resize; a superblock was written, with the new size of the volume.
+    /// Ends a resize; a superblock, if given, was written, with the new size of the volume.
     fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>);
 
     /// The cache device, for a check of its growth.
