@@ -236,7 +236,7 @@ impl Vring {
     }
 
     /// Stops counting a head as in flight that cannot be answered, for example because its chain cannot be
-    /// followed; the guest cannot use the head again.
+    /// followed; the guest cannot use the head again before the queue starts again.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }

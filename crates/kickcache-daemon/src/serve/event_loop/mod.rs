@@ -117,10 +117,10 @@ pub(crate) struct EventLoop<E> {
 impl<E: CacheEngine> EventLoop<E> {
     /// Runs until the server was stopped and all acknowledged writes are durable.
     ///
-    /// # Errors [`ServeError::GivenUp`] if a stop was cut short: devices may still work on the loop's memory
-    /// then, which must stay. [`ServeError::LeftBehind`] if blocks are on a cache device out of service
-    /// alone, or data are lost. [`ServeError::System`] if the system refuses to submit I/O or to wait for
-    /// events.
+    /// # Errors
+    /// [`ServeError::GivenUp`] if a stop was cut short: devices may still work on the loop's memory then,
+    /// which must stay. [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or
+    /// data are lost. [`ServeError::System`] if the system refuses to submit I/O or to wait for events.
     pub(crate) fn run(&mut self) -> Result<Vec<UncleanBlocks>, ServeError> {
         self.watch_all();
         self.core.begin_first_turn();

@@ -9,7 +9,8 @@ use crate::serve::error::ServeError;
 /// Locks an origin with a server against other daemons; `None` for origins without a server, if there is no state
 /// directory, or if it has no lock to give, which is logged.
 ///
-/// # Errors [`ServeError::Volume`] if it is served already, or [`ServeError::Origin`].
+/// # Errors
+/// [`ServeError::Volume`] if it is served already, or [`ServeError::Origin`].
 pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<OriginLock>, ServeError> {
     if !spec.origin.has_server() {
         return Ok(None);
@@ -20,7 +21,8 @@ pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<Origi
 
 /// As [`hold`], with another name of an origin with a server.
 ///
-/// # Errors [`ServeError::Volume`] if it is served already.
+/// # Errors
+/// [`ServeError::Volume`] if it is served already.
 pub(crate) fn hold_too(
     spec: &VolumeSpec,
     name: &str,

@@ -16,7 +16,8 @@ use crate::serve::error::ServeError;
 /// device itself, a file of a file system on it, or through partitions, loop devices and devices of the
 /// device mapper and md.
 ///
-/// # Errors [`ServeError::Volume`], with the name of the first volume that is to be a block device.
+/// # Errors
+/// [`ServeError::Volume`], with the name of the first volume that is to be a block device.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     check_devices(cache).map_err(|what| {
         let with_ublk = cache.volumes.iter().find(|volume| volume.frontends.ublk.id.is_some());
