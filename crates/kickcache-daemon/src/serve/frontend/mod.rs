@@ -337,8 +337,8 @@ impl Frontends {
         self.ublk.stop_listening();
     }
 
-    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring
-    /// more requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
+    /// Whether completions should be taken in turns: a virtual machine gets an answer at once, and adds more
+    /// requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
     pub(crate) fn wants_turns(&self) -> bool {
         self.vhost_user.is_busy()
     }

@@ -12,9 +12,8 @@ use crate::driver::device::device_stack::DeviceStack;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
 
-/// Refuses a cache device or origin on a block device that is one of these volumes, or waits for it: the
-/// device itself, a file of a file system on it, or through partitions, loop devices and devices of the
-/// device mapper and md.
+/// Refuses a cache device or origin on the block device of one of these volumes: the device itself, a file of
+/// a file system on it, or through partitions, loop devices and devices of the device mapper and md.
 ///
 /// # Errors
 /// [`ServeError::Volume`], with the name of the first volume that is to be a block device.

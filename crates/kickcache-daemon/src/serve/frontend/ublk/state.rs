@@ -21,7 +21,7 @@ pub(crate) enum DeviceState {
     Live(i32),
     /// The server of the device has ended; the kernel keeps or fails requests until the next server.
     Waiting,
-    /// The device has a server for the kernel, and that process has no open descriptor: it is ending or has
+    /// The kernel names a server of the device, and that process has no open descriptor: it is ending or has
     /// ended.
     Ending,
 }
