@@ -154,7 +154,8 @@ impl BlockFile {
         self.minimum_block
     }
 
-    /// Whether an asynchronous direct write with `RWF_DSYNC` is known to be durable when it ends.
+    /// Whether an asynchronous direct write with `RWF_DSYNC` counts as durable when it ends: on a block
+    /// device, and on the file systems of `file_system::keeps_dsync`.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
     }

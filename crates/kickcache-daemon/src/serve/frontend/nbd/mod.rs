@@ -342,7 +342,7 @@ impl Nbd {
         }
     }
 
-    /// Clients that connect from now on see the present volumes.
+    /// Offers the present volumes to clients that connect from now on.
     pub(super) fn resize<E>(&mut self, core: &Core<E>) {
         self.listeners.iter_mut().flatten().for_each(|served| served.offer(&core.volumes));
     }

@@ -37,7 +37,7 @@ pub(crate) struct DriverState {
     pub(crate) done: Vec<u32>,
     /// How many commands, other than additions and queries, are answered with EBUSY first.
     pub(crate) busy: usize,
-    /// Commands that this kernel does not know.
+    /// Commands that this kernel answers with EOPNOTSUPP.
     pub(crate) unknown: Vec<u32>,
     /// Devices that a process has open: [`abi::DEL_DEV_ASYNC`] does not delete them.
     pub(crate) open: Vec<u32>,
