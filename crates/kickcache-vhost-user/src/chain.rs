@@ -148,7 +148,8 @@ pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffe
     Some(())
 }
 
-/// Removes bytes from the front of some segments, and copies them; `None` if the segments are too short or not in guest memory.
+/// Removes bytes from the front of some segments, and copies them; `None` if the segments are too short or
+/// not in guest memory; some bytes may be removed even then.
 pub(super) fn take_front<const N: usize>(
     memory: &GuestMemoryMmap,
     segments: &mut Vec<Segment>,

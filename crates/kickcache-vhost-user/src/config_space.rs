@@ -16,7 +16,7 @@ pub(super) const WRITE_CACHE_AT: usize = 32;
 const PHYSICAL_BYTES: u32 = 4096;
 const OPTIMAL_BYTES: u32 = 64 << 10;
 
-/// The properties of a volume that a guest sees.
+/// The properties of a volume that are reported to a guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disk {
     /// The reply to GET_ID: the serial number and zeroes behind it.

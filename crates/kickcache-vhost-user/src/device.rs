@@ -99,8 +99,9 @@ impl Device {
         vring_of(&mut self.vrings, index)
     }
 
-    /// Stops all queues, and resets the virtio features and the write cache. Guest memory, the memory for requests in
-    /// flight, the channel to the front end and the protocol features stay.
+    /// Stops all queues, drops their settings and descriptors, and resets the virtio features and the write
+    /// cache. Guest memory, the memory for requests in flight, the channel to the front end and the protocol
+    /// features stay.
     pub(super) fn reset(&mut self) {
         for index in 0..u32::from(QUEUE_COUNT_MAX) {
             // All queues below `QUEUE_COUNT_MAX` exist.
@@ -184,7 +185,7 @@ impl Device {
             .inspect(|kick| vring::clear(kick));
     }
 
-    /// Whether a queue may have requests although no kick arrived: the event loop must check it before it
+    /// Whether a running queue does not rely on kicks: the event loop must look for its requests before it
     /// sleeps.
     pub fn is_awake(&self) -> bool {
         self.vrings.iter().any(Vring::is_awake)
@@ -246,14 +247,15 @@ impl Device {
         Rules { size: self.disk.size, read_only: self.disk.read_only, durability, features: self.features }
     }
 
-    /// Whether a queue that does not rely on kicks has requests, or memory of the device is missing.
+    /// Whether a queue that does not rely on kicks has new requests or an unreadable ring, or memory of the
+    /// device is missing.
     pub fn has_more(&self) -> bool {
         let has_more = |vring: &Vring| vring.is_awake() && vring.has_more(self.ram.memory());
         self.vrings.iter().any(has_more) || self.has_lost_memory()
     }
 
-    /// Requests kicks of a queue from the guest; `true` if the queue has requests already, or memory is missing. For a
-    /// queue that is not awake, the call has no effect.
+    /// Requests kicks of a queue from the guest; `true` if the queue has new requests already, or memory is
+    /// missing. For a queue that is not awake, the call has no effect.
     pub fn arm(&mut self, queue: u16) -> bool {
         let vring = &mut self.vrings[usize::from(queue)];
         if !vring.is_awake() {

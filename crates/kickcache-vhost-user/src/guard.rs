@@ -6,7 +6,7 @@
 //! as it would without a handler.
 //!
 //! Invariants:
-//! - The handler accesses only the table, which is fixed and made of atomics: no lock, no memory.
+//! - The handler takes no lock and allocates no memory: the table has a fixed size and consists of atomics.
 //! - A region is in the table from when it was mapped to before it is unmapped, and only the thread that serves its guest
 //!   touches it or takes it out.
 
@@ -14,7 +14,8 @@ use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-/// The most regions of all guests at once. A front end may share 509, and shares a few.
+/// The most regions of all guests at once. A front end may share 509 regions of guest memory; most share a
+/// few.
 const REGIONS_MAX: usize = 4096;
 
 static TABLE: [Row; REGIONS_MAX] = [const { Row::new() }; REGIONS_MAX];

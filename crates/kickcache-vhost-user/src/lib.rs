@@ -19,12 +19,12 @@
 //!
 //! - **Payload is copied once, between guest memory and memory of the daemon.** A guest may change its memory
 //!   at any time. Written data must match the checksum that was computed over it, so a write is copied before
-//!   its checksum is computed. Read data is verified before the guest sees it: if it were verified in guest
-//!   memory, a guest that overwrites its own buffer would look like a damaged cache device. At the copy of a read, the bytes
-//!   are in the processor's cache, because their checksum was just computed.
-//! - **Guest memory is read once**, into values of the daemon, and checked there.
-//! - **A chain whose status byte can be found is answered with an error, whatever else is wrong with it; a
-//!   queue that breaks the rules of its ring is stopped.** Other queues and volumes continue.
+//!   its checksum is computed. Read data is verified before it is copied to the guest: if it were verified in
+//!   guest memory, a guest that overwrites its own buffer would look like a damaged cache device. At the copy
+//!   of a read, the bytes are usually in the processor's cache: their checksum was just computed.
+//! - **Descriptors, headers and ranges are read once**, into values of the daemon, and checked there.
+//! - **An invalid request is answered with an error if its chain is sound and has a status byte; a queue with
+//!   another chain, or with a broken ring, is stopped.** Other queues and volumes continue.
 //! - **Requests in flight are written down in memory that the front end keeps**, if it offers some (`inflight`): after
 //!   a daemon was killed, the next one finishes them.
 //! - **If the file of guest memory is cut short while the daemon uses it, only its guest loses the disk** (`guard`). A

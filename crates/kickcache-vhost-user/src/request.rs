@@ -158,7 +158,8 @@ impl GuestRequest {
     }
 }
 
-/// Makes a request out of a chain.
+/// Makes a request out of a chain, or its answer if the request is invalid or does not need the volume. Fails
+/// if the chain has no place for a status.
 pub(super) fn parse(
     tag: Tag,
     mut chain: Chain,

@@ -38,9 +38,10 @@ pub(super) struct Vring {
     again: VecDeque<u16>,
     counter: u64,
     inflight: Option<Arc<Inflight>>,
-    /// Whether the guest will kick when it adds requests.
+    /// Whether the queue waits for a kick before it is examined for requests.
     armed: bool,
-    /// Whether the guest may need an interrupt: the queue has started, or its used ring has new entries.
+    /// Whether the guest may need an interrupt: since the last check, the queue has started, or its used ring
+    /// has new entries.
     used_changed: bool,
 }
 
@@ -149,9 +150,9 @@ impl Vring {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room for the
-    /// queue, it starts with the requests that another daemon left in flight, and continues behind the used index;
-    /// without, at the index that the front end set.
+    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room
+    /// for the queue, it starts with the requests that another daemon left in flight, and continues at the
+    /// used index plus their number; without, at the index that the front end set.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -193,7 +194,8 @@ impl Vring {
         self.in_flight == 0
     }
 
-    /// Ends the life of the queue, and returns the index of the next available entry.
+    /// Ends the life of the queue, and returns the index of the next available entry, minus the recovered
+    /// heads that were not taken.
     pub(super) fn stop(&mut self) -> u16 {
         self.stage = QueuePhase::Stopped;
         self.call = None;
@@ -233,7 +235,8 @@ impl Vring {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
 
-    /// Drops a head that cannot be answered, for example because the address of its status is unknown.
+    /// Stops counting a head as in flight that cannot be answered, for example because its chain cannot be
+    /// followed; the guest cannot use the head again before the queue starts again.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }
@@ -268,7 +271,8 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether the guest added requests; `true` also if the ring cannot be read, which the next take reports.
+    /// Whether the guest added requests that were not taken; `true` also if the ring cannot be read, which
+    /// the next take reports.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.map_or(true, |index| index.0 != self.queue.next_avail())
@@ -307,8 +311,8 @@ impl Vring {
         }
     }
 
-    /// Stops taking chains, and notifies the front end if it set an error descriptor; `false` if the queue
-    /// was stopped before.
+    /// Stops taking chains, and notifies the front end if it set an error descriptor; `false`, without
+    /// effect, if the queue is stopped or broken.
     pub(super) fn fail(&mut self) -> bool {
         if !matches!(self.stage, QueuePhase::Started | QueuePhase::Stopping) {
             return false;

@@ -1,7 +1,8 @@
 //! The driver's clock: nanoseconds since its start.
 //!
-//! A gap of 0.5 s or more in which the process does not run (SIGSTOP, a suspended machine) does not count, once a loop has detected it: the daemon
-//! takes no completion then, so that a device without one is not silent. The times of the turns of a loop never go back.
+//! A gap of 0.5 s or more in which the process does not run (SIGSTOP, a suspended machine) does not count,
+//! once a loop has detected it: the daemon takes no completion then, so a device is not silent for the lack
+//! of one. The times of the turns of a loop never go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -39,8 +40,8 @@ impl Clock {
         Instant::from_nanos(elapsed.saturating_sub(self.gaps.load(Ordering::Relaxed)))
     }
 
-    /// The present time for a loop that was to run at `expected`. If the loop is late by [`GAP_MIN`] or more, the
-    /// process did not run since `expected`, and the time since then does not count.
+    /// The present time for a loop that was to run at `expected`. If the loop is late by [`GAP_MIN`] or more,
+    /// the process counts as not having run since `expected`, and the time since then does not count.
     pub(crate) fn wake(&self, expected: Instant) -> Wakening {
         let now = self.now();
         let late = now.since(expected);
@@ -56,11 +57,13 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time before `now` in which the process did not run; zero if it is less than [`GAP_MIN`].
+    /// The time in which the process did not run, as a late loop has detected it; zero if it is less than
+    /// [`GAP_MIN`].
     pub(crate) gap: Duration,
 }
 
-/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process did not run. Zero for a wait without a limit.
+/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process counts as not having
+/// run. Zero otherwise, and for a wait without a limit.
 pub(crate) fn missed(wait: Option<std::time::Duration>, waited: std::time::Duration) -> std::time::Duration {
     let late = wait.map_or(std::time::Duration::ZERO, |wait| waited.saturating_sub(wait));
     if late.as_nanos() >= GAP_MIN.as_nanos().into() { late } else { std::time::Duration::ZERO }

@@ -23,8 +23,8 @@ pub struct Fault {
 pub enum Cause {
     /// The operation ended with this errno.
     Errno(i32),
-    /// The device moved fewer bytes than requested, and then none, as after it shrank; or it reported too
-    /// many bytes.
+    /// A call moved no bytes before the operation was complete, as after the device shrank; or the device
+    /// reported too many bytes.
     Short,
 }
 

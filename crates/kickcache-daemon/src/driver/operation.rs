@@ -95,7 +95,7 @@ pub(crate) enum WriteSync {
     Not,
     /// A flag of the write itself makes it durable.
     Flag,
-    /// The write is followed by a flush of its own, as the file system is not known to keep the flag's promise.
+    /// The write is followed by a flush of its own, as the flag is not trusted on the file system.
     After,
 }
 

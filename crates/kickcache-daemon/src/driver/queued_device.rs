@@ -139,12 +139,12 @@ pub trait QueuedDevice: Send {
     /// extent's length.
     fn take_read(&mut self, token: u64, extent: ByteExtent, into: &mut [IoSliceMut<'_>]);
 
-    /// The time of the next end of a request, if the device knows it in advance.
+    /// The time of the next end of a request, if it is certain in advance.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// A descriptor that is readable when there is something to poll, for devices that do not know it beforehand. The
-    /// descriptor stays the same for the life of the device; [`QueuedDevice::poll`] makes it unreadable before it looks
-    /// for results.
+    /// A descriptor that is readable when there is something to poll, for devices without such a time. The
+    /// descriptor stays the same for the life of the device; [`QueuedDevice::poll`] makes it unreadable
+    /// before it looks for results.
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
     }

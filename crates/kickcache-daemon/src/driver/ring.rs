@@ -94,7 +94,7 @@ impl Ring {
         self.push(&entry.user_data(u64::from(token)));
     }
 
-    /// Makes an I/O fail with EIO by an entry in the ring, so that its event arrives like all events.
+    /// Makes an I/O fail by an entry in the ring, so that its event arrives like all events.
     fn refuse(&mut self, token: u32) {
         self.push_io(opcode::Fsync::new(Fd(-1)).build(), token);
     }
@@ -283,9 +283,9 @@ fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
     opcode::PollAdd::new(Fd(fd), mask).multi(stays).build().user_data((tag << TAG_SHIFT) | key)
 }
 
-/// The ring's entry for an I/O, or `None` if it is not for io_uring: the kernel does not support it, or might
-/// wait for the device while it takes the entry, as it does for files of FUSE once a dozen requests are in
-/// flight.
+/// The ring's entry for an I/O, or `None` if threads execute it: a discard of a block device, or any I/O for
+/// [`Way::Threads`]. The kernel may wait for such a device while it takes an entry, as for a file of FUSE
+/// once a dozen requests are in flight.
 fn entry(io: &Io) -> Option<squeue::Entry> {
     if io.target.way == Way::Threads {
         return None;

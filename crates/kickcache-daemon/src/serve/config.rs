@@ -32,7 +32,7 @@ pub struct ServerConfig {
     pub exposure: Exposure,
     /// TLS for NBD clients.
     pub tls: TlsPlan,
-    /// The directory of the records that are needed if the cache device is missing.
+    /// Where the records about cache devices and origins are kept.
     pub state: StatePlace,
     /// Sockets that the process was started with, for the first volume.
     pub inherited: InheritedSockets,
@@ -40,13 +40,12 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
-    /// Ends a start or a change that waits for a server.
+    /// Ends the wait of a start or a change for the server of an origin.
     pub stop_wish: StopWish,
 }
 
 impl ServerConfig {
-    /// Volumes on a cache device, with defaults that suit the machine, until the handle stops the server; TCP
-    /// on loopback only.
+    /// The volumes of a cache device, with default settings; TCP on loopback only.
     pub fn new(cache: CacheSpec) -> ServerConfig {
         let memory = PayloadMemory::new(MemoryLimit::default().bytes(), cache.volumes.len());
         ServerConfig {
@@ -89,7 +88,7 @@ pub enum StatePlace {
 }
 
 impl StatePlace {
-    /// The named directory, or the default one.
+    /// The named directory, or the default one; [`StatePlace::Missing`] if there is neither.
     pub fn named(directory: Option<&Path>) -> StatePlace {
         match directory.map(Path::to_path_buf).or_else(default_directory) {
             Some(directory) => StatePlace::Directory(directory),
@@ -115,8 +114,8 @@ pub struct Limits {
     pub handshakes_max: usize,
     /// The most requests in flight of one NBD connection; a read is in flight until its data is sent.
     pub requests_max: u32,
-    /// The most payload bytes in flight of one NBD connection or virtual machine; the only request may be
-    /// larger.
+    /// The most payload bytes in flight of one NBD connection or virtual machine; a request that is alone in
+    /// flight may be larger.
     pub connection_bytes_max: u64,
     /// Time from the acceptance of an NBD client to the end of its handshake; a later client is disconnected.
     pub handshake_max: Duration,

@@ -54,7 +54,7 @@ pub(crate) enum Control {
 
 /// The cache device for a check. The superblock may change meanwhile, as no lease is held.
 pub(crate) struct DeviceInUse {
-    /// The superblock as on the device.
+    /// The superblock that the loop uses.
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
 }
@@ -93,9 +93,9 @@ pub struct TakeoverBegun {
 pub enum TakeoverStage {
     /// The new device is prepared for the copy.
     Preparing,
-    /// The cache device is copied to the new device.
+    /// The cache device is copied to the new device, which is then flushed.
     Copying,
-    /// The copy is complete; this is being recorded, and then the new device becomes the cache device.
+    /// The copy is complete, and the new device is not the cache device yet.
     TakingOver,
 }
 
@@ -137,7 +137,7 @@ pub struct MemoryUse {
 pub struct ServerStatus {
     /// The time of this status, by the server's clock.
     pub now: Instant,
-    /// The cache device.
+    /// The path of the cache device, also of one that is out of use.
     pub cache: PathBuf,
     /// How devices are read and written.
     pub io_engine: IoEngine,
@@ -152,8 +152,8 @@ pub struct ServerStatus {
     pub growing_to: Option<u64>,
     /// The progress of the copy to a device that is to take over from the cache device.
     pub takeover: Option<TakeoverProgress>,
-    /// Why the last replacement failed; `None` also if its caller received the refusal, or a new one has
-    /// begun.
+    /// Why the last replacement failed; `None` also if a new one has begun, or if the new device was refused
+    /// in its preparation and the caller received the refusal.
     pub takeover_failure: Option<String>,
     /// Whether the present cache device took over from another one since the start.
     pub has_taken_over: bool,
@@ -230,8 +230,8 @@ pub struct ServerHealth {
 pub struct Activities {
     /// The activity since the volume was added.
     pub since_start: Activity,
-    /// The activity of the present interval and the interval before; an interval ends at the first request or
-    /// query after 30 s.
+    /// The activity of the present interval and the interval before; an interval ends at the first counted
+    /// request or query after 30 s.
     pub recent: Activity,
 }
 

@@ -146,13 +146,14 @@ impl<E: CacheEngine> Core<E> {
         now
     }
 
-    /// The time in which the loop did not run since the last call.
+    /// The sum of the gaps since the last call.
     pub(crate) fn take_missed(&mut self) -> Duration {
         std::mem::replace(&mut self.missed, Duration::from_nanos(0))
     }
 
-    /// Passes a request to the engine, now or when the cap of its volume and a replacement of the engine permit, during a
-    /// stop regardless of the cap; the front end gets `pending` back with the reply.
+    /// Passes a request to the engine, now or when the cap of its volume and a replacement of the engine
+    /// permit, during a stop regardless of the cap; the front end gets `pending` back with the reply.
+    /// [`Core::drop_held`] may drop the request before.
     pub(crate) fn begin(&mut self, asked: &EngineRequest, pending: Pending) {
         let begun = PreparedRequest { asked: *asked, pending };
         if !self.is_serving() {
@@ -164,7 +165,8 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Passes due requests that waited for a cap to the engine; during a stop, all waiting requests.
+    /// Passes due requests that waited for a cap on, to the engine or, while that is being replaced, to the
+    /// requests that wait for the next one; during a stop, all requests that wait for a cap.
     pub(crate) fn begin_due(&mut self) {
         let is_serving = self.is_serving();
         while let Some(begun) =

@@ -1,4 +1,4 @@
-//! The hit-ratio curves of the volumes of a loop: samplers that see every request to the engine.
+//! The hit-ratio curves of the volumes of a loop, from samplers that count requests to the engine.
 
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_curve::sampler::LruSampler;
@@ -24,8 +24,8 @@ impl Curves {
         self.volumes[at] = Some(Box::new(LruSampler::new(SAMPLES)));
     }
 
-    /// Counts a request. The curve is about reads; a write or promotion moves its blocks to the front of the LRU
-    /// cache, as it caches the blocks in this cache too. A discard or write-zeroes is no use of a block.
+    /// Counts a request. The curve is about reads; a write or promotion moves its blocks to the front of the
+    /// LRU cache. A discard, write-zeroes or flush is no use of a block.
     #[inline]
     pub(crate) fn note(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         let Some(Some(sampler)) = self.volumes.get_mut(usize::from(volume.get())) else { return };

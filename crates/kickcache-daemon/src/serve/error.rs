@@ -49,8 +49,8 @@ pub enum ServeError {
         /// The step that waits, and the result to expect.
         what: String,
     },
-    /// The state directory is missing or unreadable, or the records of the cache device and its origins cannot be written to it: the whole
-    /// start fails, also for other cache devices.
+    /// The state directory is missing or unreadable, or the records of the cache device and its origins
+    /// cannot be written to it. At a start, the whole start fails, also for other cache devices.
     #[error("{path}: {what}")]
     Unnoted {
         /// The cache device that was about to be served.
@@ -128,10 +128,11 @@ pub enum ServeError {
     /// of removed files are lost.
     #[error("{what}")]
     LeftBehind {
-        /// Which volumes have such blocks, and the remedy; or how many blocks are lost.
+        /// The blocks or files, and the remedy if there is one.
         what: String,
     },
-    /// The server has ended or is stopping, or its loop did not answer in time; or a stop request ended a start.
+    /// The server has ended or is stopping, or its loop did not answer in time; a stop request ended a start;
+    /// or the cache device failed during its growth.
     #[error("the server has stopped")]
     Stopped,
 }

@@ -7,7 +7,7 @@ use kickcache_engine::stats::Record;
 pub(crate) enum OutOfService {
     /// No message was logged.
     Untold,
-    /// The log has that the device is out of service, and where this is recorded; or it needs no message, as the device
-    /// is left out by order.
+    /// The log has that the device is out of service, and this state of the record; or it needs no message,
+    /// as the device is left out by order.
     Told(Record),
 }

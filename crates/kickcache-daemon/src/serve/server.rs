@@ -1,6 +1,4 @@
 //! The server's interface for the rest of the program: start, requests, stop.
-//!
-//! Over 500 lines because it lists all requests to a server.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
@@ -366,7 +364,7 @@ impl ServerHandle {
     }
 
     /// As [`ServerHandle::stop`]; a stop that has taken long, according to the log, ends without waiting
-    /// further: the cache device is as after `kill -9` then, and [`ServerHandle::join`] returns an error.
+    /// further: [`ServerHandle::join`] returns an error then, and the cache device may be as after `kill -9`.
     pub fn insist(&self) {
         // A server that has stopped needs no second command.
         let _ = self.send(Control::Insist);

@@ -1,4 +1,4 @@
-//! Which bytes of a read the chunks of its reply have brought.
+//! The bytes of a read that arrived in chunks of its reply.
 
 use std::collections::BTreeMap;
 

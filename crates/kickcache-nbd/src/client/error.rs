@@ -11,7 +11,7 @@ use crate::wire::rep;
 /// Errors at the client's end.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// The socket failed, or the server closed it.
+    /// The socket failed, the server closed it, or the server took too long.
     #[error("the connection to the NBD server failed")]
     Io(#[source] io::Error),
     /// The TLS handshake failed, or the server's TLS data is invalid.

@@ -15,8 +15,8 @@ pub struct ConnectOptions {
     pub structured: bool,
     /// Request base:allocation, which block status requests need; implies a request for structured replies.
     pub allocation: bool,
-    /// Longest duration of the handshake, checked whenever it waits for bytes of the server, and of any one read or
-    /// write of a socket that [`super::Client`] connects itself; `None` waits forever.
+    /// Longest duration of the handshake, checked whenever it waits for bytes of the server, and of any one
+    /// read or write of a socket that [`super::Client`] connects itself; `None` sets no limit.
     pub timeout: Option<Duration>,
 }
 

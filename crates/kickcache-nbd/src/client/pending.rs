@@ -18,7 +18,7 @@ pub(super) struct InFlight {
     pub(super) gathered: ReceivedChunks,
 }
 
-/// The data of the chunks received so far.
+/// The contents of the chunks received so far.
 #[derive(Debug, Default)]
 pub(super) struct ReceivedChunks {
     pub(super) data: Vec<u8>,

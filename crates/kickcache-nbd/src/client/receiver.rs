@@ -15,9 +15,10 @@ use crate::wire::{
     STATE_ZERO, chunk,
 };
 
-/// Bytes the buffer starts with; it grows to the longest reply.
+/// Bytes the buffer starts with; it grows when a simple reply or a chunk does not fit.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The longest chunk that is accepted: the data of a read and the header before it.
+/// The longest payload of a chunk that is accepted: the data of the longest read, and room for the fields
+/// before the data.
 const CHUNK_MAX: u64 = PAYLOAD_MAX + 4096;
 
 /// The end of a request.
@@ -31,7 +32,7 @@ pub struct Reply<'a> {
     pub message: String,
     /// The data of a successful read; empty for other requests, and after a failure.
     pub data: &'a [u8],
-    /// The answer to a block status request; empty for other requests.
+    /// The stretches of the block status chunks in the reply; empty without such chunks.
     pub extents: Vec<StatusExtent>,
 }
 
@@ -110,7 +111,7 @@ impl Receiver {
         }
     }
 
-    /// The reply to the only request in flight.
+    /// The reply to the only request in flight; a failed request is an error here.
     pub(super) fn expect(&mut self, cookie: u64) -> Result<Reply<'_>, ClientError> {
         let reply = self.receive()?;
         if reply.cookie != cookie {

@@ -33,7 +33,7 @@ impl RemoteExport {
         self.flags & export_flag::TRIM != 0
     }
 
-    /// Whether several connections see one another's writes and flushes.
+    /// Whether the export may be used by several connections: a flush of one covers the writes of all.
     pub fn has_multi_conn(&self) -> bool {
         self.flags & export_flag::MULTI_CONN != 0
     }

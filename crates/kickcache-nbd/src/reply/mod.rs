@@ -17,13 +17,13 @@ pub enum NbdErrno {
     Io,
     /// ENOMEM: never sent by this server.
     NoMemory,
-    /// EINVAL: the request makes no sense.
+    /// EINVAL: the request is invalid.
     Invalid,
-    /// ENOSPC: no space left, or a write past the end.
+    /// ENOSPC: no space left, or a write or a write of zeroes past the end.
     NoSpace,
     /// EOVERFLOW: never sent by this server.
     Overflow,
-    /// ENOTSUP: not possible here.
+    /// ENOTSUP: the request is not supported.
     NotSupported,
     /// ESHUTDOWN: the server is going down.
     Shutdown,

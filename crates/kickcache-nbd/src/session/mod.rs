@@ -88,8 +88,7 @@ impl Session {
         }
     }
 
-    /// The index of the export that the client requested and was denied since the last call, for
-    /// the log.
+    /// The index of the export that was denied last since the last call, for the log.
     pub fn take_denied(&mut self) -> Option<usize> {
         self.denied.take()
     }

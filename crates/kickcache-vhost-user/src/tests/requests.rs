@@ -140,7 +140,7 @@ fn without_a_write_cache_writes_are_durable_at_once() {
     off.payload.push(0);
     switched.tell(off).unwrap();
     assert!(durable(&mut switched));
-    // A guest that knows neither flush nor switch.
+    // A guest that chose neither flush nor the switch.
     assert!(durable(&mut Guest::new(FEATURES & !(1 << 9))));
     assert!(!durable(&mut Guest::new(FEATURES)));
 }

@@ -95,7 +95,7 @@ impl Fixture {
         self.disk.0.lock().unwrap().in_flight.values().cloned().collect()
     }
 
-    /// Ends the requests in flight, the newest tokens first; returns the ends that the driver sees.
+    /// Ends the requests in flight, the highest tokens first; returns the ends that the driver gets.
     fn end_all(&mut self, result: Result<(), i32>) -> Vec<QueuedEnd> {
         let tokens: Vec<u64> = self.disk.0.lock().unwrap().in_flight.keys().copied().collect();
         for token in tokens.into_iter().rev() {

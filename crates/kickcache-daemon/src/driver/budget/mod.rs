@@ -82,9 +82,9 @@ pub(crate) struct Claim {
     /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) bytes: usize,
-    /// Bytes that the connection has in use.
+    /// Bytes that the connection or virtual machine has in use; 0 for a block device.
     pub(crate) held: usize,
-    /// Identifies the connection, for a late grant.
+    /// Identifies the claimant, for a late grant.
     pub(crate) key: u64,
 }
 

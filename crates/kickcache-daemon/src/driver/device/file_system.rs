@@ -2,7 +2,8 @@
 
 use std::fs::File;
 
-/// File systems known to honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops it.
+/// File systems that honour `RWF_DSYNC` for asynchronous direct writes: ext2 to ext4, XFS, Btrfs. FUSE drops
+/// it.
 const KEEP_DSYNC: [i64; 3] = [0xef53, 0x5846_5342, 0x9123_683e];
 /// File systems that punch holes: those of `KEEP_DSYNC`, F2FS and tmpfs.
 const PUNCH_HOLES: [i64; 5] = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x0102_1994];
@@ -11,12 +12,13 @@ const FUSE: i64 = 0x6573_5546;
 const REMOTE: [i64; 9] =
     [FUSE, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x6b41_4653, 0x0bd0_0bd0];
 
-/// Whether the file system is known to make an asynchronous direct write with `RWF_DSYNC` durable before it ends.
+/// Whether the type of the file system is in [`KEEP_DSYNC`]: others may end an asynchronous direct write with
+/// `RWF_DSYNC` before it is durable.
 pub(super) fn keeps_dsync(file: &File) -> bool {
     is_one_of(file, &KEEP_DSYNC)
 }
 
-/// Whether the type of the file system is known to punch holes in its files.
+/// Whether the type of the file system is in [`PUNCH_HOLES`].
 pub(super) fn punches_holes(file: &File) -> bool {
     is_one_of(file, &PUNCH_HOLES)
 }

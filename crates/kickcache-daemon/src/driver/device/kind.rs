@@ -37,12 +37,12 @@ pub enum Direct {
     No,
 }
 
-/// Whether a device stores zeroes by a request without data.
+/// Whether a device is known to store zeroes by a request without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZeroSpeed {
     /// A request without data stores zeroes.
     Fast,
-    /// Zeroes are written like data.
+    /// This is not known: zeroes may have to be written like data.
     Slow,
 }
 

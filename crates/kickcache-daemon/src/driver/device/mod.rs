@@ -124,7 +124,7 @@ impl BlockFile {
         Ok(size(&self.file, self.kind)? / SECTOR_SIZE * SECTOR_SIZE)
     }
 
-    /// The canonical path.
+    /// The path without links, or the path as the user gives it if its links cannot be resolved.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -154,7 +154,8 @@ impl BlockFile {
         self.minimum_block
     }
 
-    /// Whether an asynchronous direct write with `RWF_DSYNC` is known to be durable when it ends.
+    /// Whether an asynchronous direct write with `RWF_DSYNC` counts as durable when it ends: on a block
+    /// device, and on the file systems of `file_system::keeps_dsync`.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
     }

@@ -355,9 +355,9 @@ impl Driver {
         self.backend.submit()
     }
 
-    /// Passes submissions to the system and waits until an operation ends or a descriptor becomes ready, at most
-    /// until `until`, or until a queued device ends a request. Returns the time without an available event, without the later
-    /// delay until the thread got a processor.
+    /// Passes submissions to the system and waits for an event, at most until `until` or until a queued
+    /// device has work to do. Does not wait if an event is available. Returns the part of the wait that is
+    /// due to devices; zero if the kernel does not count delays of threads.
     ///
     /// # Errors
     /// If the ring is broken.

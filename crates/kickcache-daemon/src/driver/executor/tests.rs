@@ -362,7 +362,7 @@ fn short_transfers_are_continued() {
     assert_eq!(operation.advance(4096 - 512), SubmissionStep::Done);
 }
 
-/// tmpfs is not a file system that is known to honour the flag.
+/// tmpfs is not in the list of file systems that honour the flag.
 #[test]
 fn the_flag_is_trusted_on_known_file_systems_only() {
     let Ok(directory) = tempfile::tempdir_in("/dev/shm") else { return eprintln!("skipped: no /dev/shm") };

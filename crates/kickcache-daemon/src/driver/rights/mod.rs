@@ -1,5 +1,6 @@
-//! A daemon that root started continues as another user if one is configured. A small part, the monitor, stays
-//! root, and opens for it only files that the configuration names, and to read the files below them.
+//! A daemon that root started continues as another user if one is configured. A small part, the monitor,
+//! stays root. It opens and creates only files that the configuration names, opens the files below them for
+//! reading, and removes only files that it created.
 //!
 //! The monitor is forked before there is any thread. It receives requests on a socket of its own, and answers
 //! with descriptors. Devices of the configuration are opened by their paths only through [`access`].

@@ -101,7 +101,7 @@ fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
 }
 
-/// Runs the monitor until the daemon ends, unless its rights cannot be limited; the monitor ignores signals to the
+/// Runs the monitor to its end, unless its rights cannot be limited; the monitor ignores signals to the
 /// process group, which are meant for the daemon.
 fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();

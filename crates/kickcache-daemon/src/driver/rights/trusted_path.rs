@@ -55,8 +55,8 @@ enum Rule {
     /// A directory is trusted if it belongs to root, and others cannot write to it or it is sticky; a path through another
     /// directory is refused.
     RootAlone,
-    /// As [`Rule::RootAlone`], with directories of the caller trusted too; a path through another directory is walked, but links
-    /// in such directories and in sticky ones are refused.
+    /// As [`Rule::RootAlone`], with directories of the caller trusted too; a path through another directory
+    /// is walked, but links in such directories, and in directories that others can write to, are refused.
     CallerToo,
 }
 
@@ -76,8 +76,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Checks a folder on the way: one in which other users may make files is trusted only if it is sticky, as /tmp is. A folder that
-    /// is not trusted is an error by [`Rule::RootAlone`].
+    /// Checks a folder on the way. A folder that is not trusted is an error by [`Rule::RootAlone`].
     fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
         let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
@@ -96,7 +95,7 @@ impl Folder {
     }
 }
 
-/// The path of an open file, as the system knows it.
+/// The path of an open file, as the system reports it.
 pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))

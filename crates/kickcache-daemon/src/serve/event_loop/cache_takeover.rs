@@ -31,15 +31,15 @@ use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// The least time between two checks whether the next step can begin, while no thread works.
+/// The time to the next check whether the next step can begin, if no event occurs before and no thread works.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The time between two checks of an abandoned takeover, while no thread works: I/O in flight on the device may
-/// take long.
+/// The time to the next check of an abandoned takeover, if no event occurs before and no thread works: I/O in
+/// flight on the device may take long.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
-/// The most checks, one a second, of a part being copied, also if no client waits: some drives pause for
-/// longer than clients wait.
+/// The most checks, at least a second apart, of a part being copied, also if no client waits: some drives
+/// pause for longer than clients wait.
 const COPY_LOOKS_MAX: u32 = 60;
 
 /// The channel for the answer to the caller.
@@ -54,22 +54,24 @@ pub(crate) struct Pair {
     pub(crate) called: OtherDevice,
 }
 
-/// The takeover by a new device, if one is in progress.
+/// The takeover by a new device, and the results of the last one.
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     /// The present step, if a takeover is in progress.
     pub(crate) step: Option<TakeoverStep>,
-    /// The mirror of writes, from the begin of the copy until the takeover or its abandonment is complete.
+    /// The mirror of writes, from the begin of the copy until the new device is the cache device, or is
+    /// abandoned and has no I/O in flight.
     pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
-    /// The name of the new device, from the begin of the takeover to its end.
+    /// The path of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
     /// Whether the order is from this daemon or an earlier one.
     pub(crate) given: OrderTime,
     /// The two devices, from the time when the new one was made ready to the end of the takeover.
     pub(crate) pair: Option<Pair>,
-    /// Why the last takeover failed, unless its caller received the refusal; cleared when a new one begins.
+    /// Why the last takeover failed, unless the new device was refused in its preparation and the caller
+    /// received the refusal; cleared when a new one begins.
     pub(crate) failure: Option<String>,
     /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
@@ -87,7 +89,7 @@ pub(crate) struct CacheTakeover {
     copy: Patience,
     /// How long a stop waits for a superblock or record that a thread of the takeover writes.
     stop: Patience,
-    /// The caller that waits until the copy begins, without a limit.
+    /// The caller that waits without a limit until the copy begins or the takeover fails.
     pub(crate) reply: Option<TakeoverAnswer>,
 }
 
@@ -106,12 +108,12 @@ pub(crate) enum TakeoverStep {
     Sealed(Instant),
     /// The state directory records the takeover.
     Recording,
-    /// A stop does not wait any more for a superblock or record of the takeover: the next start decides by the
-    /// superblocks. From the begin of the copy on, both devices get all writes until the end of the stop.
+    /// A stop does not wait any more for a superblock or record of the takeover: the next start decides by
+    /// the superblocks. With a mirror, both devices get all writes until the end of the stop.
     Unnoted,
     /// The takeover waits until no I/O is in flight on either device.
     Parting,
-    /// The takeover was abandoned: the new device is released once no I/O is in flight on it.
+    /// The takeover was abandoned, and waits until no I/O is in flight on the new device.
     GivenUp(TakeoverFate),
     /// The old device's record of the new one is removed.
     Forgetting,
@@ -122,7 +124,7 @@ pub(crate) enum TakeoverStep {
 pub(crate) enum TakeoverFate {
     /// The next start begins the takeover again.
     Resumed,
-    /// The takeover is not begun again after a restart.
+    /// The old device's record of the new one is to be removed, so that no start begins the takeover again.
     Forgotten,
 }
 
@@ -194,7 +196,7 @@ impl CacheTakeover {
         self.is_busy
     }
 
-    /// Makes a device ready.
+    /// Begins to make a device ready.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -216,7 +218,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Answers the caller, unless it has been answered already.
+    /// Answers the caller, if one waits.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
             // If the caller does not wait any more, the failed send is harmless.
@@ -224,7 +226,7 @@ impl CacheTakeover {
         }
     }
 
-    /// The stage of the takeover for reports.
+    /// The stage of the takeover for reports; `None` without a takeover, and for an abandoned one.
     pub(crate) fn stage(&self) -> Option<TakeoverStage> {
         match self.step? {
             TakeoverStep::Preparing | TakeoverStep::Announcing => Some(TakeoverStage::Preparing),
@@ -237,7 +239,7 @@ impl CacheTakeover {
         }
     }
 
-    /// The old device records that a successor is being made.
+    /// Begins to record on the old device that a successor is being made.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -246,7 +248,7 @@ impl CacheTakeover {
         self.store(pair, superblock.with_takeover(begun))
     }
 
-    /// The old device's record of a successor is removed.
+    /// Begins to remove the old device's record of a successor.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -262,7 +264,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Copies a part.
+    /// Begins to copy a part.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -278,7 +280,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Flushes the new device, and looks whether the next start will find it.
+    /// Begins to flush the new device, and to check whether the next start will find it.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -290,7 +292,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Notes on both devices which one is the cache.
+    /// Begins to note on both devices which one is the cache.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -301,7 +303,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Records in the state directory which device is the cache, by that device's superblock.
+    /// Begins to record in the state directory which device is the cache, by that device's superblock.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -336,7 +338,7 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// The result of a thread of the takeover that ended.
+    /// The result of a thread of the takeover that ended; `None` if none has.
     pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
         let outcome = self.background.poll()?;
         self.is_busy = false;

@@ -1,4 +1,5 @@
-//! The records of dirty blocks for the next start, at the start and at the end of serving.
+//! Records for the next start: of dirty blocks, at the start and at the end of serving, and of the origins'
+//! state at the end.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
@@ -43,7 +44,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Records size and times of each origin that is a file, so that a later write of another program is detected.
+    /// Queues a record of each local origin's state, so that a later write of another program is detected.
     pub(super) fn note_stops(&mut self) {
         let Some(notes) = &self.notes else { return };
         for Volume { info, .. } in self.core.volumes.iter() {
@@ -53,7 +54,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Records the blocks on a cache device out of service that are newer than the origins' data.
+    /// Queues a record of the blocks on a cache device out of service that are newer than the origins' data.
     pub(super) fn note_newest(&mut self) {
         let Some(notes) = self.notes.as_ref().filter(|_| self.core.engine.record().is_some()) else { return };
         let newest = |volume: &Volume| {

@@ -56,8 +56,8 @@ impl<E: CacheEngine> EventLoop<E> {
         true
     }
 
-    /// Records the journal in the superblock, so that the next start does not treat a lost journal as a new
-    /// one.
+    /// Begins to record the journal in the superblock, so that the next start does not treat a lost journal
+    /// as a new one.
     fn note_journal(&mut self) {
         if self.takeover.is_unnoted() {
             return;

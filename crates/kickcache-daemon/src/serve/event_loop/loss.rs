@@ -1,7 +1,7 @@
-//! Messages about a failed cache device. If it is put out of service, the first messages list the blocks
-//! that only this device has, with the commands that write them back; a later message reports whether this
-//! state is recorded. If dirty blocks are lost, a message lists them. If blocks are lost or only on the
-//! device at the end, the daemon ends with an error.
+//! Messages about a failed cache device. If it is put out of service, the first messages name the volumes
+//! with blocks that only this device has, with the commands that write them back; another message reports
+//! whether this state is recorded. If dirty blocks are lost, a message lists them. If data are lost or only
+//! on the device at the end, the daemon ends with an error.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -61,7 +61,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// The lost blocks at the end.
+    /// The error if dirty blocks are lost.
     fn lost_at_end(&self) -> Option<ServeError> {
         let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
@@ -77,8 +77,8 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Logs once the unwritten blocks of a failed cache device that is out of service, and whether that state is
-    /// recorded.
+    /// Logs once the unwritten blocks of a failed cache device that is out of service, and whenever it
+    /// changes, whether that state is recorded.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
         match self.out_of_service {
@@ -162,7 +162,7 @@ impl<E: CacheEngine> EventLoop<E> {
         (!lost.is_empty()).then_some(ServeError::LeftBehind { what })
     }
 
-    /// Logs lost dirty blocks of the served volumes, once each.
+    /// Logs dirty blocks of the served volumes that have been lost since the last call.
     pub(super) fn tell_damage(&mut self) {
         let damaged = self.core.engine.damaged_blocks();
         if damaged == self.damaged {

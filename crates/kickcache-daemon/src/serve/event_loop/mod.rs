@@ -60,11 +60,12 @@ use crate::serve::verbs::superblock_lease::SuperblockQueue;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
-/// If completions are handled in turns, a turn takes one in [`TURNS`] of the operations in flight, at least
-/// [`TURN_LEAST`]: replies are sent, requests arrive and devices get work between the turns.
+/// If completions are handled in turns, a turn takes up to one in [`TURNS`] of the operations in flight, or
+/// up to [`TURN_LEAST`] if that is more: replies are sent, requests arrive and devices get work between the
+/// turns.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
-/// If the gaps of the loop up to the end of a sleep add up to this time, the log reports them.
+/// If the gaps of the loop since the last sleep add up to this time or more, the log reports them.
 const MISSED_TOLD: Duration = Duration::from_millis(2_000);
 /// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
@@ -116,9 +117,9 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Runs until the server was stopped and all acknowledged writes are durable.
     ///
     /// # Errors
-    /// [`ServeError::GivenUp`] if a stop was cut short: devices still work on the loop's memory then, which must stay.
-    /// [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or lost.
-    /// [`ServeError::System`] if the system refuses the wait for events.
+    /// [`ServeError::GivenUp`] if a stop was cut short: devices may still work on the loop's memory then,
+    /// which must stay. [`ServeError::LeftBehind`] if blocks are on a cache device out of service alone, or
+    /// data are lost. [`ServeError::System`] if the system refuses to submit I/O or to wait for events.
     pub(crate) fn run(&mut self) -> Result<Vec<UncleanBlocks>, ServeError> {
         self.watch_all();
         self.core.begin_first_turn();
@@ -173,7 +174,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Moves submissions and replies until none is left, and a turn's worth of completions.
+    /// Moves submissions and replies until none is left, and completions: all, or those of a turn.
     pub(crate) fn pump(&mut self, now: Instant) {
         let mut left = if self.frontends.wants_turns() {
             (self.core.driver.in_flight() / TURNS).max(TURN_LEAST)
@@ -247,7 +248,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.on_reply(&mut self.core, entry, &reply);
     }
 
-    /// Counts a sleep as time of the devices, except the part in which the process did not run.
+    /// Reports a sleep to the engine as time of the devices, shortened by the gaps of the loop.
     fn note_sleep(&mut self, slept: Duration) {
         let missed = self.core.take_missed();
         if missed >= MISSED_TOLD {

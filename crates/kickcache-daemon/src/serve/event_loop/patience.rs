@@ -31,8 +31,8 @@ impl Patience {
         Patience { looks_max, look_at: None, looks: 0, ends: 0 }
     }
 
-    /// Takes the device's number of completed operations, if a caller waits for it; `true` once the number
-    /// has not changed for too long.
+    /// Takes the device's number of completed operations, if a caller waits for it; `true` if the number has
+    /// not changed in the most checks.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
             *self = Patience::of_looks(self.looks_max);

@@ -37,7 +37,8 @@ const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
 const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to replace the cache device. The answer is sent once the copy to the new device can begin.
+    /// Begins to replace the cache device. The answer is sent when the copy to the new device begins, or the
+    /// takeover fails.
     pub(super) fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer) {
         let begun = self.device_to_replace().and_then(|old| {
             let state = self.commands.state.clone();
@@ -406,7 +407,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Clients do not wait for an unresponsive new device: the old one is complete.
+    /// Abandons a new device that has not responded for long, so that clients do not wait for it: the old one
+    /// is complete.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
         let Some(what) = self.takeover.why_given_up(now) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));

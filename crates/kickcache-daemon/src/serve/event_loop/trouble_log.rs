@@ -40,8 +40,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// If the next look is due, logs errors that were only counted, lost dirty blocks, and devices that do not answer or
-    /// answer again.
+    /// If the next look is due, logs counted errors whose interval has ended, lost dirty blocks, and devices
+    /// that do not answer or answer again.
     pub(crate) fn tell_troubles(&mut self, now: Instant) {
         if !self.troubles.begin_look(now) {
             return;

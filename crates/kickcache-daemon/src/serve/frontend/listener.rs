@@ -17,7 +17,7 @@ use crate::plan::address::{NbdAddress, UNIX_PATH_MAX};
 use crate::serve::error::ServeError;
 use crate::socket_path::{self, SocketFile};
 
-/// The most connections to a unix socket that wait to be accepted.
+/// The backlog of a unix socket.
 const BACKLOG: i32 = 128;
 
 /// Where a front end listens.
@@ -97,8 +97,8 @@ impl Listener {
         self.kind == SocketKind::Connection
     }
 
-    /// The next waiting connection, not blocking; `None` if there is none. A socket that is a connection returns itself
-    /// at each call.
+    /// The next waiting connection, not blocking; `None` if there is none, or the attempt was interrupted. A
+    /// socket that is a connection returns itself at each call.
     pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
         if self.is_connection() {
             return self.socket.try_clone().map(Some);
@@ -224,7 +224,7 @@ fn open_unix(path: PathBuf) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name, made: Some((path, made)), kind: SocketKind::Unix })
 }
 
-/// Why the socket cannot be opened, and the remedy.
+/// Why the socket cannot be opened, and the remedy if one is known.
 fn why_no_socket(path: &Path, source: &io::Error) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match source.kind() {
@@ -240,7 +240,7 @@ fn why_no_socket(path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// The reason why the address cannot be used, and the remedy.
+/// The reason why the address cannot be used, and the remedy if one is known.
 fn why_no_listener(port: u16, source: &io::Error) -> String {
     let advice = match source.kind() {
         io::ErrorKind::AddrInUse => format!(

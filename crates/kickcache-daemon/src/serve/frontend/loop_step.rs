@@ -3,7 +3,7 @@
 /// The next step of the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopStep {
-    /// Sent output made room for waiting clients, so the loop continues with their work.
+    /// Waiting requests may continue, as output was sent or memory was released: the loop does not sleep.
     GoOn,
     /// No more work, until an event occurs.
     Sleep,

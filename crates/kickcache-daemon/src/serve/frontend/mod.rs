@@ -278,7 +278,7 @@ impl Frontends {
         self.ublk.part(core, volume);
     }
 
-    /// Removes the block device of the volume of an index, which no process has open.
+    /// Begins to remove the block device of the volume of an index, which no process has open.
     pub(crate) fn part_from_host<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.ublk.part(core, volume);
     }
@@ -293,8 +293,8 @@ impl Frontends {
         self.vhost_user.part(core, volume);
     }
 
-    /// Accepts no more requests for the volume of an index: NBD clients are disconnected after their replies, a virtual
-    /// machine at once, and requests of the block device are held.
+    /// Accepts no more requests for the volume of an index: NBD clients past the handshake are disconnected
+    /// after their replies, a virtual machine at once, and requests of the block device are held.
     pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.hide(core, volume);
         self.vhost_user.hide(core, volume);
@@ -308,8 +308,8 @@ impl Frontends {
         self.ublk.show(volume);
     }
 
-    /// Ends the NBD clients of a volume that have all of their replies; returns whether no NBD client or virtual machine, and no
-    /// request in flight, is left.
+    /// Ends the NBD clients of a volume that have all of their replies; returns whether no NBD client, no
+    /// virtual machine and no request of a virtual machine or of the block device is left.
     pub(crate) fn end_quiet<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) -> bool {
         self.nbd.end_quiet(core, volume);
         self.nbd.session_count(volume) == 0
@@ -337,8 +337,8 @@ impl Frontends {
         self.ublk.stop_listening();
     }
 
-    /// Whether completions should be taken in turns: clients that share memory with us see answers at once, and bring
-    /// more requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
+    /// Whether completions should be taken in turns: a virtual machine gets an answer at once, and adds more
+    /// requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
     pub(crate) fn wants_turns(&self) -> bool {
         self.vhost_user.is_busy()
     }

@@ -10,7 +10,7 @@ use crate::serve::error::ServeError;
 /// directory, or if it has no lock to give, which is logged.
 ///
 /// # Errors
-/// [`ServeError::Volume`] if another process serves it, or [`ServeError::Origin`].
+/// [`ServeError::Volume`] if it is served already, or [`ServeError::Origin`].
 pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<OriginLock>, ServeError> {
     if !spec.origin.has_server() {
         return Ok(None);
@@ -22,7 +22,7 @@ pub(crate) fn hold(spec: &VolumeSpec, state: &StatePlace) -> Result<Option<Origi
 /// As [`hold`], with another name of an origin with a server.
 ///
 /// # Errors
-/// [`ServeError::Volume`] if another process serves it.
+/// [`ServeError::Volume`] if it is served already.
 pub(crate) fn hold_too(
     spec: &VolumeSpec,
     name: &str,

@@ -2,7 +2,7 @@
 //! device out of use, or by one with a cache device, to put that into use. Steps that may wait for a device are in the
 //! scripts ([`crate::operations::cache_removal`], [`crate::operations::cache_insertion`]).
 //!
-//! New requests wait for the moment in which no request is in flight.
+//! New requests wait until the engine is replaced, with no request in flight, or the exchange is cancelled.
 
 use std::sync::Arc;
 

@@ -61,7 +61,7 @@ pub(crate) trait MembershipVerbs {
     /// Whether it is durable that the volume has no block in the cache.
     fn is_forgotten(&self, id: VolumeId) -> bool;
 
-    /// Ends a removal: the volume stays, and accepts clients again.
+    /// Ends a removal: the volume stays, and accepts clients again unless the server is stopping.
     fn keep_volume(&mut self);
 
     /// Ends a removal: the volume is not served any more. `superblock` was written without it; `None` if that failed.

@@ -1,4 +1,5 @@
-//! The verbs of the data plane: each completes in one turn of the event loop, which calls it for another thread.
+//! The verbs of the data plane: the event loop calls each in one turn, for another thread; an answer through
+//! a sender may follow in a later turn.
 
 pub(crate) mod exchange;
 pub(crate) mod growth;
@@ -58,7 +59,7 @@ pub(crate) trait Verbs: MembershipVerbs + ExchangeVerbs {
     /// If the volume is not served.
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError>;
 
-    /// Ends a resize; a superblock was written, with the new size of the volume.
+    /// Ends a resize; a superblock, if given, was written, with the new size of the volume.
     fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>);
 
     /// The cache device, for a check of its growth.

@@ -168,7 +168,7 @@ fn one_loop_drives_the_halves_without_waiting() {
     assert!(seen.values().all(Result::is_ok));
 }
 
-/// A server that completes the handshake, then sends these bytes and closes the connection.
+/// A client of a server that completes the handshake, then sends these bytes and no more.
 fn nonsense(bytes: &[u8], structured: bool) -> Client {
     let (client, mut server) = UnixStream::pair().unwrap();
     let mut handshake = b"NBDMAGICIHAVEOPT\0\x03".to_vec();
@@ -288,7 +288,8 @@ proptest::proptest! {
     }
 }
 
-/// A server that repeats these bytes after the first ones, each time after a pause.
+/// The error of a handshake with a server that sends the first bytes once and the others again and again,
+/// with a pause after each.
 fn endless(first: &'static [u8], again: &'static [u8], pause: Duration) -> ClientError {
     let (client, mut server) = UnixStream::pair().unwrap();
     thread::spawn(move || {

@@ -95,7 +95,7 @@ impl Scene {
         commits.map(|(_, _, bytes)| answer(bytes)).collect()
     }
 
-    /// The memory of a tag, as the kernel sees it.
+    /// The memory of a tag, which the kernel writes and reads.
     fn memory(&mut self, queue: u16, tag: u16, length: usize) -> &mut [u8] {
         self.event_loop.frontends.ublk.memory_of(UblkKey { device: 0, queue, tag }, length)
     }

@@ -27,7 +27,7 @@ pub(crate) fn block_status(
     }
 }
 
-/// Whether the kernel itself knows the holes, so that a query waits for no other process.
+/// Whether the kernel itself reports the holes, so that a query waits for no other process.
 fn tells_of_holes(file: &BlockFile) -> bool {
     file.kind() == Kind::File && !file.is_remote()
 }

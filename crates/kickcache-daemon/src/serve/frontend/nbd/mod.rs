@@ -314,8 +314,7 @@ impl Nbd {
         earlier(earlier(late, gone), self.slow_clients.poll_timeout())
     }
 
-    /// Ends clients that disconnected while their input was not read because of a limit: no event reports
-    /// this.
+    /// Ends clients that disconnected while they were stalled: no event reports this.
     pub(super) fn end_gone<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         if self.clients.stalled == 0 || core.now < self.gone_looked_at.plus(LOOK_FOR_GONE) {
             return;
@@ -343,7 +342,7 @@ impl Nbd {
         }
     }
 
-    /// Clients that connect from now on see the present volumes.
+    /// Offers the present volumes to clients that connect from now on.
     pub(super) fn resize<E>(&mut self, core: &Core<E>) {
         self.listeners.iter_mut().flatten().for_each(|served| served.offer(&core.volumes));
     }

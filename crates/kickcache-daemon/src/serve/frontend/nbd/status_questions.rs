@@ -27,7 +27,7 @@ const QUESTION_BYTES_MAX: u64 = 32 << 20;
 pub(super) struct Question {
     pub(super) connection: ConnectionId,
     pub(super) command: Command,
-    /// The queried extent, extended to whole blocks.
+    /// The beginning of the command's extent that is queried, extended to whole blocks.
     extent: ByteExtent,
     /// Which blocks of the extent were cached when the query was sent.
     cached: Vec<bool>,

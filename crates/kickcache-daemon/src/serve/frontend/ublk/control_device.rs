@@ -236,7 +236,7 @@ impl ControlDevice {
         self.about(abi::END_USER_RECOVERY, id, u64::from(std::process::id()))
     }
 
-    /// Tells the kernel another size, in sectors of 512 bytes.
+    /// Sets another size, in sectors of 512 bytes.
     ///
     /// # Errors
     /// EOPNOTSUPP or EINVAL before Linux 6.16.
@@ -257,7 +257,8 @@ impl ControlDevice {
         }
     }
 
-    /// Waits for the end of a [`ControlDevice::remove_later`]: `false` if a process has the device open for longer.
+    /// Waits for the end of a [`ControlDevice::remove_later`]: `false` if the device is not deleted within
+    /// [`GOING`].
     pub(crate) fn wait_until_gone(&mut self, id: u32) -> bool {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
@@ -283,7 +284,7 @@ fn occupied(waited: Duration) -> String {
     )
 }
 
-/// Whether the kernel does not know a command.
+/// Whether the error means that the kernel does not support a command.
 fn is_unknown(error: &io::Error) -> bool {
     /// ENOTSUPP of the kernel, which no header of the system has.
     const NOT_SUPPORTED: i32 = 524;

@@ -147,8 +147,8 @@ impl UblkDevice {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: another process is deleting the device. That process waits until this
-    /// daemon closes the device, which happens after the last tag: then no request is in flight.
+    /// The kernel has ended a tag: the device is being deleted. The deletion waits until this daemon closes
+    /// the device, which happens after the last tag: then no request is in flight.
     pub(super) fn end_tag(&mut self) -> RemainingTags {
         let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
@@ -408,7 +408,7 @@ mod tests {
             self.open(place).err().expect("it is refused")
         }
 
-        /// A device that a daemon made and served, which is dead.
+        /// A device that waits, as the daemon that made and served it has ended.
         fn left(&mut self) {
             drop(self.open(&PLACE).unwrap());
             self.kernel.control().start(0, 1).unwrap();

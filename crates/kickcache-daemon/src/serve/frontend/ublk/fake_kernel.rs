@@ -33,19 +33,19 @@ pub(crate) struct FakeDevice {
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
-    /// The numbers of the commands that changed the state, in their order.
+    /// The numbers of the commands that succeeded, except queries, in their order.
     pub(crate) done: Vec<u32>,
-    /// How many commands are answered with EBUSY first.
+    /// How many commands, other than additions and queries, are answered with EBUSY first.
     pub(crate) busy: usize,
-    /// Commands that this kernel does not know.
+    /// Commands that this kernel answers with EOPNOTSUPP.
     pub(crate) unknown: Vec<u32>,
-    /// Devices that a process has open: they are deleted later.
+    /// Devices that a process has open: [`abi::DEL_DEV_ASYNC`] does not delete them.
     pub(crate) open: Vec<u32>,
-    /// Another process has the lock.
+    /// Whether a process has the lock.
     pub(crate) is_locked: bool,
     /// How often the lock was refused.
     pub(crate) kept_out: usize,
-    /// The commands among `done` that add, take over or delete a device, and arrived without the lock.
+    /// The commands among `done` that add, take over, stop or delete a device, and arrived without the lock.
     pub(crate) unlocked: Vec<u32>,
     /// The most queues of a device.
     pub(crate) processors: u16,

@@ -69,7 +69,7 @@ impl Host {
             .collect()
     }
 
-    /// The mount tables of all mount namespaces; that of this process is the first.
+    /// The mount tables of the mount namespaces of all processes; that of this process is the first.
     fn mount_tables(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let ids = self.process_ids().map(|id| id.to_string());

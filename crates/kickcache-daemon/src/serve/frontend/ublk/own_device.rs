@@ -12,12 +12,11 @@ use crate::driver::device::device_stack::DeviceStack;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
 
-/// Refuses a cache device or origin on a block device that is one of these volumes, or waits for it: the
-/// device itself, a file of a file system on it, or through partitions, loop devices and devices of the
-/// device mapper and md.
+/// Refuses a cache device or origin on the block device of one of these volumes: the device itself, a file of
+/// a file system on it, or through partitions, loop devices and devices of the device mapper and md.
 ///
 /// # Errors
-/// A sentence, with the name of a volume that is a block device.
+/// [`ServeError::Volume`], with the name of the first volume that is to be a block device.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     check_devices(cache).map_err(|what| {
         let with_ublk = cache.volumes.iter().find(|volume| volume.frontends.ublk.id.is_some());

@@ -21,7 +21,7 @@ pub(crate) enum DeviceState {
     Live(i32),
     /// The server of the device has ended; the kernel keeps or fails requests until the next server.
     Waiting,
-    /// The device has a server for the kernel, and that process has no open descriptor: it is ending or has
+    /// The kernel names a server of the device, and that process has no open descriptor: it is ending or has
     /// ended.
     Ending,
 }
@@ -43,8 +43,8 @@ impl DeviceState {
     }
 }
 
-/// Whether a device is stuck and unused: its server was killed during its start and does not end, and no
-/// process has written to the device or has it open.
+/// Whether a device is stuck and unused: its server is ending and does not end, nothing was written to the
+/// device, and it has no known user.
 pub(crate) fn is_stuck_unused(control: &mut ControlDevice, id: u32) -> bool {
     let is_ending = |control: &mut ControlDevice| {
         let info = control.info(id).ok().flatten();

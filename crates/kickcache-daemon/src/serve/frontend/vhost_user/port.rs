@@ -7,7 +7,7 @@ use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::volume_info::VolumeInfo;
 
-/// An open socket for a virtual machine, and the properties that the machine sees.
+/// An open socket for a virtual machine, and properties that are reported to it.
 pub(crate) struct OpenGuest {
     pub(crate) listener: Listener,
     /// Bytes of a logical block.

@@ -1,5 +1,5 @@
-//! The comparison of a server before its use: it must have the blocks that the cache recorded as flushed at
-//! the origin.
+//! The comparison of a server before its use: it must have samples of the blocks that the cache recorded as
+//! flushed at the origin.
 //!
 //! Invariants:
 //! * The comparison writes no data, and does not pass on read data.
@@ -45,7 +45,7 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Requests the samples within the export. [`Comparison::finish`] fails unless they arrive within
+    /// Requests the samples within the export. [`Comparison::finish`] fails if no reply arrives after
     /// `patience`; [`Comparison::advance`] has no limit.
     pub(super) fn begin(
         mut links: Links,

@@ -26,7 +26,7 @@ pub(super) struct Exchange {
     away: Mutex<Option<KnownOutage>>,
 }
 
-/// An outage as the driver's thread sees it.
+/// An outage, for the driver's thread.
 struct KnownOutage {
     since: Instant,
     why: String,

@@ -5,7 +5,8 @@
 //!   lost.
 //! * A loss is reported after all completions of the old server and before the first completion of the new
 //!   one.
-//! * A job ends once. A job that was in flight begins again with all of its requests.
+//! * A job ends once. A job that was in flight at a loss begins again with all of its requests, except a
+//!   query for extents, which ends.
 //! * After a loss, a server is used only if it has the samples of the blocks that the cache recorded as flushed
 //!   at the origin ([`Comparison`]); a writable export without flushes has no samples. The engine supplies the
 //!   samples once all completions of the old server have reached it.
@@ -254,7 +255,8 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// Abandons the server, unless it is connected and no job waits: all jobs fail, and new jobs fail until it answers again.
+    /// Abandons the server, unless it is connected and no job waits: all jobs fail, and new jobs fail until a
+    /// server is in use again.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
             self.lose(&ClientError::Io(io::Error::other(
@@ -342,7 +344,7 @@ impl Session {
         self.outage.iter_mut().for_each(|outage| outage.try_later(now));
     }
 
-    /// Sends a server all waiting jobs.
+    /// Begins to use a server, and queues the requests of all waiting jobs.
     fn use_links(&mut self, links: Links) {
         self.links = Some(links);
         let waiting: Vec<u64> = self.jobs.keys().copied().collect();

@@ -1,8 +1,8 @@
 //! A client's TLS: turns received bytes into plaintext, and pending output into bytes for the socket.
 //!
 //! Invariants:
-//! - C-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. At most the
-//!   beginning of a record or of a handshake message stays.
+//! - C-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. While the stream is
+//!   open, at most the beginning of a record or of a handshake message stays.
 //! - C-2: more is encrypted only when the kernel has accepted the earlier bytes, so that a client which does
 //!   not read holds [`BATCH`] bytes and one record at most.
 
@@ -40,7 +40,8 @@ pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// How many bytes of `incoming` are the beginning of a record or handshake message that is not complete.
+    /// How many bytes of `incoming` are not decoded; while the stream is open, they are the beginning of a
+    /// record or handshake message.
     held: usize,
     outgoing: TlsOutput,
     /// Short stretches of output, gathered into one record.
@@ -205,7 +206,8 @@ impl TlsStream {
         taken
     }
 
-    /// Sends a close_notify, unless TLS failed, and alerts, as far as the socket accepts them.
+    /// Sends alerts, and a close_notify if the connection can send data and TLS has not failed, as far as the
+    /// socket accepts them.
     pub(crate) fn say_goodbye(&mut self, socket: impl AsFd) {
         if self.failure().is_none() {
             let incoming = &mut self.incoming[..self.held];
