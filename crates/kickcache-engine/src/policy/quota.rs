@@ -29,7 +29,7 @@ impl Quota {
         Quota { total, reserve, own, volumes }
     }
 
-    /// The most that a volume may use, from the present uses of all volumes.
+    /// The most that a volume may use, from the present uses of the other volumes.
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);

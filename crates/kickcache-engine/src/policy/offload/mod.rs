@@ -3,8 +3,8 @@
 //!
 //! Time of the cache device passes only while the thread sleeps with no completion to take: a wait for a processor
 //! makes no device slow. If the cache device still has a backlog, short trials of a few requests show whether the two
-//! devices together serve more than one, and the better setting is kept. An origin that is far slower than the cache
-//! device, such as a rotating disk, serves only misses once it was seen under load.
+//! devices together serve more than one, and the better setting is kept. An origin that was measured under load and is
+//! far slower than the cache device, such as a rotating disk, serves no hits.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -109,8 +109,8 @@ impl Offload {
         }
     }
 
-    /// Nanoseconds that a small read occupies the cache device: measured with the reads of writeback, and with those of
-    /// clients before any reads of writeback.
+    /// Nanoseconds that a small read occupies the cache device: measured with the reads of writeback, and before these
+    /// are measured, with the requests of clients.
     fn writeback_read(&self) -> u64 {
         let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };
         known.each(SMALL)
@@ -161,7 +161,7 @@ impl Offload {
         suits && self.trials.is_on(now) && !self.origin.is_avoided(now)
     }
 
-    /// Whether the cache device is so busy with its hits that it is to take no new blocks.
+    /// Whether the cache device is so busy with requests of clients that it is to take no new blocks.
     pub(crate) fn is_cache_behind(&self, now: Instant, bytes: u64) -> bool {
         match self.setting {
             OriginOffload::Never => false,
