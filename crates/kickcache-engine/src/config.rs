@@ -102,7 +102,8 @@ pub enum SequentialCutoff {
     Off,
     /// Streams longer than this, in bytes.
     Above(u64),
-    /// Streams longer than this, in bytes, if they earn fewer hits than the blocks that they displace.
+    /// Streams longer than this, in bytes, after such streams have earned fewer hits than the blocks that they
+    /// displaced.
     Auto(u64),
 }
 

@@ -130,7 +130,7 @@ impl Scene {
         seen
     }
 
-    /// Writes all dirty blocks back.
+    /// Begins a drain, and lets a second pass.
     pub(crate) fn drain(&mut self) -> Vec<String> {
         self.engine.drain(self.now, VOLUME);
         let mut seen = self.run();

@@ -232,7 +232,7 @@ pub struct WearSlot {
 /// State of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// The cache device.
+    /// The health of the cache device.
     pub health: CacheHealth,
     /// If the cache device is out of service, the place of the record of this.
     pub record: Option<Record>,

@@ -38,7 +38,8 @@ const PART: u64 = 28;
 const FINE: u64 = 256;
 /// The sample is at most one block in two to the power of this.
 const SAMPLE_BITS_MIN: u32 = 5;
-/// The lowest bit of the hash that selects the sample; ghost memory and the index use other bits.
+/// The lowest bit of the hash that selects the sample; in a cache of up to 1 TiB, ghost memory and the index use other
+/// bits.
 const SAMPLE_SHIFT: u32 = 16;
 /// Required lead of the holding miniature in hits, in eighths of a miniature's blocks. Within a pass of a loop both
 /// lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long again as the cache.

@@ -219,7 +219,7 @@ impl Passage {
         }
     }
 
-    /// A cached block was read for the first time, or overwritten.
+    /// A cached block without hits was read, or a cached block was overwritten.
     #[inline]
     pub(crate) fn on_hit(&mut self, key: BlockKey) {
         if self.has_streams {

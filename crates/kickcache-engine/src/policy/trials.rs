@@ -26,13 +26,13 @@ const STEADY: u64 = 20;
 /// origin.
 const STILL: u64 = 70;
 
-/// The requests that a volume's clients were served so far.
+/// The requests of a volume's clients so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ServedLoad {
     pub(crate) requests: u64,
-    /// Work of both devices, in the units of a load.
+    /// Work of the requests, in the units of a load.
     pub(crate) work: u64,
-    /// The cache device's part of the work.
+    /// Work of the cache device for clients that ended.
     pub(crate) by_cache: u64,
 }
 

@@ -204,8 +204,8 @@ fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> K
     Keep::Promote { main }
 }
 
-/// Reads an extent from the origin: through pages if it is promoted, not aligned to sectors, or requested by a promote,
-/// else directly.
+/// Reads an extent from the origin: through pages if it is promoted and there are enough, if it is not aligned to
+/// sectors, or if it is requested by a promote; else directly.
 pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
     if let Keep::Promote { main } = keep
         && fill::begin(state, slot, part, main)

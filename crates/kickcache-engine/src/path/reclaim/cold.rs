@@ -1,5 +1,6 @@
-//! While main is frozen, it is examined segment by segment, in the order of age: blocks that were not used since the
-//! last round make space for blocks that miss often. Segments of probation are examined in the same way.
+//! While main is frozen, it is examined segment by segment, in the order of age: blocks without hits make space for
+//! blocks that miss often, and each look halves the hits of the others. Segments of probation are examined in the same
+//! way.
 
 use alloc::vec::Vec;
 

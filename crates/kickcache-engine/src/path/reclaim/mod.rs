@@ -1,4 +1,4 @@
-//! Reclaim: segments are emptied ahead of need, and opened again once that is recorded.
+//! Reclaim: segments are emptied ahead of need, and used again when the record of their next opening is durable.
 //!
 //! Invariants:
 //! * I-4: a segment is opened again only when no operation refers to it, and when all copies that superseded its
@@ -148,7 +148,7 @@ fn empty_next(state: &mut State) -> bool {
     victim.is_some()
 }
 
-/// Prepares segments that were never used.
+/// Prepares free segments.
 fn open_free(state: &mut State) {
     let wanted = (state.ready_low() + FRESH_AHEAD).saturating_sub(supply(state));
     let free: Vec<SegmentIndex> = (state.reclaim.first_free..state.cache.segments().count())
@@ -162,8 +162,8 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the
-/// number of dropped blocks.
+/// Begins to empty a segment: blocks that stay are read, to be moved to the head of a queue, and the others are
+/// dropped; returns the number of dropped blocks.
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
@@ -192,7 +192,8 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     forgotten
 }
 
-/// The most blocks that are copied from a segment with these live ones because of their hits.
+/// The number of copied blocks from which on no more are copied because of their hits, of a segment with these live
+/// ones.
 fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
     let blocks = state.cache.geometry().batch_blocks();
@@ -297,7 +298,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     };
     let is_unflushed = slot_state == SlotState::Unflushed;
     let dirty = slot_state.is_not_clean() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
-    // A block that is not clean goes where `retry` saw room.
+    // A block that is not clean goes where `retry` found room.
     let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
@@ -313,7 +314,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     true
 }
 
-/// A block could not be read, alone or in a run of blocks. A clean block is dropped; a block that is not clean is read alone next time.
+/// A block could not be read, alone or in a run of blocks. A clean block is dropped; a block that is not clean is read
+/// alone next time, if it is not damaged then.
 fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);

@@ -109,7 +109,7 @@ fn asked_so_far(state: &State) -> RequestedBlocks {
         .fold(RequestedBlocks::default(), RequestedBlocks::plus)
 }
 
-/// A segment that had time to be used, and was not.
+/// The next candidate of a proven shift that is hardly used since it became one, and can be emptied.
 fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     begin_shift(state);
     let capacity = state.retention.capacity();
@@ -165,7 +165,8 @@ fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
-/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well.
+/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well, and can
+/// be emptied.
 fn stale_main(state: &State) -> Option<SegmentIndex> {
     let oldest = |queue| state.cache.segments().oldest_first(queue).next();
     let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
@@ -196,7 +197,7 @@ pub(super) fn count_used(state: &State, segment: SegmentIndex) -> Used {
     state.cache.live_in(segment).fold(Used::default(), add)
 }
 
-/// The sealed segment with the fewest live blocks, if it is mostly dead and can be emptied.
+/// Of the sealed segments that are mostly dead and can be emptied, the one with the fewest live blocks.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -214,8 +215,8 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
 }
 
 /// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one, becomes the newest without
-/// being copied; the first other segment that can be emptied is chosen. While main is frozen, chooses main's coldest
-/// one first.
+/// being copied; the first other segment that can be emptied is chosen. While main is frozen, the coldest of main's
+/// oldest segments is preferred.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()
@@ -250,7 +251,8 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
 }
 
-/// The least used of main's oldest segments, while main is frozen: older segments become the newest of main.
+/// The least used of main's oldest segments that can be emptied, while main is frozen: older segments become the newest
+/// of main.
 fn coldest(state: &mut State) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
@@ -275,7 +277,7 @@ fn last_resort(state: &State) -> Option<SegmentIndex> {
     all.find(|segment| state.cache.segments().get(*segment).not_clean == 0)
 }
 
-/// A hot segment becomes the newest of its queue, and each block loses a hit.
+/// A segment becomes the newest of its queue, and each block loses a hit.
 fn keep(state: &mut State, segment: SegmentIndex) {
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     for location in live {

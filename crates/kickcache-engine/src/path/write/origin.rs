@@ -127,7 +127,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     }
 }
 
-/// Adds the origin's part of a write to its queue.
+/// Makes the origin's part of a write ready for its submission, in the order of the queue.
 pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);

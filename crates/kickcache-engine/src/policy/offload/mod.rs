@@ -221,7 +221,7 @@ impl Offload {
         self.origin.begin_write(now, bytes);
     }
 
-    /// The cache device has a backlog: the trials advance by the requests served so far.
+    /// The cache device has a backlog: the trials advance with the requests so far.
     #[cold]
     pub(crate) fn look(&mut self, now: Instant, mut served: ServedLoad) {
         served.by_cache = self.cache.total();
