@@ -126,7 +126,8 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
-    /// The volume is being drained: blocks are left to write back or to flush, or *clean* records are not durable yet.
+    /// A drain of the volume has not ended: in service, blocks are left to write back or to flush, or *clean* records
+    /// are not durable yet.
     pub is_draining: bool,
     /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,

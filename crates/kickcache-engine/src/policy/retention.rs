@@ -14,10 +14,10 @@ use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::BlockKey;
 
-/// While copies are many, a segment with at most this share of live blocks is cleaned first, in percent.
+/// While copies are many, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// While copies are few, a segment with at most this share of live blocks is cleaned first, in percent: dead copies use
-/// room that other blocks need.
+/// While copies are few, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent:
+/// dead copies use room that other blocks need.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.
@@ -27,11 +27,11 @@ const COPIES_PERCENT: u64 = 90;
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;
-/// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed first, in
-/// percent.
+/// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed ahead of
+/// its turn, in percent.
 const STALE_PERCENT: u32 = 10;
-/// Such segments are reclaimed first only while there are at most this many misses per hit: during a scan all of main
-/// looks unused.
+/// Such segments are reclaimed ahead of their turn only while there are at most this many misses per hit: during a scan
+/// all of main looks unused.
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;

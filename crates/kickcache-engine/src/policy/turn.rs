@@ -13,7 +13,8 @@ pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// The most that is copied from a segment in its turn because of hits, in percent, while copies are many, and in
 /// miniatures; [`carries_all`] is the exception.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
-/// A segment of main with more than this share of hot blocks is not emptied in its turn, in percent.
+/// Unless main is frozen, a segment of main with more than this share of hot blocks is emptied in its turn only if all
+/// segments that the search looks at are like that, in percent.
 const KEEP_PERCENT: u64 = 60;
 /// A frozen main is walked once per this many capacities of requests: blocks without hits left are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;

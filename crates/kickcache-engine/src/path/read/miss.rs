@@ -159,7 +159,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     }
 }
 
-/// Whether the frozen main is released, because missed blocks are requested again at once.
+/// Whether the frozen main is released, because missed blocks are requested again at once, and hits are few.
 fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     let key = BlockKey::new(volume, BlockIndex::containing(part.start));
     let hits: u64 = state.volumes.ids().map(|volume| state.volumes.get(volume).counters.hit_blocks).sum();

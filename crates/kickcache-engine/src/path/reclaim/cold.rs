@@ -76,7 +76,7 @@ mod tests {
 
     const VOLUME: VolumeId = VolumeId::new(0);
 
-    /// A scene that reads single blocks, and the blocks of its cache.
+    /// A scene that reads single blocks, and the capacity of its cache in blocks.
     fn narrow() -> (Scene, u64) {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.engine.state.volumes.get_mut(VOLUME).window.set_max(4096);

@@ -192,8 +192,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     forgotten
 }
 
-/// The number of copied blocks from which on no more are copied because of their hits, of a segment with these live
-/// ones.
+/// The number of copied blocks at which no more are copied because of their hits, for a segment with these live ones.
 fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
     let blocks = state.cache.geometry().batch_blocks();

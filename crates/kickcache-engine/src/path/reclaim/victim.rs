@@ -65,8 +65,7 @@ impl State {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }
 
-    /// The served volumes with origins that accept writeback: not after a recent error, and not while the origin is
-    /// silent.
+    /// The served volumes with origins that accept writeback: writeback does not pause, and the origin is not silent.
     fn taking(&self) -> VolumeSet {
         self.volumes.ids().filter(|volume| self.is_taking(*volume)).collect()
     }

@@ -4,10 +4,10 @@
 //!   blocks, without read-ahead, that would have been admitted without a budget. The share of a slot grows with the
 //!   demand at the same time a day before, and is chosen so that no period of one day that ends within the next 24
 //!   hours exceeds the budget. A slot may write half as much again, at the expense of later slots.
-//! * The share of a slot becomes credit gradually, and each write reduces the credit. Credit above 0 never exceeds the
-//!   rest of the budget for the last day. While there is enough, no write is given up. As the credit runs out,
-//!   read-ahead is given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each kind of block
-//!   a share passes, which shrinks to none before the next kind is reduced.
+//! * The share of a slot becomes credit gradually, and each write reduces the credit, down to a limited debt. Credit
+//!   above 0 never exceeds the rest of the budget for the last day. While there is enough, no write is given up. As the
+//!   credit runs out, read-ahead is given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of
+//!   each kind of block a share passes, which shrinks to none before the next kind is reduced.
 //! * The initial credit is a share of a day's budget, so that an empty cache fills.
 //! * Client writes do not wait; those to the cache device reduce the credit.
 //! * Bytes written before a restart count, if the caller stores them ([`Wear::history`], [`Wear::remember`]).
@@ -27,7 +27,7 @@ const SLOT: u64 = DAY / SLOTS as u64;
 const ZERO: u64 = SLOTS as u64;
 /// Credit is at most the budget divided by this.
 const CREDIT_SHARE: i64 = 4;
-/// Writes are restricted below this credit: the budget divided by this.
+/// The budget refuses a part of the writes below this credit: the budget divided by this.
 const STRICT_SHARE: i64 = 32;
 /// Each slot counts as if it demanded at least the mean divided by this.
 const WANTED_SHARE: u64 = 32;
