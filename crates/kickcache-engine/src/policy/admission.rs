@@ -16,9 +16,10 @@ use crate::units::Sequence;
 /// this, [`JUDGED_MIN`] at least.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
-/// Unknown blocks begin to wait only if fewer than one in this many requested blocks was the first use of a new block.
+/// Unknown blocks begin to wait only if the new blocks that left probation after a use are fewer than one in this many
+/// requested blocks.
 const STRICT: u64 = 512;
-/// The wait ends if at least one in this many requested blocks would have been such a use.
+/// The wait ends if the rejected blocks that were requested again soon are at least one in this many requested blocks.
 const OPEN: u64 = 256;
 /// Misses are few if they are at most one in this many requested blocks.
 const FEW: u64 = 8;

@@ -16,7 +16,7 @@ const LITTLE_MIN: u64 = 8;
 const HOLD: u64 = 200_000_000;
 /// The longest pause.
 const HOLD_MAX: Duration = Duration::from_millis(1_600);
-/// The interval of checks for progress, and between two pauses.
+/// The least interval of checks for progress, and between two pauses.
 const LOOK_EVERY: Duration = Duration::from_millis(2_000);
 const LEVEL_MAX: u32 = 20;
 

@@ -45,7 +45,7 @@ impl FlushBudget {
         self.allowed
     }
 
-    /// Whether the limit is accurate. Before that, a flush follows as soon as the limit is reached.
+    /// Whether the limit is accurate. Before that, a flush at the limit does not wait for [`FLUSH_PART`] of writeback.
     pub(crate) const fn is_accurate(&self) -> bool {
         self.is_accurate
     }

@@ -41,8 +41,9 @@ const SAMPLE_BITS_MIN: u32 = 5;
 /// The lowest bit of the hash that selects the sample; in a cache of up to 1 TiB, ghost memory and the index use other
 /// bits.
 const SAMPLE_SHIFT: u32 = 16;
-/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks. Within a pass of a loop both
-/// lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long again as the cache.
+/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks, [`LEAD_MIN`] at least. Within a
+/// pass of a loop both lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long
+/// again as the cache.
 const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
 /// The largest lead over soon reused blocks is the required lead divided by this.
