@@ -13,7 +13,8 @@ use crate::request::{Durability, Errno, Operation, Request, RequestId};
 use crate::time::{Duration, Instant};
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
 
-/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; all operations end at once.
+/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; all operations end at once, unless a test holds
+/// them.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
     pub(crate) now: Instant,

@@ -172,8 +172,8 @@ mod tests {
     /// Nanoseconds of a request of the origin, which serves one after the other; a volatile write takes half as long.
     const EACH: u64 = 4_000_000;
 
-    /// An engine in simulated time. Requests of the cache device take 50 microseconds. A flush of the origin takes [`EACH`] for each
-    /// volatile write since the last flush.
+    /// An engine in simulated time. Requests of the cache device take 50 microseconds. A flush of the origin takes
+    /// [`EACH`] for each volatile write since the last flush.
     struct Clocked {
         engine: Engine,
         now: Instant,

@@ -258,8 +258,8 @@ impl Hold {
         self.room = self.room.max(blocks);
     }
 
-    /// Whether a miss of this many blocks is admitted while main is frozen. `often` is the number that missed often recently;
-    /// with its read-ahead the miss needs room for `needed`.
+    /// Whether a miss of this many blocks is admitted while main is frozen. `often` is the number that missed often
+    /// recently; with its read-ahead the miss needs room for `needed`.
     pub(crate) fn takes_in(&mut self, missed: u64, often: u64, needed: u64) -> bool {
         self.passed += missed;
         let is_turn = self.passed >= tuned!(TakenIn, PART) * needed;

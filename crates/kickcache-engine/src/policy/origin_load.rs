@@ -17,7 +17,7 @@ const WINDOW: u64 = 200_000_000;
 const FORGET_LIMIT: u64 = 600_000_000_000;
 /// Reads are small up to this many bytes.
 const SMALL: u64 = 64 << 10;
-/// The lowest latency grows by one part in this many with each longer read.
+/// The lowest latency grows by at most one part in this many with each longer random read.
 const LEAST_GROWS: u64 = 64;
 /// Reads wait for others if their mean latency is at least this many halves of the lowest one.
 const WAITS_HALVES: u64 = 3;
@@ -123,8 +123,8 @@ impl OriginLoad {
         self.writebacks.end(now, bytes);
     }
 
-    /// An estimate: nanoseconds until one more request of this many bytes would be done, behind the reads, the long writes
-    /// past the log and the writebacks in flight; `None` while the pace of reads and long writes is unknown.
+    /// An estimate: nanoseconds until one more request of this many bytes would be done, behind the reads, the long
+    /// writes past the log and the writebacks in flight; `None` while the pace of reads and long writes is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
         (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
     }

@@ -9,9 +9,9 @@
 //! as much work for clients. These reads are many: blocks that are adjacent on the origin are scattered in the log.
 //!
 //! The rate grows with the dirty share. Between the marks, while the volume is not idle and writeback is not urgent,
-//! there is one writeback at a time, with rests that shrink to zero at the high mark. From the high mark to the dirty
-//! limit the depth grows, and client writes are delayed (`policy/throttle`). If reclaim waits for writeback, depth and
-//! turns also depend on the missing segments.
+//! there is one writeback at a time; while no foreground read waits, with rests that shrink to zero at the high mark.
+//! From the high mark to the dirty limit the depth grows, and client writes are delayed (`policy/throttle`). If reclaim
+//! waits for writeback, depth and turns also depend on the missing segments.
 //!
 //! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold if writeback is urgent,
 //! nor if the high mark is reached: then writes of clients would go to the origin anyway, in smaller pieces.
@@ -28,7 +28,8 @@ const TURN_LOW: u64 = 64;
 /// The same at most if reclaim waits for writeback and there is no shortage; during a drain, the accesses themselves.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
-/// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
+/// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a
+/// writeback.
 const CACHE_TURN_LOW: u64 = 64;
 
 /// Limit of the rest that depends on the dirty share, in nanoseconds.
@@ -146,7 +147,7 @@ impl Pacing {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
-        // A writeback beyond the cap is urgent or above the high mark, and does not delay later writebacks.
+        // A writeback beyond the cap is urgent, or the high mark is reached; it does not delay later writebacks.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }

@@ -4,9 +4,9 @@
 //! * Each volume has an account for streams that it reads, and one for streams that it writes. An account begins with a
 //!   small credit. A block admitted to used room costs the hits that this room would have earned otherwise; a block
 //!   that is used again earns one hit. If the account is empty, streams bypass the cache, unless it has unused room.
-//! * Extents of 1 MiB of streams are remembered, admitted or bypassed, so that either choice can prove wrong. A
-//!   bypassed block earns only if it is used again before about a capacity of blocks missed or was written: later, it
-//!   would have been dropped.
+//! * Extents of 1 MiB of streams are remembered, in large caches a sample of them, admitted or bypassed, so that either
+//!   choice can prove wrong. A bypassed block earns only if it is used again before about a capacity of blocks missed
+//!   or was written: later, it would have been dropped.
 //! * Ghost memory shows the value of displaced blocks: the share of recently dropped blocks that are requested again.
 //!
 //! Source: marginal utility of sequential against other data, as in SARC (Gill and Modha, USENIX ATC 2005).
@@ -184,7 +184,7 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Advances the clock by blocks that missed or were written, admitted or not.
+    /// Advances the clock by blocks of a read miss, or of a client's write that may enter the log; admitted or not.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }

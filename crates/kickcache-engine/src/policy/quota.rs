@@ -4,7 +4,7 @@
 use crate::policy::reserves::Reserves;
 use crate::units::{VolumeId, VolumeSet};
 
-/// The reserves of all volumes together are one part in this many of the whole.
+/// The reserves of all volumes together are one part in this many of the whole without private parts.
 const RESERVED_PART: u64 = 2;
 
 /// A shared resource.

@@ -22,8 +22,8 @@ const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.
 const COPIES_PERCENT: u64 = 90;
-/// The most that is copied from a segment in its turn because of hits, in percent, while copies are few and main is not
-/// frozen.
+/// The most that is copied from a segment in its turn because of hits, in percent, while copies are few;
+/// [`carries_all`] is the exception.
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;
@@ -54,7 +54,7 @@ pub(crate) enum Reason {
     Dead,
     /// The segment's blocks are stale: only blocks that must stay are copied.
     Stale,
-    /// Clients wait, and no other segment gives them room: only blocks that must stay are copied.
+    /// Room is short or clients wait, and no other segment gives room: only blocks that must stay are copied.
     Room,
 }
 
@@ -223,8 +223,8 @@ impl Retention {
         self.departed.on_left(key.hash(), queue);
     }
 
-    /// Whether main's oldest segment, older than all of probation, is hardly used although the cache is used well:
-    /// stale data is dropped first. `hot` of its `live` blocks have hits.
+    /// Whether main's oldest segment, older than all of probation, is hardly used although the cache is used well: then
+    /// the segment is reclaimed ahead of its turn. `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
         self.used.is_good && hot * 100 < live * tuned!(Stale, STALE_PERCENT)
     }

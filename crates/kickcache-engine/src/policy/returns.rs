@@ -40,7 +40,7 @@ struct Mark {
     blocks: u32,
 }
 
-/// The last misses, and the last returns among them.
+/// The first blocks of the last misses, and the counts at the last returns.
 #[derive(Debug)]
 pub(crate) struct Returns {
     missed: VecDeque<BlockKey>,

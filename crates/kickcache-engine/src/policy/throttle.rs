@@ -64,7 +64,8 @@ impl Throttle {
         self.each
     }
 
-    /// The start of a write of this many blocks, at a shortage in parts of [`SHORTAGE_MAX`], at the latest after `wait_max`.
+    /// The start of a write of this many blocks, at a shortage in parts of [`SHORTAGE_MAX`], at the latest after
+    /// `wait_max`.
     pub(crate) fn admit(&mut self, now: Instant, blocks: u64, shortage: u64, wait_max: Duration) -> Instant {
         if shortage == 0 || self.each == 0 {
             self.next = now;

@@ -108,7 +108,7 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// Whether the origin helps at present. A trial ends after [`GAP`] without a backlog.
+    /// Whether the origin takes part at present. A trial ends after [`GAP`] without a backlog.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.is_proven != (self.is_trial && now.since(self.seen).as_nanos() <= GAP)
     }
@@ -156,7 +156,7 @@ impl Trials {
     }
 
     /// Begins the next span: a trial if one is due and allowed, the last two spans were alike, and enough requests were
-    /// saved. After a change, the span counts only after a backlog of this many nanoseconds is done.
+    /// saved. After a change, the span counts only after a backlog of this many nanoseconds is done, at most [`GAP`].
     pub(crate) fn begin_span(&mut self, span: EndedSpan, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);

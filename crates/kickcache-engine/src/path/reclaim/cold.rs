@@ -105,7 +105,7 @@ mod tests {
         let hits = read(&mut scene, 2 * capacity, 3);
         assert!(hits > 3 * capacity * 17 / 20, "{hits} of {capacity} three times");
         assert_eq!(promoted(&scene), before, "and no block was written");
-        // Half of a shorter loop is cached. The other half of the kept blocks is dropped.
+        // Half of a shorter loop is cached. The other kept blocks are dropped.
         let hits: Vec<u64> = (0..24).map(|_| read(&mut scene, capacity * 5 / 4, 1)).collect();
         assert!(is_held(&scene) && promoted(&scene) > before, "{hits:?}");
         assert!(hits[0] < capacity * 15 / 20 && hits[23] > capacity * 16 / 20, "{hits:?} of {capacity}");

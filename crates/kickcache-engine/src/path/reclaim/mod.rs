@@ -44,8 +44,8 @@ const REST: Duration = Duration::from_millis(1_000);
 const EMPTYING_MAX: usize = 4;
 
 impl State {
-    /// Whether there is space that requires no reclaim. Reclaim alone keeps fewer segments ready than this number: more
-    /// are ready only while some segments were never used.
+    /// Whether there is space that requires no reclaim: reclaim alone prepares fewer segments than are required here,
+    /// and more are ready only while some segments were never used.
     pub(crate) fn has_unused(&self) -> bool {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
@@ -123,7 +123,7 @@ fn note_starved(state: &mut State) {
     }
 }
 
-/// Segments that are ready or will be without more work.
+/// Segments that are ready or will be before long.
 fn supply(state: &State) -> usize {
     state.segments_coming() + being_emptied(state)
 }
@@ -213,8 +213,8 @@ fn note_left(state: &mut State, location: Location) {
     }
 }
 
-/// Reads the blocks that stay, one run of adjacent blocks at a time. If memory is short, the other blocks are postponed: a retry reads
-/// them, or drops the clean blocks if memory or room is still short.
+/// Reads the blocks that stay, one run of adjacent blocks at a time. If memory is short, the other blocks are
+/// postponed: a retry reads them, or drops the clean blocks if memory or room is still short.
 fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
     let mut first = 0;
     while first < locations.len() {
@@ -279,8 +279,8 @@ pub(crate) fn on_read(
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log. `false` if the block is dead or the log has no
-/// room.
+/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log. `false` if the block is dead or
+/// the log has no room.
 fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let slots = state.cache.slots();
     let (slot_state, key, checksum) = (slots.state(location), slots.key(location), slots.checksum(location));
@@ -327,7 +327,8 @@ fn on_unreadable(state: &mut State, location: Location, count: usize) {
     leave_behind(state, location, NextRead::MayEndWell);
 }
 
-/// The possible result of another read of a block that was read from a segment under reclaim and not appended to the log.
+/// The possible result of another read of a block that was read from a segment under reclaim and not appended to the
+/// log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NextRead {
     /// The read failed, or the log had no room: another read may return the written bytes.
@@ -336,8 +337,8 @@ enum NextRead {
     WillNot,
 }
 
-/// A block of a segment under reclaim could not be moved. A clean block is dropped; an unflushed block is read again later. A dirty block
-/// is read again later if the next read may succeed, and otherwise marked as damaged.
+/// A block of a segment under reclaim could not be moved. A clean block is dropped; an unflushed block is read again
+/// later. A dirty block is read again later if the next read may succeed, and otherwise marked as damaged.
 fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
@@ -384,7 +385,7 @@ fn has_room(state: &State, queue: Queue) -> bool {
 fn retry(state: &mut State, location: Location) {
     let (slot_state, key) = (state.cache.slots().state(location), state.cache.slots().key(location));
     let segment = state.cache.segment_of(location);
-    // If a block of the segment is damaged, the segment is no longer being emptied.
+    // If a block of the segment is damaged or could not be read, the segment is no longer being emptied.
     let is_being_emptied = state.reclaim.emptying.iter().any(|emptying| emptying.segment == segment);
     if slot_state == SlotState::Dead || !is_being_emptied || state.cache.slots().is_damaged(location) {
         return;
@@ -410,8 +411,8 @@ fn retry(state: &mut State, location: Location) {
     }
 }
 
-/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be read is sealed again,
-/// as the newest of its queue.
+/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be
+/// read is sealed again, as the newest of its queue.
 fn give_up_unreadable(state: &mut State) {
     let is_over = |state: &State, each: &Emptying| {
         each.reads_in_flight == 0

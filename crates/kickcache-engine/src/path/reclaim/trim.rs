@@ -101,7 +101,7 @@ fn next_segment(state: &mut State, volume: VolumeId) -> Option<SegmentIndex> {
     }
 }
 
-/// The next one in the hand's queue; the oldest if the last one left the queue meanwhile.
+/// The next one in the hand's queue; the oldest if there is no last one, or if that left the queue meanwhile.
 fn segment_after(state: &State, hand: Hand) -> Option<SegmentIndex> {
     let segments = state.cache.segments();
     let last = hand.last.filter(|last| {

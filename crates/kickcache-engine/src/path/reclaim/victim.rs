@@ -20,7 +20,8 @@ use crate::time::Duration;
 use crate::units::{Location, SegmentIndex, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
-/// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an origin.
+/// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an
+/// origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
 /// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Missing
@@ -108,7 +109,8 @@ fn asked_so_far(state: &State) -> RequestedBlocks {
         .fold(RequestedBlocks::default(), RequestedBlocks::plus)
 }
 
-/// The next candidate of a proven shift that is hardly used since it became one, and can be emptied.
+/// The next candidate of a proven shift that is hardly used since it became one, has mostly blocks of the shift's
+/// volume, and can be emptied.
 fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     begin_shift(state);
     let capacity = state.retention.capacity();
@@ -164,8 +166,8 @@ fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
-/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well, and can
-/// be emptied.
+/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well, not
+/// mostly reserved, and can be emptied.
 fn stale_main(state: &State) -> Option<SegmentIndex> {
     let oldest = |queue| state.cache.segments().oldest_first(queue).next();
     let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
@@ -293,8 +295,9 @@ fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.seal(segment);
 }
 
-/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long: reclaim moves these blocks, so
-/// that room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
+/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long: reclaim
+/// moves these blocks, so that room in the log never depends on an origin. A segment with a damaged block cannot be
+/// emptied.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
     let starved_since = state.reclaim.starved_since.filter(|_| state.is_starved());
     let is_late = starved_since.is_some_and(|since| state.now >= since.plus(STARVED_MAX));
@@ -316,8 +319,8 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each block has a header
-/// of its own.
+/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each
+/// block has a header of its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
     let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);

@@ -14,7 +14,7 @@ use crate::policy::wear::Rank;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// Except below the dirty limit in write-back mode, a write that enters the log makes a flush urgent if at least one in
+/// Except below the dirty limit in write-back mode, a write that is for the log makes a flush urgent if at least one in
 /// this number of a volume's dirty and unflushed blocks waits only for the origin's flush.
 const UNFLUSHED_PART: u64 = 4;
 

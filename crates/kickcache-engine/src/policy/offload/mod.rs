@@ -1,10 +1,11 @@
 //! Origin offload: which device serves a hit, or stores a long write, if the origin could do so as well. The cache
-//! device does, unless it is saturated and the origin serves more.
+//! device does, unless it is saturated, both devices together serve more, and the origin is expected to serve the
+//! request sooner.
 //!
 //! Time of the cache device passes only while the thread sleeps with no completion to take: a wait for a processor
 //! makes no device slow. If the cache device still has a backlog, short trials of a few requests show whether the two
-//! devices together serve more than one, and the better setting is kept. An origin that was measured under load and is
-//! far slower than the cache device, such as a rotating disk, serves no hits.
+//! devices together serve more than one, and the better setting is kept. An origin that was measured under load and
+//! takes at least 1 ms and twice as long as the cache device for a small read, such as a rotating disk, serves no hits.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -16,7 +17,7 @@ use crate::time::Instant;
 use crate::units::ByteExtent;
 
 /// From this many nanoseconds on, a request or the backlog of the cache device counts as slow; the origin serves no
-/// request that is not slow.
+/// request that is not expected to be slow at the cache device.
 const SLOW: u64 = 1_000_000;
 /// The cache device is behind if its requests in flight will take this many nanoseconds.
 const BEHIND: u64 = 2_000_000;
