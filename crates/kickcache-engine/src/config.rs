@@ -179,7 +179,7 @@ pub struct VolumeSettings {
     /// is reached.
     pub writeback_cap: RateCap,
     /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if they are stale or
-    /// cannot be moved, or if room is short or clients wait, and no other segment gives room.
+    /// cannot be moved, or if no other segment gives room while room is short or clients wait.
     pub room_min: Option<Room>,
     /// The most cache space of the volume: above it, by more than a quarter of a segment, reclaim drops clean blocks of
     /// the volume. Dirty and unflushed blocks stay.

@@ -94,7 +94,7 @@ pub struct CacheCounters {
     pub refused_blocks: u64,
     /// Segments that reclaim began to empty.
     pub reclaimed_segments: u64,
-    /// How often a segment of the main queue stayed in place in its turn, because it was hot or another one was colder.
+    /// How often a segment of the main queue stayed in place in its turn, because it was hot or a newer one was chosen.
     pub kept_segments: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,

@@ -53,7 +53,7 @@ enum Stage {
     GivenUp,
 }
 
-/// The part that is being copied.
+/// The part that is being copied, or is next.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
@@ -284,7 +284,7 @@ impl Mirror {
         self.flights.has_twins().then_some(self.new_ends)
     }
 
-    /// Whether a submission waits for the part that is being copied.
+    /// Whether a submission waits for the part that is being copied, or is next.
     pub fn waits_for_part(&self) -> bool {
         self.stage == Stage::Copying && !self.held.is_empty()
     }

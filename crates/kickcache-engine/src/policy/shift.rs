@@ -108,7 +108,7 @@ impl Shift {
         self.is_proven = self.volume.is_some();
     }
 
-    /// The next candidate, after the proof that new blocks serve the volume well.
+    /// The next candidate, after a proof of the shift.
     pub(crate) fn take_candidate(&mut self, asked: RequestedBlocks, capacity: u64) -> Option<SegmentIndex> {
         let asked = asked.since(self.since);
         let RequestedBlocks { hits, misses } = asked;

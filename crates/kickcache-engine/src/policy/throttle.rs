@@ -1,4 +1,5 @@
-//! The delay of client writes while room for dirty blocks is short, so that clients match the rate of writeback.
+//! The delay of client writes while room for dirty blocks is short or the volume is drained, so that clients match the
+//! rate of writeback.
 //!
 //! Up to a longest delay, consecutive writes of a volume have a minimum distance, a hyperbola of the shortage: zero
 //! without a shortage, and at half of [`SHORTAGE_MAX`] the time in which writeback cleans as many blocks. (Source:

@@ -226,8 +226,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
             *next = part.start.min(*next);
             None
         }
-        // A read of a part of a block that is damaged on the cache device must end: it may exceed the share of its
-        // volume.
+        // A read of a part of a block must end: it may exceed the share of its volume.
         Stage::Simple | Stage::Write(_) => {
             let pages = state.pool.take_over(volume, count);
             if pages.is_none() {

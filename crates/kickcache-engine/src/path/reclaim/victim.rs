@@ -215,9 +215,9 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one, becomes the newest without
-/// being copied; the first other segment that can be emptied is chosen. While main is frozen, the coldest of main's
-/// oldest segments is preferred.
+/// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one that can be emptied, becomes
+/// the newest without being copied; the first other segment that can be emptied is chosen. While main is frozen, the
+/// coldest of main's oldest segments is preferred.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()

@@ -27,8 +27,9 @@ const SCARCE: u64 = 1_000_000;
 const SCARCE_TIMES: u64 = 2;
 /// Bytes of a small read.
 const SMALL: u64 = 4096;
-/// A saturated cache device takes no new blocks while a request would wait for the origin at most this many times as
-/// long: if both are busy, a fill costs the cache device a write and no read is served sooner.
+/// While both devices together are proven to serve more, a saturated cache device takes no new blocks, unless a request
+/// would wait for the origin more than this many times as long: if both are busy, a fill costs the cache device a write
+/// and no read is served sooner.
 const BUSY_SHARE: u64 = 2;
 
 /// For the fault simulation: [`Offload::reads_meanwhile`] stays below this.
