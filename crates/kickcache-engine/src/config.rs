@@ -25,8 +25,8 @@ pub const FILL_WINDOW_MAX: u64 = 1 << 20;
 pub const FILL_WINDOW_MIN: u64 = BLOCK_SIZE;
 /// The most reads, writes, write-zeroes and discards of one origin in flight.
 pub const ORIGIN_DEPTH_MAX: usize = 128;
-/// The most writebacks of one volume in flight; if the cache device is slow, more writebacks, which have about as many
-/// blocks together.
+/// The most writebacks of one volume in flight; if the cache device is slow, more writebacks, which have at most about
+/// as many blocks together.
 pub const WRITEBACK_DEPTH_MAX: usize = 8;
 /// Pause of writeback after a failed writeback or flush of the origin, if the cache device cannot make its blocks
 /// durable, or if the list of unreadable blocks is full. After an error of the origin, also the pause of flushes that
@@ -102,7 +102,8 @@ pub enum SequentialCutoff {
     Off,
     /// Streams longer than this, in bytes.
     Above(u64),
-    /// Streams longer than this, in bytes, if they earn fewer hits than the blocks that they displace.
+    /// Streams longer than this, in bytes, after such streams have earned fewer hits than the blocks that they
+    /// displaced.
     Auto(u64),
 }
 
@@ -178,7 +179,7 @@ pub struct VolumeSettings {
     /// is reached.
     pub writeback_cap: RateCap,
     /// Cache space reserved for this volume: while it uses no more, reclaim drops its blocks only if they are stale or
-    /// cannot be moved, or if clients wait and no other segment gives them room.
+    /// cannot be moved, or if no other segment gives room while room is short or clients wait.
     pub room_min: Option<Room>,
     /// The most cache space of the volume: above it, by more than a quarter of a segment, reclaim drops clean blocks of
     /// the volume. Dirty and unflushed blocks stay.

@@ -50,7 +50,7 @@ impl State {
     }
 
     /// The data that a drain waited for is durable, or cannot be made durable: the drain ends, unless a block is not
-    /// clean again.
+    /// clean again, or a block became clean without a record.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // A removed volume has no drain.

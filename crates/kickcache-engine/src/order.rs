@@ -1,8 +1,8 @@
 //! The global order of batches and journal records, and their durable part.
 //!
 //! Invariants:
-//! * O-1: `durable` never exceeds the landed part: everything up to it completed before the submission of a flush that
-//!   completed.
+//! * O-1: `durable` never exceeds the landed part: all writes up to it ended before the submission of a flush that
+//!   succeeded.
 //! * O-2: `durable_range` and `durable_blocks` do not include a number after a failure of its write or flush, nor any
 //!   later number. Records that still gather do not hold them back.
 

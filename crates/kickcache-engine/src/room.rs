@@ -71,8 +71,8 @@ impl State {
         used(volume) * limit / self.log_allowance(volume, &used)
     }
 
-    /// [`State::dirty_share`] without headers: the amount that is to be written back. The headers are freed when
-    /// reclaim moves the few blocks that are left between them.
+    /// [`State::dirty_share`] without headers: the amount that is to be written back or flushed. The headers are freed
+    /// when reclaim moves the few blocks that are left between them.
     pub(crate) fn dirty_data_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         self.cache.volume(volume).not_clean() * limit / self.log_allowance(volume, self.cache.log_use())

@@ -13,7 +13,8 @@ use crate::request::{Durability, Errno, Operation, Request, RequestId};
 use crate::time::{Duration, Instant};
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
 
-/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; all operations end at once.
+/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; all operations end at once, unless a test holds
+/// them.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
     pub(crate) now: Instant,
@@ -130,7 +131,7 @@ impl Scene {
         seen
     }
 
-    /// Writes all dirty blocks back.
+    /// Begins a drain, and lets a second pass.
     pub(crate) fn drain(&mut self) -> Vec<String> {
         self.engine.drain(self.now, VOLUME);
         let mut seen = self.run();

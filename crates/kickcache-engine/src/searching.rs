@@ -1,8 +1,10 @@
-//! Searches for the cached blocks of an extent that a request changes, in slices: other requests have their turn between two slices.
+//! Searches for the cached blocks of an extent that a request changes, in slices: other requests have their turn
+//! between two slices.
 //!
-//! A slice is a number of steps, as the engine reads no clock: 4,096 steps take some 20 microseconds. A request takes its place among
-//! the accesses to the origin before its search, so that fills of the extent read the origin after the request. It holds the lock of the
-//! extent until the search ends, so that no write puts blocks into the extent meanwhile.
+//! A slice is a number of steps, as the engine reads no clock: 4,096 steps take some 20 microseconds. A request takes
+//! its place among the accesses to the origin before its search, so that fills of the extent read the origin after the
+//! request. It holds the lock of the extent until the search ends, so that no write puts blocks into the extent
+//! meanwhile.
 
 use alloc::vec::Vec;
 

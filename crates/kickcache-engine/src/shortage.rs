@@ -48,8 +48,8 @@ impl State {
         self.dirty_share(volume) >= u64::from(self.volumes.get(volume).settings.dirty_high)
     }
 
-    /// The shortage of room for dirty blocks of a volume, in parts of [`SHORTAGE_MAX`]: its position between high mark and limit, or the
-    /// missing segments if reclaim waits for its writeback.
+    /// The shortage of room for dirty blocks of a volume, in parts of [`SHORTAGE_MAX`]: its position between high mark
+    /// and limit, or if reclaim waits for its writeback, the missing segments if that is more.
     pub(crate) fn shortage(&self, volume: VolumeId) -> u64 {
         let Shortage { of_marks, of_segments } = self.shortages(volume);
         of_marks.max(of_segments)
@@ -169,11 +169,11 @@ mod tests {
     use crate::format::superblock::Superblock;
     use crate::request::{Durability, RequestId};
 
-    /// Nanoseconds of a request of the origin, which serves one after the other.
+    /// Nanoseconds of a request of the origin, which serves one after the other; a volatile write takes half as long.
     const EACH: u64 = 4_000_000;
 
-    /// An engine in simulated time. Requests of the cache device take 50 microseconds. A flush of the origin takes [`EACH`] for each
-    /// volatile write since the last flush.
+    /// An engine in simulated time. Requests of the cache device take 50 microseconds. A flush of the origin takes
+    /// [`EACH`] for each volatile write since the last flush.
     struct Clocked {
         engine: Engine,
         now: Instant,

@@ -94,7 +94,7 @@ pub struct CacheCounters {
     pub refused_blocks: u64,
     /// Segments that reclaim began to empty.
     pub reclaimed_segments: u64,
-    /// How often a segment of the main queue stayed in place in its turn, because it was hot or another one was colder.
+    /// How often a segment of the main queue stayed in place in its turn, because it was hot or a newer one was chosen.
     pub kept_segments: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
@@ -126,7 +126,8 @@ pub struct VolumeStatus {
     pub damaged_blocks: u64,
     /// Blocks that the origin has but has not flushed.
     pub unflushed_blocks: u64,
-    /// The volume is being drained: blocks are left to write back or to flush, or *clean* records are not durable yet.
+    /// A drain of the volume has not ended: in service, blocks are left to write back or to flush, or *clean* records
+    /// are not durable yet.
     pub is_draining: bool,
     /// Until when reads are not promoted; a time in the past if there is no pause.
     pub paused_until: Instant,
@@ -232,7 +233,7 @@ pub struct WearSlot {
 /// State of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Status {
-    /// The cache device.
+    /// The health of the cache device.
     pub health: CacheHealth,
     /// If the cache device is out of service, the place of the record of this.
     pub record: Option<Record>,

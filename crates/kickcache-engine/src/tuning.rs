@@ -126,7 +126,7 @@ static CONSTANT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
 /// The factor of each constant, in percent.
 static PERCENT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(100) }; COUNT];
 
-/// Sets a constant to this percentage of its value, in every engine of this process, if [`IS_ON`].
+/// Sets a constant to this percentage of its value, in every engine of this process, if [`IS_ON`] or in unit tests.
 pub fn tune(tunable: Tunable, percent: usize) {
     PERCENT[tunable as usize].store(percent, Ordering::SeqCst);
 }

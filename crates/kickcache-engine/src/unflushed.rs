@@ -1,4 +1,5 @@
-//! Blocks that were written to an origin: they become clean with its next flush, at once after a durable write, or dirty again.
+//! Blocks that were written to an origin: they become clean with its next flush, at once after a durable write, or
+//! dirty again.
 //!
 //! Invariants:
 //! * I-3: a block becomes clean only after a durable write of the origin, or after a flush that covers its write.

@@ -1,8 +1,9 @@
 //! Blocks that the cache device cannot read. An error alone is no damage: a device may be missing for a while and
 //! return later. After a failed read, writeback starts no reads and reclaim empties no further segments until a read
-//! succeeds; meanwhile the engine tries to read the superblock of the device, with a pause between two tries. Reads of
-//! clients are still sent to the device. If reads of a dirty block fail repeatedly while the device completes other
-//! reads, the block is treated as damaged, and its segment, once sealed, is not used for new blocks.
+//! succeeds; meanwhile the engine tries to read the superblock of the device, after each failed read of cached blocks,
+//! and otherwise with a pause between two tries. Reads of clients are still sent to the device. If reads of a dirty
+//! block fail repeatedly while the device completes other reads, the block is treated as damaged, and its segment, once
+//! sealed, is not used for new blocks.
 
 use alloc::vec::Vec;
 
@@ -87,7 +88,7 @@ impl State {
     }
 
     /// Whether the engine itself may read a block: not while the cache device is not readable, or soon after a read of
-    /// the block failed.
+    /// the block alone failed.
     pub(crate) fn may_be_tried(&self, copy: BlockCopy) -> bool {
         if mutant!(UnreadableTriedAtOnce) {
             return true;

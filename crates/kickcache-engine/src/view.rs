@@ -18,7 +18,7 @@ use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 impl Engine {
     /// Whether a part of a long stream without cached blocks would enter the cache now; in either case, the part counts
-    /// as read or written from then on. For models that see a sample of a volume, in which no stream is complete.
+    /// as read or written from then on. For models with a sample of a volume, in which no stream is complete.
     pub fn takes_stream(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) -> bool {
         let how = if matches!(operation, Operation::Write(_)) { Use::Write } else { Use::Read };
         let piece = Piece::new(volume, how, extent);

@@ -39,7 +39,7 @@ pub(crate) struct Volume {
     pub(crate) throttle: Throttle,
     /// Delayed writes, with their starts.
     pub(crate) delayed: VecDeque<(Instant, RequestSlot)>,
-    /// The segment that was last searched for blocks that the volume gives back above its limit.
+    /// The position of the last search for blocks that the volume gives back above its limit.
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
@@ -77,12 +77,12 @@ impl Volume {
         self.last_request.plus(self.settings.idle_after)
     }
 
-    /// The hits and misses of reads and promotes so far.
+    /// The hits of reads, and the misses of reads and promotes, so far.
     pub(crate) const fn asked(&self) -> RequestedBlocks {
         RequestedBlocks { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
     }
 
-    /// The hits and misses of reads and promotes so far, without hits that a scan has as well because of read-ahead.
+    /// [`Volume::asked`] without hits that a scan has as well because of read-ahead.
     pub(crate) const fn used(&self) -> RequestedBlocks {
         let RequestedBlocks { hits, misses } = self.asked();
         RequestedBlocks { hits: hits - self.scanned_blocks, misses }

@@ -21,9 +21,9 @@ use crate::units::{BlockKey, Location};
 
 const WAYS: usize = 12;
 const EMPTY: u32 = u32::MAX;
-/// Buckets that one step creates while an index grows.
+/// The most buckets that one step creates while an index grows.
 const MADE_AT_ONCE: usize = 4_096;
-/// Buckets that one step moves to the larger table.
+/// The most buckets that one step moves to the larger table.
 const MOVED_AT_ONCE: usize = 128;
 /// Set in the tag of an entry with its place after its home.
 const PASSED_ON: u8 = 0x80;
@@ -530,7 +530,7 @@ mod tests {
             }
         }
 
-        /// Growth begins after one of the operations, and a step of growth follows each later operation; then the new
+        /// Growth begins before one of the operations, and a step of growth precedes each later operation; then the new
         /// space is used.
         #[test]
         fn behaves_like_a_map_while_it_grows(

@@ -88,8 +88,8 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache without opened segments. [`Superblock::unopened`] is the generation of segments behind the formatted
-    /// size.
+    /// An empty cache without opened segments. [`Superblock::unopened`] is the generation of segments behind the
+    /// formatted size.
     ///
     /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
     pub(crate) fn open(geometry: Geometry, unopened: Generation) -> Cache {

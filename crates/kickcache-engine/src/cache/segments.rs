@@ -15,7 +15,7 @@ use crate::units::{Generation, SegmentIndex, Sequence, VolumeId, VolumeSet};
 
 const NONE: u32 = u32::MAX;
 
-/// A segment's life.
+/// The state of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentState {
     /// The segment's content does not count; its next opening is not recorded.
@@ -321,7 +321,7 @@ impl Segments {
         segment.older = NONE;
     }
 
-    /// A segment belongs to another queue from here on, and is its newest.
+    /// A segment belongs to this queue from here on, and is its newest.
     ///
     /// # Panics
     /// S-2: if it is not sealed.

@@ -109,7 +109,7 @@ impl Stretch {
     }
 }
 
-/// Slots that one step creates while a cache device grows.
+/// The most slots that one step creates while a cache device grows.
 const MADE_AT_ONCE: usize = 32_768;
 
 const fn empty_slot() -> [u8; SLOT_BYTES] {

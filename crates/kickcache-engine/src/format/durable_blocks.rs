@@ -6,8 +6,7 @@ use crate::format::bytes::{Reader, Writer};
 /// Most blocks that a declaration covers: 24 bits.
 const COUNT_MAX: u64 = (1 << 24) - 1;
 
-/// Numbers of journal blocks of one life of a daemon, from `first` up to and without `end`. Empty if `first` is not
-/// below `end`.
+/// Numbers of durable journal blocks, from `first` up to and without `end`. Empty if `first` is not below `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DurableBlocks {
     /// The first.

@@ -13,8 +13,8 @@ use crate::format::journal::segments_per_chunk;
 use crate::format::summary::Summary;
 use crate::units::Generation;
 
-/// New segments begin this many generations after the highest generation in the new part of the device: a power cut may
-/// have torn a structure with a higher one.
+/// New segments begin at least this many generations after the highest generation found in the new part of the device,
+/// if one is found: a power cut may have torn a structure with a higher one.
 pub const GENERATION_GAP: u32 = 65_536;
 
 /// The layout after a device has grown to `device_size` bytes.

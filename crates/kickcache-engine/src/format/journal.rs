@@ -76,8 +76,8 @@ pub struct SegmentImage {
     pub kind: SegmentKind,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// The number of its blocks, from the first on, that were written and durable when the chunk was written: each live
-    /// block among these has an entry. 0 for a free segment, and if this is unknown, as before 2026-11-25.
+    /// Each live block before this place was written and durable when the chunk was written, and has an entry. 0 for a
+    /// free segment, and if this is unknown, as before 2026-11-25.
     pub written: u32,
     /// One bit a block, lowest bit first: whether the block lives, or may be written after the chunk.
     pub live: Vec<u8>,
@@ -115,7 +115,7 @@ pub enum JournalBody {
 pub struct JournalBlock {
     /// The cache that the block belongs to.
     pub uuid: [u8; 16],
-    /// Counts journal blocks for ever; the place of the block is this number modulo the ring's size.
+    /// The block's number, counted over all lives; its place in the ring is this number modulo the ring's size.
     pub ring: u64,
     /// The structures that were durable when the block was submitted.
     pub durable: Durable,

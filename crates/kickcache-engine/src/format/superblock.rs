@@ -54,8 +54,8 @@ pub struct VolumeRecord {
 /// The content of a superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], [`FORMAT_VERSION_GROWN`] if the
-    /// device has grown, or [`FORMAT_VERSION_REPLACED`] if it must not be served.
+    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], [`FORMAT_VERSION_GROWN`]
+    /// if the device has grown, or [`FORMAT_VERSION_REPLACED`] if it must not be served.
     pub version: u32,
     /// Random id of this format of the device; every structure on it carries the id.
     pub uuid: [u8; 16],
@@ -69,8 +69,9 @@ pub struct Superblock {
     pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
-    /// Generation of never opened segments behind the formatted size; other segments begin at 0. The area that a device grows into may
-    /// contain structures of the same device from a time when it was larger, with generations up to this one.
+    /// Generation of never opened segments behind the formatted size; other segments begin at 0. The area that a device
+    /// grows into may contain structures of the same device from a time when it was larger, with generations up to this
+    /// one.
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,

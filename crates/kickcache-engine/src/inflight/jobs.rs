@@ -35,7 +35,7 @@ pub(crate) struct Reclaim {
     pub(crate) postponed: Vec<Location>,
     /// No segment is emptied before this time: a block was unreadable, and the list of such blocks was full.
     pub(crate) rest_until: Option<Instant>,
-    /// Since when clients have waited for room, as seen by reclaim; `None` if none wait.
+    /// The run of reclaim since which clients have waited for room; `None` if none wait.
     pub(crate) starved_since: Option<Instant>,
     /// A discard of the cache device failed: no other is submitted.
     pub(crate) cannot_discard: bool,

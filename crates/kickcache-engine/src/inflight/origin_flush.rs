@@ -166,8 +166,9 @@ impl OriginFlush {
         }
     }
 
-    /// A block that the origin holds now, unflushed. It makes a flush due as a write does. If no write ended since the
-    /// submission of the flush in flight, this flush covers the block: a fill read data of earlier writes.
+    /// A block that the origin holds now, unflushed. If no write ended since the submission of the flush in flight,
+    /// this flush covers the block: a fill read data of earlier writes. Otherwise the block makes a flush due, as a
+    /// write does.
     pub(crate) fn add(&mut self, copy: BlockCopy, now: Instant) {
         if self.in_flight.is_some() && (!self.written || mutant!(WrittenDuringFlushIsClean)) {
             self.flushing.push(copy);

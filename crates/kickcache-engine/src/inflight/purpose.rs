@@ -168,7 +168,7 @@ pub(crate) enum RecoveryRead {
     Summary(SegmentIndex),
     /// A segment up to its summary, for its headers and data.
     Scan(SegmentIndex),
-    /// The first block of a segment that is not in use; if a rotten log is accepted, of any segment.
+    /// The first block of a segment that recovery has not loaded; if a rotten log is accepted, of any segment.
     First(SegmentIndex),
     /// A single block of an extent, after the read of the extent failed.
     Block(u32),

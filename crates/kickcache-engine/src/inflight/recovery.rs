@@ -64,8 +64,8 @@ pub(crate) struct Recovery {
     pub(crate) next_segment: u32,
     /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
-    /// Summaries for segments with batches and without a usable summary, written at the end; none for segments that the journal
-    /// records as retired.
+    /// Summaries for segments with batches and without a usable summary, written at the end; none for segments that the
+    /// journal records as retired.
     pub(crate) unsealed: Vec<Summary>,
     /// Damaged entries in segments without a usable summary.
     pub(crate) damaged: Vec<DamagedEntry>,
@@ -168,7 +168,7 @@ impl Recovery {
     }
 
     /// Records the gaps between the batches of a segment that may contain live blocks. Also records whether an
-    /// unreadable block, between the batches or after the last one, may be the header of a live block.
+    /// unreadable block outside of the batches may be the header of a live block.
     fn note_gaps(&mut self, geometry: &Geometry, segment: SegmentIndex, scan: &Scan<'_>) {
         let Some(image) = &self.images[segment.get() as usize] else { return };
         let mut end = 0;

@@ -16,9 +16,9 @@ fn through_write(pending: &Pending) -> Option<&Writing> {
 }
 
 impl Requests {
-    /// Whether an unacknowledged write through the log has stored this copy, and is queued at the origin. If so, the
-    /// origin has all data of the block that was acknowledged before: a read of the origin that is queued after this
-    /// write returns that data or newer data.
+    /// Whether an unacknowledged write through the log has stored this copy, not over a dirty one, and is queued at the
+    /// origin. If so, the origin has all data of the block that was acknowledged before: a read of the origin that is
+    /// queued after this write returns that data or newer data.
     pub(crate) fn is_on_its_way(&self, cache: &Cache, volume: VolumeId, location: Location) -> bool {
         self.iter().any(|pending| match &pending.stage {
             Stage::Write(writing) if pending.volume == volume => {

@@ -6,7 +6,7 @@ use crate::cache::BlockCopy;
 use crate::time::{Duration, Instant};
 use crate::units::BlockKey;
 
-/// Time between two tries of a block, or of a device that is not readable.
+/// Time between two scheduled tries of a block, or of a device that is not readable.
 pub(crate) const PAUSE: Duration = Duration::from_millis(1_000);
 /// A cache device that has completed no read with success since a failed one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

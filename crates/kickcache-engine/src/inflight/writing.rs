@@ -102,7 +102,7 @@ pub(crate) struct OriginTurn {
 /// The phase of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritePhase {
-    /// No step is done yet.
+    /// No step of the current part is done yet.
     Arrived,
     /// Partial blocks are completed.
     Merging {

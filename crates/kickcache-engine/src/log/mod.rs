@@ -407,9 +407,9 @@ impl Log {
         Some(self.batches.get(number)?.entries[at].memory)
     }
 
-    /// Delays a read of a location until the batch there is written or has failed, if the block is a client's write: if the
-    /// write is lost, no client may have read it. Blocks of fills and of reclaim have another copy. Returns whether the
-    /// read is delayed.
+    /// Delays a read of a location until the batch there is written or has failed, if the block is a client's write: if
+    /// the write is lost, no client may have read it. Blocks of fills and of reclaim have another copy. Returns whether
+    /// the read is delayed.
     pub(crate) fn await_landing(&mut self, location: Location, read: Task) -> bool {
         let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return false };
         let batch = self.batches.get_mut(number).expect("just found");
@@ -487,8 +487,8 @@ impl Log {
         Some(Appended { location, opened: None, header: None, joined })
     }
 
-    /// The sequence number under which a block of an open segment was submitted; `None` if it was not, or if the segment is
-    /// not open.
+    /// The sequence number under which a block of an open segment was submitted; `None` if it was not, or if the
+    /// segment is not open.
     pub(crate) fn sequence_of(&self, segment: SegmentIndex, location: Location) -> Option<Sequence> {
         let open = self.open.iter().find(|open| open.segment == segment)?;
         let offset = location.get() - self.geometry.first_location(segment).get();

@@ -1,9 +1,8 @@
 //! Copies the cache device of a running engine to a successor: the engine's writes are submitted to both devices, as
 //! far as the old one has been copied.
 //!
-//! The mirror is between an engine and its driver, which do not notice it: submissions and their ends pass through it,
-//! and it adds the side to each submission. The host copies, flushes, and writes superblocks at the times that the
-//! mirror determines.
+//! The mirror is between an engine and its driver: submissions and their ends pass through it, and it adds the side to
+//! each submission. The host copies, flushes, and writes superblocks at the times that the mirror determines.
 //!
 //! Invariants:
 //! * M-1: until a device fails, the copied part is the same on both devices once no write is in flight: a write to it
@@ -54,7 +53,7 @@ enum Stage {
     GivenUp,
 }
 
-/// The part that is being copied.
+/// The part that is being copied, or is next.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
@@ -285,7 +284,7 @@ impl Mirror {
         self.flights.has_twins().then_some(self.new_ends)
     }
 
-    /// Whether a submission waits for the part that is being copied.
+    /// Whether a submission waits for the part that is being copied, or is next.
     pub fn waits_for_part(&self) -> bool {
         self.stage == Stage::Copying && !self.held.is_empty()
     }

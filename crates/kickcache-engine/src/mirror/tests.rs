@@ -92,7 +92,6 @@ fn a_part_is_copied_while_it_has_no_writes() {
     assert_eq!(mirror.poll_copy(), None, "the write of the next part is in flight");
 }
 
-/// A segment of several MiB has batches across the boundary.
 #[test]
 fn a_postponed_part_is_requested_again() {
     let mut mirror = mirror();
@@ -104,6 +103,7 @@ fn a_postponed_part_is_requested_again() {
     assert_eq!(mirror.poll_copy(), Some(ByteExtent { start: 2 * MIB, length: MIB }));
 }
 
+/// A segment of several MiB has batches across the boundary.
 #[test]
 fn a_write_across_the_copied_boundary_goes_to_both_devices() {
     let mut mirror = mirror();

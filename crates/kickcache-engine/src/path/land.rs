@@ -40,8 +40,8 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     finish_segments(state);
 }
 
-/// The segment accepts no more; the blocks of the batch are appended again elsewhere. After too many failures the cache
-/// accepts no new data, and the origin must have it. Returns the pages that other batches have taken over.
+/// The segment accepts no more; the current blocks of the batch are appended again elsewhere. After too many failures
+/// the cache accepts no new data, and the origin must have it. Returns the pages that other batches have taken over.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
     if state.device.fails_too_often() {

@@ -1,22 +1,25 @@
-//! Which misses are promoted.
+//! Which misses are promoted, by [`Admission`] and the history of a volume.
 //!
-//! A promoted block that is dropped from probation without a hit was written to the cache device without benefit. If a volume
-//! has few misses over a long time, and its new blocks earn hardly any hits, the cache is full of proven blocks: an
-//! unknown block then waits for its second request, at no higher cost in hits than new blocks earned. The wait ends if
-//! rejected blocks are requested again so soon that they would have been hits, if misses are no longer few, or if the
-//! working set of the volume suddenly changes.
+//! A promoted block that is dropped from probation without a hit was written to the cache device without benefit. If a
+//! volume has requested many blocks since its last sudden change, misses are few, and new blocks earn hardly any hits,
+//! the cache is full of proven blocks: with [`Admission::Pressure`], an unknown block then waits for its second
+//! request, at no higher cost in hits than new blocks earned. The wait ends if enough rejected blocks are requested
+//! again so soon that they would have been hits, if misses are no longer few, or if the working set of the volume
+//! suddenly changes.
 
 use crate::config::Admission;
 use crate::policy::ghost_lists::EntryAge;
 use crate::policy::shift::RequestedBlocks;
 use crate::units::Sequence;
 
-/// New blocks that are judged together: the cache's capacity in blocks divided by this, [`JUDGED_MIN`] at least.
+/// New blocks, or misses while unknown blocks wait, that are judged together: the cache's capacity in blocks divided by
+/// this, [`JUDGED_MIN`] at least.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
-/// Unknown blocks begin to wait only if fewer than one in this many requested blocks was the first use of a new block.
+/// Unknown blocks begin to wait only if the new blocks that left probation after a use are fewer than one in this many
+/// requested blocks.
 const STRICT: u64 = 512;
-/// The wait ends if at least one in this many requested blocks would have been such a use.
+/// The wait ends if the rejected blocks that were requested again soon are at least one in this many requested blocks.
 const OPEN: u64 = 256;
 /// Misses are few if they are at most one in this many requested blocks.
 const FEW: u64 = 8;
@@ -134,7 +137,7 @@ mod tests {
         Gate { asked: RequestedBlocks { hits: LEARNING * CAPACITY, misses: 0 }, ..Gate::default() }
     }
 
-    /// More requests: blocks that hit, and this many hits for each miss.
+    /// More requests: this many misses, and this many hits for each.
     fn asked(gate: &Gate, misses: u64, hits_for_a_miss: u64) -> RequestedBlocks {
         let RequestedBlocks { hits, misses: before } = gate.asked;
         RequestedBlocks { hits: hits + misses * hits_for_a_miss, misses: before + misses }

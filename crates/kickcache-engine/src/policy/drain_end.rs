@@ -1,4 +1,5 @@
-//! The pause of client writes at the end of a drain: under steady writes some blocks are dirty or unflushed at any time.
+//! The pause of client writes at the end of a drain: under steady writes some blocks are dirty or unflushed at any
+//! time.
 //!
 //! A pause begins if few blocks are left. After a pause that was too short, or without progress, the threshold and the
 //! pause double, up to their limits.
@@ -16,7 +17,7 @@ const LITTLE_MIN: u64 = 8;
 const HOLD: u64 = 200_000_000;
 /// The longest pause.
 const HOLD_MAX: Duration = Duration::from_millis(1_600);
-/// The interval of checks for progress, and between two pauses.
+/// The least interval of checks for progress, and between two pauses.
 const LOOK_EVERY: Duration = Duration::from_millis(2_000);
 const LEVEL_MAX: u32 = 20;
 
@@ -39,8 +40,8 @@ impl DrainEnd {
         self.compare_at > Instant::ZERO
     }
 
-    /// The end of the current pause, if any, with this many blocks left and nanoseconds of writeback for each, 0 before the first
-    /// measurement.
+    /// The end of the current pause, if any, with this many blocks left and nanoseconds of writeback for each, 0 before
+    /// the first measurement.
     pub(crate) fn look(&mut self, now: Instant, left: u64, each: u64) -> Option<Instant> {
         if let Some(until) = self.until {
             if now < until {

@@ -1,9 +1,9 @@
 //! The limit on unflushed writes of an origin: the amount that it flushes in 50 ms.
 //!
 //! A flush of a rotating disk delays all other requests, in proportion to the unflushed data. A writeback above the
-//! limit uses FUA, except during a drain without client writes, and out of service. Without a request of a client there
-//! is one flush for [`FLUSH_PART`] of writeback, and the volatile writebacks are the last before it: the origin has no
-//! time to write them to the medium before the flush, which would make the measurement too optimistic.
+//! limit uses FUA, except during a drain without client writes, and out of service. Without another reason there is one
+//! flush for [`FLUSH_PART`] of writeback, and the volatile writebacks are the last before it: the origin has no time to
+//! write them to the medium before the flush, which would make the measurement too optimistic.
 
 use crate::policy::load::work_of;
 use crate::time::Duration;
@@ -45,7 +45,7 @@ impl FlushBudget {
         self.allowed
     }
 
-    /// Whether the limit is accurate. Before that, a flush follows as soon as the limit is reached.
+    /// Whether the limit is accurate. Before that, a flush at the limit does not wait for [`FLUSH_PART`] of writeback.
     pub(crate) const fn is_accurate(&self) -> bool {
         self.is_accurate
     }

@@ -1,5 +1,5 @@
-//! Dropped blocks of a cache, real or miniature: the queue in which such a block starts when it is requested again,
-//! and the target size of probation.
+//! Dropped and rejected blocks of a cache, real or miniature: the queue in which such a block starts when it is
+//! requested again, and the target size of probation.
 
 use crate::policy::ghost::{Content, Ghost};
 use crate::queue::Queue;
@@ -48,7 +48,8 @@ impl Rooms {
 /// The age of an entry in ghost memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum EntryAge {
-    /// The entry is so recent that blocks admitted at the same time are still in probation.
+    /// The entry is in the newest part of its memory, which is about as large as probation at first; or a client
+    /// requested the promotion.
     JustNow,
     /// The entry is in the newer half of its memory, or in a ghost of just dropped blocks.
     Lately,
@@ -167,7 +168,7 @@ impl GhostLists {
         self.probation.change(content);
     }
 
-    /// A block was rejected; returns how often recently, at most [`COUNT_MAX`](crate::policy::ghost::COUNT_MAX).
+    /// A block missed; returns how often recently, at most [`COUNT_MAX`](crate::policy::ghost::COUNT_MAX).
     pub(crate) fn count(&mut self, hash: u64) -> u8 {
         self.probation.count(hash)
     }

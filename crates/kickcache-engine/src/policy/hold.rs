@@ -1,24 +1,24 @@
 //! Freezes the main queue while the working set is a loop larger than the cache.
 //!
 //! A loop longer than the cache displaces its own blocks before they are used again. A cache that keeps a part of the
-//! loop and admits little else hits that part in each pass. Two miniatures see the same sample of the requests: the
-//! usual one admits every block, as the cache does; the holding one, once full, admits only written blocks, and blocks
-//! that missed often recently, in place of blocks that were not used for long. If the holding one has more hits, the
+//! loop and admits little else hits that part in each pass. Two miniatures receive the same sample of the requests: the
+//! usual one admits every block; the holding one, once full, admits only written blocks, and blocks that missed often
+//! recently, in place of blocks that were not used for long. If the holding one has a large enough lead in hits, the
 //! cache does the same.
 //!
 //! While main is frozen, half of the memory for blocks that left probation counts misses. Main is walked once per five
-//! capacities of requests, segment by segment, and each block keeps half of its hits. Blocks without hits make room
-//! for blocks that miss three times within about three capacities, and for one miss in 28. If the load is only a loop
-//! of up to four capacities, the frozen blocks stay, and the loop causes no writes.
+//! capacities of requests, segment by segment, and each block that stays keeps half of its hits. Blocks without hits
+//! make room for blocks that miss three times within about three capacities, and for one missed block in 28. If the
+//! load is only a loop of up to four capacities, the frozen blocks stay, and the loop causes no writes.
 //!
 //! Within a pass of such a loop the miniatures lead by turns, so a large lead is needed to freeze main, and main is
 //! released when the lead is used up. That alone would exclude a working set that fits into the cache for too long. A
 //! second lead, half as large, therefore ends it, too: it counts hits of the usual miniature only on blocks that are
-//! used again within a capacity of requests, which never happens in a loop longer than the cache.
+//! used again within a capacity of requests, which hardly ever happens in a loop longer than the cache.
 //!
 //! When the usual miniature is far ahead again, the holding one begins empty, and the frozen blocks are stale. That
-//! takes a while: if excluded blocks are requested again at once, and the frozen blocks are not used at all, main is
-//! released earlier ([`Returns`]).
+//! takes a while: if excluded blocks are requested again at once, and hits are few, main is released earlier
+//! ([`Returns`]).
 //!
 //! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance
 //! Caching*, ISCA 2007), with miniatures in place of dedicated sets; the comparison of admitted and replaced blocks by
@@ -31,19 +31,22 @@ use crate::policy::returns::{Returned, Returns};
 use crate::policy::turn::{HOLD_AHEAD, HOLD_ROUND, HOLD_TURN};
 use crate::units::{BlockKey, VolumeId};
 
-/// While main is frozen, one miss in this many is admitted regardless of its count, if there is room.
+/// While main is frozen, one block, read-ahead included, is admitted for this many missed blocks regardless of its
+/// count, if there is room.
 const PART: u64 = 28;
-/// Fractions of a tick of the miniatures' clock.
+/// Fractions of a unit of the miniatures' clock.
 const FINE: u64 = 256;
 /// The sample is at most one block in two to the power of this.
 const SAMPLE_BITS_MIN: u32 = 5;
-/// The lowest bit of the hash that selects the sample; ghost memory and the index use other bits.
+/// The lowest bit of the hash that selects the sample; in a cache of up to 1 TiB, ghost memory and the index use other
+/// bits.
 const SAMPLE_SHIFT: u32 = 16;
-/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks. Within a pass of a loop both
-/// lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long again as the cache.
+/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks, [`LEAD_MIN`] at least. Within a
+/// pass of a loop both lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long
+/// again as the cache.
 const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
-/// The lead over soon reused blocks is the lead divided by this.
+/// The largest lead over soon reused blocks is the required lead divided by this.
 const SOON_SHARE: i64 = 2;
 /// With fewer quarters of the lead over soon reused blocks left, excluded blocks are remembered. If they were always
 /// remembered, blocks that a database reads and then writes would replace the frozen ones.
@@ -53,7 +56,8 @@ const DOUBT_QUARTERS: i64 = 3;
 const BEHIND_SHARE: i64 = 6;
 /// Until main is frozen, one in this many hits of the usual miniature also counts against the holding one.
 const MARGIN_SHARE: i64 = 32;
-/// Miniatures have this share of the real cache's room, in percent, because its segments waste some.
+/// Miniatures have this share of the room for their sample in the cache, in percent, because the cache's segments waste
+/// some.
 const ROOM_PERCENT: u64 = 95;
 
 /// See the module.
@@ -78,14 +82,14 @@ pub(crate) struct Hold {
     passed: u64,
     /// The end of the last turn, by the miniatures' clock.
     turns_until: u64,
-    /// The time of the last look at a segment, by the same clock, in [`FINE`] fractions.
+    /// The time from which the next look at a segment is counted, by the same clock, in [`FINE`] fractions.
     look_at: u64,
     pub(super) returns: Returns,
     /// The volume with the request that released main, until [`Hold::take_changed`].
     changed: Option<VolumeId>,
-    /// The frozen blocks proved useless.
+    /// The lead showed that the frozen blocks are useless, until [`Hold::take_stale`].
     is_stale: bool,
-    /// Main was released because the frozen blocks were not used.
+    /// Main was released because of [`Returned::InVain`], until [`Hold::take_in_vain`].
     is_in_vain: bool,
 }
 
@@ -204,12 +208,12 @@ impl Hold {
         self.changed.take()
     }
 
-    /// Whether the frozen blocks turned out to be stale, once.
+    /// Whether the lead showed that the frozen blocks are stale, once.
     pub(crate) fn take_stale(&mut self) -> bool {
         core::mem::take(&mut self.is_stale)
     }
 
-    /// Whether the freeze was useless, once: then all cached blocks are stale.
+    /// Whether main was released because of [`Returned::InVain`], once: then unused cached blocks are stale.
     pub(crate) fn take_in_vain(&mut self) -> bool {
         core::mem::take(&mut self.is_in_vain)
     }
@@ -222,7 +226,7 @@ impl Hold {
         u16::try_from(turns.min(TURNS_ALL.into())).expect("few")
     }
 
-    /// Whether the next one of `count` segments is due for a look, while main is frozen.
+    /// Whether main is frozen, and the next one of `count` segments is due for a look.
     pub(crate) fn wants_look(&self, count: u64) -> bool {
         self.is_on && self.usual.clock() * FINE >= self.look_at + self.between_looks(count)
     }
@@ -234,7 +238,7 @@ impl Hold {
         self.look_at = next.max((self.usual.clock() * FINE).saturating_sub(behind_max));
     }
 
-    /// The time between two looks by the clock of the miniatures, in [`FINE`] fractions of a tick.
+    /// The time between two looks by the clock of the miniatures, in [`FINE`] fractions of a unit.
     fn between_looks(&self, count: u64) -> u64 {
         (tuned!(HoldRound, HOLD_ROUND) * self.usual.capacity() * FINE / count.max(1)).max(1)
     }
@@ -254,8 +258,8 @@ impl Hold {
         self.room = self.room.max(blocks);
     }
 
-    /// Whether a miss of this many blocks is admitted while main is frozen. `often` is the number that missed often recently;
-    /// with its read-ahead the miss needs room for `needed`.
+    /// Whether a miss of this many blocks is admitted while main is frozen. `often` is the number that missed often
+    /// recently; with its read-ahead the miss needs room for `needed`.
     pub(crate) fn takes_in(&mut self, missed: u64, often: u64, needed: u64) -> bool {
         self.passed += missed;
         let is_turn = self.passed >= tuned!(TakenIn, PART) * needed;

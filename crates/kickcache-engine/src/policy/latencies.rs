@@ -1,10 +1,10 @@
-//! Recent latencies of a device: a histogram of the last minute, at most.
+//! Recent latencies of a device: a histogram of about the last minute.
 
 use alloc::boxed::Box;
 
 use crate::time::Instant;
 
-/// Nanoseconds of half a minute: older samples than two halves are dropped.
+/// Nanoseconds after which a sample begins a new half: samples are dropped with the second new half.
 const HALF: u64 = 30_000_000_000;
 /// Buckets for each doubling, as a power of two.
 const FINE: u32 = 2;
@@ -21,7 +21,7 @@ type Counts = [u32; BUCKETS];
 /// Latencies of one kind of request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Latencies {
-    /// The samples of this half minute, and of the one before.
+    /// The samples from `since` on, and those of the half before.
     halves: [Box<Counts>; 2],
     since: Instant,
 }
@@ -61,8 +61,7 @@ impl Latencies {
         *count = count.saturating_add(requests);
     }
 
-    /// The 99th percentile of the last half minute to minute, rounded down to its bucket, if there were enough
-    /// requests.
+    /// The 99th percentile of the recorded samples, rounded down to its bucket, if there were enough requests.
     pub(crate) fn p99(&self, now: Instant) -> Option<u64> {
         let known = match now.since(self.since).as_nanos() / HALF {
             0 => &self.halves[..],

@@ -1,8 +1,8 @@
-//! A miniature of the cache: a simulation with a sample of the blocks and the same share of the cache's room.
+//! A miniature of the cache: a simulation with a sample of the blocks and about the same share of the cache's room.
 //!
-//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. It keeps single
-//! blocks, as S3-FIFO does, and treats runs of a queue's blocks as segments. All of its memory is allocated at the
-//! start.
+//! Source: Waldspurger et al., *Cache Modeling and Optimization using Miniature Simulations*, ATC 2017. A miniature
+//! keeps single blocks, as S3-FIFO does, and treats runs of a queue's blocks as segments. All of its memory is
+//! allocated at the start.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +33,7 @@ const NONE: u16 = u16::MAX;
 pub(crate) enum Intake {
     /// The block is admitted.
     All,
-    /// Once full, admits blocks that were read often, in place of blocks that were not used for long, and all written
+    /// Once full, admits blocks that missed often, in place of blocks that were not used for long, and all written
     /// blocks.
     Often,
 }
@@ -42,7 +42,7 @@ pub(crate) enum Intake {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LookupResult {
     Nothing,
-    /// A block that was last requested less than one capacity of requests ago.
+    /// A block that was last requested less than about one capacity of requests ago.
     Soon,
     /// A block with an older last request.
     Late,
@@ -85,7 +85,7 @@ impl Uses {
     }
 }
 
-/// A block of the miniature, in the list of a queue and in the chain of equal prints.
+/// A block of the miniature, in the list of a queue and in a chain of near prints; or a free entry.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     print: u32,
@@ -145,7 +145,7 @@ pub(crate) struct Miniature {
     /// The first entry of each chain.
     chains: Vec<u16>,
     free: List,
-    /// The miniature was full once.
+    /// Since it was last empty, the miniature has admitted a block while it was full.
     is_full: bool,
     probation: List,
     main: List,
@@ -204,7 +204,7 @@ impl Miniature {
         self.entries.len() as u64
     }
 
-    /// Whether the miniature was full since it was last empty.
+    /// Whether the miniature has admitted a block while it was full, since it was last empty.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }
@@ -276,7 +276,7 @@ impl Miniature {
         }
     }
 
-    /// From here on rejected blocks are counted, and all blocks belong to main.
+    /// From here on rejected blocks are counted. All blocks move to main.
     fn begin_to_hold(&mut self) {
         self.departed.change(Content::PrintsAndCounts);
         while let Some(entry) = self.probation.pop(&self.entries) {
@@ -298,8 +298,8 @@ impl Miniature {
         }
     }
 
-    /// Moves main's oldest segment to the head, each block with half of its hits, or empties it if enough of it is
-    /// cold.
+    /// Moves the blocks of main's oldest segment to the head, each with half of its hits. If enough of them are cold,
+    /// and there is no free segment, the cold ones are dropped.
     fn look_for_cold(&mut self) {
         let count = self.segment(&self.main);
         let cold = count - self.look(self.main.oldest, count).hot;
@@ -329,7 +329,7 @@ impl Miniature {
         }
     }
 
-    /// Blocks of a queue that leave or stay together.
+    /// The number of blocks of a queue that leave or stay together.
     fn segment(&self, queue: &List) -> u64 {
         self.capacity().div_ceil(SEGMENTS).min(queue.count)
     }

@@ -17,7 +17,7 @@ const WINDOW: u64 = 200_000_000;
 const FORGET_LIMIT: u64 = 600_000_000_000;
 /// Reads are small up to this many bytes.
 const SMALL: u64 = 64 << 10;
-/// The lowest latency grows by one part in this many with each longer read.
+/// The lowest latency grows by at most one part in this many with each longer random read.
 const LEAST_GROWS: u64 = 64;
 /// Reads wait for others if their mean latency is at least this many halves of the lowest one.
 const WAITS_HALVES: u64 = 3;
@@ -72,7 +72,8 @@ impl Limit {
         }
     }
 
-    /// If reads take no longer with others in flight than alone, the origin could serve more: its limit is unknown.
+    /// If reads take hardly longer with others in flight than alone, the origin could serve more: then its limit is not
+    /// measured.
     fn measure(&mut self, now: Instant, least: u64) {
         let (each, mean, latency) = (self.time / self.count, self.bytes / self.count, self.area / self.count);
         if mean <= SMALL && least > 0 && latency.saturating_mul(2) >= least * WAITS_HALVES {
@@ -98,12 +99,12 @@ pub(crate) struct OriginLoad {
     random_at: Instant,
     avoid_until: Instant,
     limit: Limit,
-    /// The lowest latency of a random read in nanoseconds, 0 if unknown.
+    /// The lowest recent latency of a random read in nanoseconds, 0 if unknown.
     least: u64,
 }
 
 impl OriginLoad {
-    /// A client's write of this many bytes begins.
+    /// A client's long write of this many bytes past the log begins.
     pub(crate) fn begin_write(&mut self, now: Instant, bytes: u64) {
         self.load.begin(now, bytes);
     }
@@ -122,8 +123,8 @@ impl OriginLoad {
         self.writebacks.end(now, bytes);
     }
 
-    /// An estimate: nanoseconds until one more request of this many bytes would be done, behind the reads, the long writes
-    /// past the log and the writebacks in flight; `None` while the pace of reads and long writes is unknown.
+    /// An estimate: nanoseconds until one more request of this many bytes would be done, behind the reads, the long
+    /// writes past the log and the writebacks in flight; `None` while the pace of reads and long writes is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
         (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
     }
@@ -133,7 +134,7 @@ impl OriginLoad {
         self.load.backlog() + self.writebacks.backlog()
     }
 
-    /// Whether the origin is idle.
+    /// Whether no read, no long write past the log and no writeback is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.load.is_idle() && self.writebacks.is_idle()
     }

@@ -5,15 +5,16 @@
 //! not look at the queue and cuts a loaded disk to a quarter.)
 //!
 //! Hits have precedence as well, unless writeback is urgent or the high mark is reached: while clients wait for a cache
-//! device that is behind, such as one with a cap on requests, the reads of a writeback get a turn after several times
+//! device that is behind, such as one with a cap on requests, the reads of a writeback get a turn after one to 64 times
 //! as much work for clients. These reads are many: blocks that are adjacent on the origin are scattered in the log.
 //!
-//! The rate is a continuous function of the dirty share. Between the marks there is one writeback at a time, with rests
-//! that shrink to zero at the high mark. From the high mark to the dirty limit the depth grows, and client writes are
-//! delayed (`policy/throttle`). If reclaim waits for writeback, depth and turns depend on the missing segments.
+//! The rate grows with the dirty share. Between the marks, while the volume is not idle and writeback is not urgent,
+//! there is one writeback at a time; while no foreground read waits, with rests that shrink to zero at the high mark.
+//! From the high mark to the dirty limit the depth grows, and client writes are delayed (`policy/throttle`). If reclaim
+//! waits for writeback, depth and turns also depend on the missing segments.
 //!
-//! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold if writeback is urgent
-//! or the high mark is reached: writes of clients would go to the origin anyway, in smaller pieces.
+//! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold if writeback is urgent,
+//! nor if the high mark is reached: then writes of clients would go to the origin anyway, in smaller pieces.
 
 use crate::config::WRITEBACK_BURST;
 use crate::policy::load::work_of;
@@ -27,16 +28,17 @@ const TURN_LOW: u64 = 64;
 /// The same at most if reclaim waits for writeback and there is no shortage; during a drain, the accesses themselves.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
-/// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a writeback.
+/// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a
+/// writeback.
 const CACHE_TURN_LOW: u64 = 64;
 
-/// The longest rest between two writebacks below the high mark, in nanoseconds.
+/// Limit of the rest that depends on the dirty share, in nanoseconds.
 const REST_MAX: u64 = 1_000_000_000;
 
 /// Work of the cache device for the clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CacheWork {
-    /// Clients wait for the cache device.
+    /// The cache device has a backlog of work for clients.
     pub(crate) is_behind: bool,
     /// Work that ended so far.
     pub(crate) done: u64,
@@ -107,7 +109,7 @@ pub(crate) enum WritebackPace {
     Run(usize),
 }
 
-/// A writeback that starts.
+/// A writeback that starts, or some that start together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Start {
     pub(crate) now: Instant,
@@ -116,7 +118,7 @@ pub(crate) struct Start {
     /// Work that the cache device did for clients so far.
     pub(crate) cache_done: u64,
     pub(crate) bytes: u64,
-    /// Reads of the cache device for this writeback.
+    /// Reads of the cache device for them.
     pub(crate) reads: u64,
 }
 
@@ -129,7 +131,7 @@ pub(crate) struct Pacing {
     cache_done: u64,
     cache_work: u64,
     used: RateUse,
-    /// Start, end and nanoseconds of the last writeback.
+    /// The last start and the last end of a writeback, and the nanoseconds from the last start before that end.
     started: Instant,
     ended: Instant,
     took: u64,
@@ -145,7 +147,7 @@ impl Pacing {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
         self.cache_work = work_of(reads, bytes);
-        // A writeback beyond the cap is urgent or above the high mark, and does not delay later writebacks.
+        // A writeback beyond the cap is urgent, or the high mark is reached; it does not delay later writebacks.
         if self.used.ready_at(WRITEBACK_BURST) <= now {
             self.used.take(now, cap, bytes);
         }
@@ -156,7 +158,7 @@ impl Pacing {
         (self.ended, self.took) = (now, now.since(self.started).as_nanos());
     }
 
-    /// The end of the rest after a writeback below the high mark.
+    /// The end of the rest after a writeback between the marks.
     fn rested_at(&self, view: &View) -> Instant {
         let above_low = (view.span() - view.below_high()).max(1);
         let rest = self.took.saturating_mul(view.below_high()) / above_low;

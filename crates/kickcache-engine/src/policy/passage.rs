@@ -1,12 +1,12 @@
-//! Sequential bypass: a long sequential stream is admitted only if it earns more hits than it displaces, or if the
-//! cache has unused room.
+//! Sequential bypass: parts of a long sequential stream are admitted while the account of such streams has a credit, or
+//! while the cache has unused room.
 //!
-//! * Each volume has an account for streams that it reads, and one for streams that it writes. An admitted block costs
-//!   the hits that its room would have earned otherwise; a block that is read again earns one. If the account is empty,
-//!   streams bypass the cache, unless it has unused room.
-//! * Extents of 1 MiB of streams are remembered, admitted or bypassed, so that either choice can prove wrong. A
-//!   bypassed block earns only if it is read again before a capacity of blocks was admitted: otherwise it would have
-//!   been dropped.
+//! * Each volume has an account for streams that it reads, and one for streams that it writes. An account begins with a
+//!   small credit. A block admitted to used room costs the hits that this room would have earned otherwise; a block
+//!   that is used again earns one hit. If the account is empty, streams bypass the cache, unless it has unused room.
+//! * Extents of 1 MiB of streams are remembered, in large caches a sample of them, admitted or bypassed, so that either
+//!   choice can prove wrong. A bypassed block earns only if it is used again before about a capacity of blocks missed
+//!   or was written: later, it would have been dropped.
 //! * Ghost memory shows the value of displaced blocks: the share of recently dropped blocks that are requested again.
 //!
 //! Source: marginal utility of sequential against other data, as in SARC (Gill and Modha, USENIX ATC 2005).
@@ -98,7 +98,7 @@ struct Pass {
     at: u32,
     /// Blocks from the extent's start to the place of the stream.
     end: u8,
-    /// Blocks that may be read again and be counted.
+    /// Blocks that may still earn a hit.
     left: u8,
     how: Use,
     way: Way,
@@ -107,7 +107,7 @@ struct Pass {
 const NO_PASS: Pass = Pass { at: 0, end: 0, left: 0, how: Use::Read, way: Way::PassBy };
 
 impl Pass {
-    /// Takes the blocks of a part that are behind the stream and were not counted.
+    /// Takes the blocks of a part that are behind the place of the stream, at most `left`.
     fn take(&mut self, part: Piece) -> u8 {
         let blocks = self.end.min(part.end()).saturating_sub(part.start()).min(self.left);
         self.left -= blocks;
@@ -153,7 +153,7 @@ pub(crate) struct Passage {
     accounts: [Accounts; VOLUME_COUNT_MAX],
     /// The largest balance.
     credit_max: i64,
-    /// Blocks of read misses and of client writes so far, admitted or not.
+    /// Blocks of read misses, and of client writes that may enter the log, so far; admitted or not.
     clock: u64,
     /// A stream was recorded: otherwise no look-up is needed.
     has_streams: bool,
@@ -184,7 +184,7 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Advances the clock by blocks that missed or were written, admitted or not.
+    /// Advances the clock by blocks of a read miss, or of a client's write that may enter the log; admitted or not.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }
@@ -219,7 +219,7 @@ impl Passage {
         }
     }
 
-    /// A cached block was read for the first time, or overwritten.
+    /// A cached block without hits was read, or a cached block was overwritten.
     #[inline]
     pub(crate) fn on_hit(&mut self, key: BlockKey) {
         if self.has_streams {

@@ -4,7 +4,7 @@
 use crate::policy::reserves::Reserves;
 use crate::units::{VolumeId, VolumeSet};
 
-/// The reserves of all volumes together are one part in this many of the whole.
+/// The reserves of all volumes together are one part in this many of the whole without private parts.
 const RESERVED_PART: u64 = 2;
 
 /// A shared resource.
@@ -29,7 +29,7 @@ impl Quota {
         Quota { total, reserve, own, volumes }
     }
 
-    /// The most that a volume may use, from the present uses of all volumes.
+    /// The most that a volume may use, from the present uses of the other volumes.
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);

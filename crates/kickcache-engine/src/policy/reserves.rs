@@ -10,7 +10,8 @@ pub(crate) struct Reserves {
 }
 
 impl Reserves {
-    /// The requested numbers of blocks, or each reduced by the same factor if they exceed `most` together.
+    /// The requested numbers of blocks, each at most `most`; all reduced by the same factor if they exceed `most`
+    /// together.
     pub(crate) fn new(wanted: impl Iterator<Item = (VolumeId, u64)>, most: u64) -> Reserves {
         let mut reserves = Reserves::default();
         wanted.for_each(|(volume, blocks)| reserves.blocks[usize::from(volume.get())] = blocks.min(most));

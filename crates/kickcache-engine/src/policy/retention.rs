@@ -14,29 +14,29 @@ use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::BlockKey;
 
-/// While copies are many, a segment with at most this share of live blocks is cleaned first, in percent.
+/// While copies are many, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// While copies are few, a segment with at most this share of live blocks is cleaned first, in percent: dead copies use
-/// room that other blocks need.
+/// While copies are few, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent:
+/// dead copies use room that other blocks need.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
 /// block.
 const COPIES_PERCENT: u64 = 90;
-/// The most that is copied from a segment in its turn because of hits, in percent, while copies are few and main is not
-/// frozen.
+/// The most that is copied from a segment in its turn because of hits, in percent, while copies are few;
+/// [`carries_all`] is the exception.
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;
-/// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed first, in
-/// percent.
+/// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed ahead of
+/// its turn, in percent.
 const STALE_PERCENT: u32 = 10;
-/// Stale segments are reclaimed first only while there are at most this many misses per hit: during a scan all of main
-/// looks unused.
+/// Such segments are reclaimed ahead of their turn only while there are at most this many misses per hit: during a scan
+/// all of main looks unused.
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;
 
-/// What to do with a live block of a segment that is reclaimed.
+/// The treatment of a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judgement {
     /// Drop the block.
@@ -48,17 +48,17 @@ pub(crate) enum Judgement {
 /// Why a segment is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// It is the segment's turn: blocks with enough hits are copied, up to a share of the segment.
+    /// It is the segment's turn, or the segment is hardly used: blocks with enough hits are copied, up to a limit.
     Turn,
     /// Enough of the segment is dead: its live blocks are copied.
     Dead,
     /// The segment's blocks are stale: only blocks that must stay are copied.
     Stale,
-    /// Clients wait, and no other segment gives them room: only blocks that must stay are copied.
+    /// Room is short or clients wait, and no other segment gives room: only blocks that must stay are copied.
     Room,
 }
 
-/// What to do with a segment whose turn it is.
+/// The treatment of a segment whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// Give every hot block a hit less and move the segment to the head of the queue.
@@ -208,8 +208,8 @@ impl Retention {
         self.departed.count(key.hash()) >= HOLD_OFTEN
     }
 
-    /// The first of `blocks` blocks missed while main is frozen, with this many hits before. Blocks that were excluded
-    /// in vain are remembered.
+    /// The first of `blocks` blocks missed while main is frozen, with this many hits before. If this shows that the
+    /// freeze is useless, the first blocks of the last misses are remembered.
     pub(crate) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
         let returned = self.hold.on_held_miss(key, blocks, hits);
         if matches!(returned, Returned::InVain { .. }) {
@@ -223,19 +223,19 @@ impl Retention {
         self.departed.on_left(key.hash(), queue);
     }
 
-    /// Whether main's oldest segment, older than all of probation, was not used in its time although the cache is used
-    /// well: stale data is dropped first. `hot` of its `live` blocks have hits.
+    /// Whether main's oldest segment, older than all of probation, is hardly used although the cache is used well: then
+    /// the segment is reclaimed ahead of its turn. `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
         self.used.is_good && hot * 100 < live * tuned!(Stale, STALE_PERCENT)
     }
 
-    /// The queue of the next segment to be reclaimed.
+    /// The preferred queue of the next segment to be reclaimed.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
         let target = if self.hold.is_on() { self.capacity / 100 } else { self.target() };
         if probation_blocks > target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
-    /// The treatment of a block in a reclaimed segment.
+    /// The treatment of a block in a reclaimed segment by its hits.
     pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
         match (reason, queue) {
             (Reason::Turn, _) if self.hold.is_on() && hits > 0 => Judgement::Reinsert(Queue::Main, hits / 2),
@@ -265,8 +265,8 @@ impl Retention {
         self.used.observe(asked, self.capacity);
     }
 
-    /// The most blocks that are copied from a segment of `blocks` blocks, `hot` with hits. Blocks that are not clean,
-    /// or reserved, are always copied.
+    /// The most blocks that are copied from a segment of `blocks` blocks, `hot` with hits. Blocks that must stay are
+    /// copied beyond this number.
     pub(crate) fn carried_max(&self, reason: Reason, hot: u32, blocks: u32) -> u32 {
         if self.hold.is_on() && carries_all(hot.into(), blocks.into()) {
             return blocks;

@@ -1,8 +1,8 @@
 //! Excluded blocks that are requested again at once while main is frozen.
 //!
-//! A loop longer than the cache repeats a block only after more misses than are remembered here, whatever part of it
-//! is frozen. If other blocks are used, these are soon requested again, and frozen blocks have no hits: then the
-//! freeze costs all hits.
+//! A loop clearly longer than the cache repeats a block only after more misses than are remembered here, whatever part
+//! of it is frozen. If other blocks are used, these are soon requested again, and frozen blocks have few hits: then the
+//! freeze costs more hits than it gives.
 
 use alloc::collections::VecDeque;
 
@@ -20,7 +20,7 @@ const WITHIN: u32 = 512;
 /// Hits are few if they are fewer than the returned blocks divided by this.
 const BLOCKS_FOR_A_HIT: u32 = 4;
 
-/// A miss while main is frozen.
+/// Whether a block that misses while main is frozen was requested recently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Returned {
     /// No recent request of the block.
@@ -40,7 +40,7 @@ struct Mark {
     blocks: u32,
 }
 
-/// The last misses, and the last returns among them.
+/// The first blocks of the last misses, and the counts at the last returns.
 #[derive(Debug)]
 pub(crate) struct Returns {
     missed: VecDeque<BlockKey>,

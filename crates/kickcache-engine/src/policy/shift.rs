@@ -3,14 +3,14 @@
 //!
 //! A scan is a sudden change too, and so is a short phase of a program: hits prove that the new blocks are the working
 //! set, misses prove no change. Hits of read-ahead, block after block, are no proof, because a scan has them as well.
-//! Hits of older blocks keep their count. If the working set is larger than the cache, hits are fewer, and the proof
-//! takes longer.
+//! Hits of older blocks count against a proof. If the working set is larger than the cache, hits are fewer, and the
+//! proof takes longer.
 
 use alloc::collections::VecDeque;
 
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 
-/// After the proof, a candidate with at most this many hits for 100 live blocks is reclaimed.
+/// A candidate with at most this many hits for 100 live blocks is stale.
 const USED_PERCENT: u32 = 1;
 /// Hits needed for an early proof: the cache's capacity in blocks divided by this.
 const HITS_SHARE: u64 = 256;
@@ -28,7 +28,7 @@ const LATE_NEW_FOR_AN_OLD: u64 = 64;
 /// Requested blocks after which a shift without a proof ends, in capacities of the cache.
 const LENGTH: u64 = 2;
 
-/// The requests of a volume so far, in blocks.
+/// Requested blocks by the result of the look-up, of a volume so far or in some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RequestedBlocks {
     pub(crate) hits: u64,
@@ -41,7 +41,7 @@ impl RequestedBlocks {
         RequestedBlocks { hits: self.hits + other.hits, misses: self.misses + other.misses }
     }
 
-    /// The requests since then; a volume that was removed and added again counts from zero.
+    /// The requests since then; zero where the count shrank, because a volume was removed.
     pub(crate) const fn since(self, before: RequestedBlocks) -> RequestedBlocks {
         RequestedBlocks {
             hits: self.hits.saturating_sub(before.hits),
@@ -61,7 +61,7 @@ pub(crate) struct Wanted {
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
     wanted: Option<Wanted>,
-    /// The volume of the change.
+    /// The volume of the change, while a shift is in progress.
     volume: Option<VolumeId>,
     since: RequestedBlocks,
     /// Hits of the volume, since the shift began, in segments that were candidates of this shift or of an earlier one.
@@ -103,12 +103,12 @@ impl Shift {
         self.old_hits += u64::from(self.volume == Some(volume));
     }
 
-    /// Another policy has found that blocks unused since then are stale.
+    /// Another policy has found that blocks unused since the shift began are stale.
     pub(crate) fn prove(&mut self) {
         self.is_proven = self.volume.is_some();
     }
 
-    /// The next candidate, after the proof that new blocks serve the volume well.
+    /// The next candidate, after a proof of the shift.
     pub(crate) fn take_candidate(&mut self, asked: RequestedBlocks, capacity: u64) -> Option<SegmentIndex> {
         let asked = asked.since(self.since);
         let RequestedBlocks { hits, misses } = asked;
@@ -134,8 +134,7 @@ impl Shift {
             && self.old_hits * LATE_NEW_FOR_AN_OLD <= hits
     }
 
-    /// Whether a candidate is stale and is reclaimed: its blocks were used this often since, and this many blocks are
-    /// live.
+    /// Whether a candidate is stale: its blocks were used this often since, and this many blocks are live.
     pub(crate) const fn is_stale(&self, used: u32, live: u32) -> bool {
         used * 100 <= live * USED_PERCENT
     }

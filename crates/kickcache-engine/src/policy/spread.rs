@@ -30,7 +30,7 @@ const LAST: usize = 128;
 const COUNT_MAX: u32 = 1_024;
 /// Places for fingerprints, of which a quarter is used at most.
 const PLACES: usize = 4 * COUNT_MAX as usize;
-/// Meetings that a verdict takes: this many, or this many expected.
+/// The fewest meetings that prove few extents, and the fewest expected meetings with which a lower number proves many.
 const MEETINGS_MIN: u64 = 8;
 /// Above this number of extents, hardly any two of the counted blocks share one.
 const EXTENTS_MAX: u64 = 1 << 20;
@@ -39,9 +39,10 @@ const ONE: u64 = 1 << 31;
 /// The spread of the blocks of a volume's first requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distance {
-    /// No verdict yet: too few blocks or misses were seen.
+    /// No verdict yet: too few misses were seen, or the meetings neither prove few extents nor exclude them.
     Unknown,
-    /// Few enough extents for the cache, or no proof that there are too many.
+    /// Few enough extents for the cache; also if the clock is not valid, or if even [`COUNT_MAX`] blocks are too few
+    /// for a proof.
     Near,
     /// Too many extents: neighbours of a block are hardly ever requested in time.
     Far,
@@ -67,7 +68,7 @@ struct Pace {
     blocks: u64,
     /// Nanoseconds of the misses since the last group.
     grouped: u64,
-    /// The nanoseconds of each of the last groups, the newest first.
+    /// The nanoseconds of each of the last groups, the newest first; `u64::MAX` without a group.
     groups: [u64; GROUPS],
 }
 
@@ -90,7 +91,7 @@ impl Pace {
         }
     }
 
-    /// Drops the groups before the last `count` misses.
+    /// Keeps only the newest groups: one for [`PACE_MISSES`] of `count` misses.
     fn forget_all_but(&mut self, count: usize) {
         let kept = count / usize::try_from(PACE_MISSES).expect("few");
         self.groups.iter_mut().skip(kept).for_each(|group| *group = u64::MAX);
@@ -101,7 +102,7 @@ impl Pace {
     }
 
     /// Nanoseconds in which misses alone would fill a cache, at the present rate and at the rate of the fastest of the
-    /// last groups.
+    /// last groups, if that is faster.
     fn filling(&self, capacity: u64) -> Filling {
         let fastest = self.groups.iter().fold(self.nanos, |fastest, group| fastest.min(*group));
         let of =
@@ -114,7 +115,7 @@ impl Pace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Filling {
     now: u128,
-    /// At the rate of the fastest group; at most `now`.
+    /// At the rate of the fastest group, if that is faster; otherwise the same.
     fastest: u128,
 }
 
@@ -125,7 +126,7 @@ struct Most {
     fastest: u64,
 }
 
-/// Meetings that a verdict takes.
+/// Meetings that prove a limit on the number of extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RequiredMeetings {
     meetings: u32,
@@ -138,7 +139,7 @@ struct RequiredMeetings {
 pub(crate) struct Spread {
     /// Fingerprints of the extents that were met.
     met: Box<[u16; PLACES]>,
-    /// Blocks seen, and blocks among them in an extent that was met.
+    /// Counted blocks, and blocks among them in an extent that was met before.
     count: u32,
     meetings: u32,
     /// Hashes of the extents of the last blocks; the next one is stored at `next`.
@@ -198,7 +199,7 @@ impl Spread {
         core::mem::replace(found, print) == print
     }
 
-    /// The working set of the volume has changed: only the last `count` blocks remain valid.
+    /// The working set of the volume has changed: only the last `count` blocks remain valid, at most [`LAST`].
     pub(crate) fn forget_all_but(&mut self, count: usize) {
         self.begin_again();
         self.distance = Distance::Unknown;
@@ -214,7 +215,7 @@ impl Spread {
         (self.count, self.meetings) = (0, 0);
     }
 
-    /// Gives a verdict.
+    /// Gives a verdict; while the rate of misses is unknown, the last one.
     pub(crate) fn judge(&mut self, scale: Scale) -> Distance {
         if !self.pace.is_known() {
             return self.distance;

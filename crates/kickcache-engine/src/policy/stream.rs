@@ -3,7 +3,7 @@
 use crate::units::ByteExtent;
 
 const STREAMS: usize = 32;
-/// A request may leave out this many bytes of its stream (served from the cache, or by another client).
+/// A request may leave out up to this many bytes of its stream (served from the cache, or by another client).
 const GAP_MAX: u64 = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -32,7 +32,7 @@ impl Streams {
         Streams { streams: [Stream { next: u64::MAX, length: 0, used: 0 }; STREAMS], clock: 0 }
     }
 
-    /// Adds a request; gives the length of its stream up to its end, in bytes.
+    /// Adds a request; returns the bytes of its stream up to its end, gaps not counted.
     pub fn observe(&mut self, extent: ByteExtent) -> u64 {
         self.clock += 1;
         let follows = |stream: &&mut Stream| extent.start.wrapping_sub(stream.next) <= GAP_MAX;

@@ -1,7 +1,9 @@
-//! The delay of client writes while room for dirty blocks is short, so that clients match the rate of writeback.
+//! The delay of client writes while room for dirty blocks is short or the volume is drained, so that clients match the
+//! rate of writeback.
 //!
-//! Consecutive writes of a volume have a minimum distance, a hyperbola of the shortage: zero without a shortage, and at half of
-//! [`SHORTAGE_MAX`] the time in which writeback cleans as many blocks. (Source: ZFS's write throttle.)
+//! Up to a longest delay, consecutive writes of a volume have a minimum distance, a hyperbola of the shortage: zero
+//! without a shortage, and at half of [`SHORTAGE_MAX`] the time in which writeback cleans as many blocks. (Source:
+//! ZFS's write throttle.)
 //!
 //! Invariants:
 //! * T-1: the delay of a write is bounded, and zero before the rate of writeback is measured.
@@ -22,12 +24,12 @@ pub(crate) struct Throttle {
     in_flight: u64,
     /// When a writeback began or ended last.
     at: Instant,
-    /// Of the current measurement: time with a writeback in flight, and blocks written.
+    /// Of the current measurement: time with a writeback in flight, and blocks of writebacks that ended.
     time: u64,
     blocks: u64,
     /// Nanoseconds for each block, 0 before the first measurement.
     each: u64,
-    /// The start that the shortage demands for the next write; `admit` may choose an earlier one.
+    /// The earliest start of the next write by the shortage; `admit` limits the delay.
     next: Instant,
 }
 
@@ -63,7 +65,8 @@ impl Throttle {
         self.each
     }
 
-    /// The start of a write of this many blocks, at a shortage in parts of [`SHORTAGE_MAX`], at the latest after `wait_max`.
+    /// The start of a write of this many blocks, at a shortage in parts of [`SHORTAGE_MAX`], at the latest after
+    /// `wait_max`.
     pub(crate) fn admit(&mut self, now: Instant, blocks: u64, shortage: u64, wait_max: Duration) -> Instant {
         if shortage == 0 || self.each == 0 {
             self.next = now;

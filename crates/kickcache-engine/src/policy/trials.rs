@@ -2,7 +2,8 @@
 
 use crate::time::{Duration, Instant};
 
-/// Nanoseconds of a span, with or without the origin: several slices of the caps that cloud disks have.
+/// Least nanoseconds of a span, with or without the origin, unless the requests saved for a trial are spent earlier:
+/// several slices of the caps that cloud disks have.
 const SPAN: u64 = 300_000_000;
 /// Nanoseconds without a backlog after which a span does not count.
 const GAP: u64 = 1_000_000_000;
@@ -10,7 +11,7 @@ const GAP: u64 = 1_000_000_000;
 const FORGET: u64 = 600_000_000_000;
 /// One request in this many may be part of a trial.
 const PART: u64 = 50;
-/// A proven setting is tried again after this many spans.
+/// A proven use of the origin is tested again after this many counted spans.
 const SPANS: u32 = 50;
 /// Most requests that are saved for trials.
 const SAVED_MAX: u64 = 4_096;
@@ -25,13 +26,13 @@ const STEADY: u64 = 20;
 /// origin.
 const STILL: u64 = 70;
 
-/// The requests that a volume's clients were served so far.
+/// The requests of a volume's clients so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ServedLoad {
     pub(crate) requests: u64,
-    /// Work of both devices, in the units of a load.
+    /// Work of the requests, in the units of a load.
     pub(crate) work: u64,
-    /// The cache device's part of the work.
+    /// Work of the cache device for clients that ended.
     pub(crate) by_cache: u64,
 }
 
@@ -107,7 +108,7 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// Whether the origin helps at present. A trial ends as soon as there is no backlog.
+    /// Whether the origin takes part at present. A trial ends after [`GAP`] without a backlog.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.is_proven != (self.is_trial && now.since(self.seen).as_nanos() <= GAP)
     }
@@ -154,8 +155,8 @@ impl Trials {
         }
     }
 
-    /// Begins the next span: a trial if one is due and enough requests were saved for it. After a change, the span
-    /// counts only after a backlog of this many nanoseconds is done.
+    /// Begins the next span: a trial if one is due and allowed, the last two spans were alike, and enough requests were
+    /// saved. After a change, the span counts only after a backlog of this many nanoseconds is done, at most [`GAP`].
     pub(crate) fn begin_span(&mut self, span: EndedSpan, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);
@@ -194,8 +195,8 @@ impl Trials {
 mod tests {
     use super::*;
 
-    /// Spans of half a second with a constant backlog; this many requests are served in each, without the origin and
-    /// with it. Returns the number of spans with the origin, and whether it is proven at the end.
+    /// Half seconds with a constant backlog; in each hundredth of a second this many requests are served, without the
+    /// origin and with it. Returns the number of half seconds with the origin, and whether it is proven at the end.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
         let (mut trials, mut served, mut on) = (Trials::default(), ServedLoad::default(), 0);
         for step in 0..spans * 50 {

@@ -6,23 +6,24 @@ use crate::queue::Queue;
 
 /// Hits after which a block of probation moves to main.
 pub(crate) const PROMOTION_HITS: u8 = 2;
-/// Segments of a queue that one search looks at.
+/// The most segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
-/// Segments of main that one search looks at while main is frozen.
+/// The oldest segments of a frozen main of which a search first chooses the coldest.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
-/// The most that is copied from a segment in its turn, in percent, while copies are many, and in miniatures; other
-/// clean blocks are dropped, used or not.
+/// The most that is copied from a segment in its turn because of hits, in percent, while copies are many, and in
+/// miniatures; [`carries_all`] is the exception.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
-/// A segment of main with more than this share of hot blocks is not emptied in its turn, in percent.
+/// Unless main is frozen, a segment of main with more than this share of hot blocks is emptied in its turn only if all
+/// segments that the search looks at are like that, in percent.
 const KEEP_PERCENT: u64 = 60;
-/// A frozen main is walked once per this many capacities of requests: blocks without a use since then are cold.
+/// A frozen main is walked once per this many capacities of requests: blocks without hits left are cold.
 pub(crate) const HOLD_ROUND: u64 = 5;
 /// Counts of misses decrease by one per this many capacities of requests. In loops of four times the cache, a longer
 /// turn would count more blocks as missed often.
 pub(crate) const HOLD_TURN: u64 = 3;
 /// The count of a block that missed often.
 pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;
-/// A segment of a frozen main is emptied if at least this share of its blocks is cold, in percent.
+/// A segment of a frozen main is worth emptying if at least this share of its blocks is cold, in percent.
 const HOLD_COLD_PERCENT: u64 = 7;
 /// Segments of room that are made ahead of admissions while main is frozen. With two, HDD requests of the duel over
 /// stale data rise from 15.0 to 16.2.
@@ -39,7 +40,7 @@ pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }
 
-/// Whether a segment of a frozen main is emptied, `cold` of its `blocks` blocks without hits.
+/// Whether a segment of a frozen main is worth emptying, `cold` of its `blocks` blocks without hits.
 pub(crate) fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
     cold > 0 && cold * 100 >= blocks * tuned!(HoldCold, HOLD_COLD_PERCENT)
 }

@@ -1,14 +1,16 @@
-//! The fill window of a volume: the bytes that a miss reads, between one block and 1 MiB.
+//! The fill window of a volume: the size of the aligned extent that a short miss reads, between one block and 1 MiB.
 //!
-//! * It opens at once if a volume suddenly misses more than before, or other blocks than before, and the missed blocks
-//!   are unknown to the cache: cached blocks are stale and will be dropped anyway. If it could not open far, it opens
-//!   again when stale blocks begin to be dropped.
+//! * If a volume suddenly misses more than before, or other blocks than before, and most missed blocks are unknown to
+//!   the cache, the window opens as soon as first requests lie close enough: cached blocks are stale and will be
+//!   dropped anyway. If it is below its maximum when stale blocks begin to be dropped, it may open once more. A new
+//!   window, or one that was narrowed because of distance, also opens after a proof that first requests lie close,
+//!   unless read-ahead was useless.
 //! * If first requests lie so far apart that their neighbours are not requested in time, the window is one block
 //!   ([`Spread`]).
 //! * Otherwise widening depends on the misses: if the other half of the next larger window is cached already, that
 //!   window would have filled the block, unless it was cached and dropped.
-//! * Narrowing depends on read-ahead blocks that were dropped without a hit; blocks from before the window opened do
-//!   not count.
+//! * Narrowing depends on read-ahead blocks that were dropped or overwritten without a hit; after a sudden change,
+//!   earlier ones do not count.
 
 use crate::config::FILL_WINDOW_MIN;
 use crate::policy::spread::{Distance, Scale, Spread};
@@ -38,14 +40,14 @@ const KNOWN_LEAST: u64 = 512;
 const OTHERS_PART: u32 = 8;
 const START: u64 = 64 << 10;
 
-/// The facts about a missed block.
+/// The facts about a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MissFacts {
-    /// The block is in ghost memory.
+    /// A block of the miss is in ghost memory, or a client requested its promotion.
     pub(crate) is_known: bool,
     /// A block in the other half of a window twice as wide is cached: that window might have filled the missed block.
     pub(crate) is_near: bool,
-    /// A block further away is cached as well: neighbours may be cached by chance.
+    /// A block further away is cached: neighbours may be cached by chance.
     pub(crate) is_crowded: bool,
     /// The place of the request.
     pub(crate) extent: ByteExtent,
@@ -88,18 +90,18 @@ pub(crate) struct FillWindow {
     /// Blocks that were requested for the first time since the last look.
     first: usize,
     opening: bool,
-    /// The window opens as soon as read-ahead is shown to pay.
+    /// The window opens as soon as the distance of first requests permits.
     wants_to_open: bool,
     /// The window is new, or was narrowed because first requests lay too far apart: without a sudden change, it opens
     /// only after a proof.
     is_closed: bool,
     /// Read-ahead was useless: misses near each other do not open it again.
     is_barred: bool,
-    /// The window opens once more when stale blocks begin to be dropped.
+    /// The window may open once more when stale blocks begin to be dropped.
     wants_room: bool,
     /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
     looked: [Sequence; 2],
-    /// Blocks with a lower sequence number do not count as useless.
+    /// Blocks of segments whose newest batch has a lower sequence number do not count as useless.
     opened: Sequence,
 }
 
@@ -196,7 +198,7 @@ impl FillWindow {
         None
     }
 
-    /// Records the place and the time of a miss, filled or not.
+    /// Records the place and the time of a miss, filled or not, unless it is of [`WHOLE`] or more bytes.
     pub(crate) fn observe(&mut self, extent: ByteExtent, recall: Recall, now: Instant) {
         if extent.length >= WHOLE {
             return;
@@ -221,7 +223,7 @@ impl FillWindow {
         }
     }
 
-    /// Opens the window; earlier blocks have no effect from here on.
+    /// Opens the window; drops of earlier read-ahead do not count from here on.
     fn open(&mut self, newest: Sequence) {
         (self.opening, self.wants_to_open) = (true, false);
         (self.is_closed, self.is_barred) = (false, false);
@@ -229,7 +231,7 @@ impl FillWindow {
         (self.useful, self.useless) = (0, 0);
     }
 
-    /// Opens the window; earlier read-ahead continues to count.
+    /// Opens the window; drops of earlier read-ahead continue to count.
     fn open_again(&mut self) {
         (self.opening, self.is_closed) = (true, false);
     }

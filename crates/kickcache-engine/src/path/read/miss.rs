@@ -159,7 +159,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     }
 }
 
-/// Whether the frozen main is released, because missed blocks are requested again at once.
+/// Whether the frozen main is released, because missed blocks are requested again at once, and hits are few.
 fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     let key = BlockKey::new(volume, BlockIndex::containing(part.start));
     let hits: u64 = state.volumes.ids().map(|volume| state.volumes.get(volume).counters.hit_blocks).sum();
@@ -204,8 +204,8 @@ fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> K
     Keep::Promote { main }
 }
 
-/// Reads an extent from the origin: through pages if it is promoted, not aligned to sectors, or requested by a promote,
-/// else directly.
+/// Reads an extent from the origin: through pages if it is promoted and there are enough, if it is not aligned to
+/// sectors, or if it is requested by a promote; else directly.
 pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
     if let Keep::Promote { main } = keep
         && fill::begin(state, slot, part, main)
@@ -226,8 +226,7 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
             *next = part.start.min(*next);
             None
         }
-        // A read of a part of a block that is damaged on the cache device must end: it may exceed the share of its
-        // volume.
+        // A read of a part of a block must end: it may exceed the share of its volume.
         Stage::Simple | Stage::Write(_) => {
             let pages = state.pool.take_over(volume, count);
             if pages.is_none() {

@@ -1,5 +1,6 @@
-//! While main is frozen, it is examined segment by segment, in the order of age: blocks that were not used since the
-//! last round make space for blocks that miss often. Segments of probation are examined in the same way.
+//! While main is frozen, it is examined segment by segment, in the order of age: blocks without hits make space for
+//! blocks that miss often, and each look halves the hits of the others. Segments of probation are examined in the same
+//! way.
 
 use alloc::vec::Vec;
 
@@ -75,7 +76,7 @@ mod tests {
 
     const VOLUME: VolumeId = VolumeId::new(0);
 
-    /// A scene that reads single blocks, and the blocks of its cache.
+    /// A scene that reads single blocks, and the capacity of its cache in blocks.
     fn narrow() -> (Scene, u64) {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.engine.state.volumes.get_mut(VOLUME).window.set_max(4096);
@@ -104,7 +105,7 @@ mod tests {
         let hits = read(&mut scene, 2 * capacity, 3);
         assert!(hits > 3 * capacity * 17 / 20, "{hits} of {capacity} three times");
         assert_eq!(promoted(&scene), before, "and no block was written");
-        // Half of a shorter loop is cached. The other half of the kept blocks is dropped.
+        // Half of a shorter loop is cached. The other kept blocks are dropped.
         let hits: Vec<u64> = (0..24).map(|_| read(&mut scene, capacity * 5 / 4, 1)).collect();
         assert!(is_held(&scene) && promoted(&scene) > before, "{hits:?}");
         assert!(hits[0] < capacity * 15 / 20 && hits[23] > capacity * 16 / 20, "{hits:?} of {capacity}");

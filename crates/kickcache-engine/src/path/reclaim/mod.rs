@@ -1,4 +1,4 @@
-//! Reclaim: segments are emptied ahead of need, and opened again once that is recorded.
+//! Reclaim: segments are emptied ahead of need, and used again when the record of their next opening is durable.
 //!
 //! Invariants:
 //! * I-4: a segment is opened again only when no operation refers to it, and when all copies that superseded its
@@ -44,8 +44,8 @@ const REST: Duration = Duration::from_millis(1_000);
 const EMPTYING_MAX: usize = 4;
 
 impl State {
-    /// Whether there is space that requires no reclaim. Reclaim alone keeps fewer segments ready than this number: more
-    /// are ready only while some segments were never used.
+    /// Whether there is space that requires no reclaim: reclaim alone prepares fewer segments than are required here,
+    /// and more are ready only while some segments were never used.
     pub(crate) fn has_unused(&self) -> bool {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
@@ -123,7 +123,7 @@ fn note_starved(state: &mut State) {
     }
 }
 
-/// Segments that are ready or will be without more work.
+/// Segments that are ready or will be before long.
 fn supply(state: &State) -> usize {
     state.segments_coming() + being_emptied(state)
 }
@@ -148,7 +148,7 @@ fn empty_next(state: &mut State) -> bool {
     victim.is_some()
 }
 
-/// Prepares segments that were never used.
+/// Prepares free segments.
 fn open_free(state: &mut State) {
     let wanted = (state.ready_low() + FRESH_AHEAD).saturating_sub(supply(state));
     let free: Vec<SegmentIndex> = (state.reclaim.first_free..state.cache.segments().count())
@@ -162,8 +162,8 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Empties a segment: blocks that stay are moved to the head of a queue, the others are dropped; returns the
-/// number of dropped blocks.
+/// Begins to empty a segment: blocks that stay are read, to be moved to the head of a queue, and the others are
+/// dropped; returns the number of dropped blocks.
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
@@ -192,7 +192,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     forgotten
 }
 
-/// The most blocks that are copied from a segment with these live ones because of their hits.
+/// The number of copied blocks at which no more are copied because of their hits, for a segment with these live ones.
 fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
     let blocks = state.cache.geometry().batch_blocks();
@@ -213,8 +213,8 @@ fn note_left(state: &mut State, location: Location) {
     }
 }
 
-/// Reads the blocks that stay, one run of adjacent blocks at a time. If memory is short, the other blocks are postponed: a retry reads
-/// them, or drops the clean blocks if memory or room is still short.
+/// Reads the blocks that stay, one run of adjacent blocks at a time. If memory is short, the other blocks are
+/// postponed: a retry reads them, or drops the clean blocks if memory or room is still short.
 fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
     let mut first = 0;
     while first < locations.len() {
@@ -279,8 +279,8 @@ pub(crate) fn on_read(
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log. `false` if the block is dead or the log has no
-/// room.
+/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log. `false` if the block is dead or
+/// the log has no room.
 fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let slots = state.cache.slots();
     let (slot_state, key, checksum) = (slots.state(location), slots.key(location), slots.checksum(location));
@@ -297,7 +297,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     };
     let is_unflushed = slot_state == SlotState::Unflushed;
     let dirty = slot_state.is_not_clean() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
-    // A block that is not clean goes where `retry` saw room.
+    // A block that is not clean goes where `retry` found room.
     let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
@@ -313,7 +313,8 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     true
 }
 
-/// A block could not be read, alone or in a run of blocks. A clean block is dropped; a block that is not clean is read alone next time.
+/// A block could not be read, alone or in a run of blocks. A clean block is dropped; a block that is not clean is read
+/// alone next time, if it is not damaged then.
 fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);
@@ -326,7 +327,8 @@ fn on_unreadable(state: &mut State, location: Location, count: usize) {
     leave_behind(state, location, NextRead::MayEndWell);
 }
 
-/// The possible result of another read of a block that was read from a segment under reclaim and not appended to the log.
+/// The possible result of another read of a block that was read from a segment under reclaim and not appended to the
+/// log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NextRead {
     /// The read failed, or the log had no room: another read may return the written bytes.
@@ -335,8 +337,8 @@ enum NextRead {
     WillNot,
 }
 
-/// A block of a segment under reclaim could not be moved. A clean block is dropped; an unflushed block is read again later. A dirty block
-/// is read again later if the next read may succeed, and otherwise marked as damaged.
+/// A block of a segment under reclaim could not be moved. A clean block is dropped; an unflushed block is read again
+/// later. A dirty block is read again later if the next read may succeed, and otherwise marked as damaged.
 fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
@@ -383,7 +385,7 @@ fn has_room(state: &State, queue: Queue) -> bool {
 fn retry(state: &mut State, location: Location) {
     let (slot_state, key) = (state.cache.slots().state(location), state.cache.slots().key(location));
     let segment = state.cache.segment_of(location);
-    // If a block of the segment is damaged, the segment is no longer being emptied.
+    // If a block of the segment is damaged or could not be read, the segment is no longer being emptied.
     let is_being_emptied = state.reclaim.emptying.iter().any(|emptying| emptying.segment == segment);
     if slot_state == SlotState::Dead || !is_being_emptied || state.cache.slots().is_damaged(location) {
         return;
@@ -409,8 +411,8 @@ fn retry(state: &mut State, location: Location) {
     }
 }
 
-/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be read is sealed again,
-/// as the newest of its queue.
+/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be
+/// read is sealed again, as the newest of its queue.
 fn give_up_unreadable(state: &mut State) {
     let is_over = |state: &State, each: &Emptying| {
         each.reads_in_flight == 0

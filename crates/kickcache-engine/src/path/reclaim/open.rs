@@ -98,7 +98,7 @@ fn make_ready(state: &mut State, segments: &[SegmentIndex]) {
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// The openings will not become durable.
+/// The openings are given up; records of these may still become durable.
 pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
     state.reclaim.opening -= segments.len();
     for segment in segments {

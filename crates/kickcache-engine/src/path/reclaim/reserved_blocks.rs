@@ -17,8 +17,8 @@ pub(super) struct ReservedBlocks {
 }
 
 impl ReservedBlocks {
-    /// Chooses for a segment that is emptied for this reason. If clients wait and no other segment gives them space
-    /// (`Reason::Room`), minimums do not count: the log has no space for moved clean blocks then.
+    /// Chooses for a segment that is emptied for this reason. If room is short or clients wait, and no other segment
+    /// gives space (`Reason::Room`), minimums do not count: the log may have no space for moved clean blocks then.
     pub(super) fn choose(state: &State, reason: Reason) -> ReservedBlocks {
         let reserves = if reason == Reason::Room { None } else { state.reserves() };
         let stale = if reason == Reason::Stale { state.reclaim.shift.volume() } else { None };

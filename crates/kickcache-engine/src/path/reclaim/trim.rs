@@ -56,8 +56,8 @@ fn look(state: &mut State, volume: VolumeId) -> Duration {
     REST
 }
 
-/// Drops the volume's clean blocks without hits in a segment, and takes a hit from each of the others; returns the
-/// number of dropped blocks.
+/// Drops the volume's clean blocks without hits in a segment, and takes a hit from each of its other clean blocks;
+/// returns the number of dropped blocks.
 fn give_back(state: &mut State, volume: VolumeId, segment: SegmentIndex) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     let is_own = |location: &Location| is_own(state, volume, *location);
@@ -101,7 +101,7 @@ fn next_segment(state: &mut State, volume: VolumeId) -> Option<SegmentIndex> {
     }
 }
 
-/// The next one in the hand's queue; the oldest if the last one left the queue meanwhile.
+/// The next one in the hand's queue; the oldest if there is no last one, or if that left the queue meanwhile.
 fn segment_after(state: &State, hand: Hand) -> Option<SegmentIndex> {
     let segments = state.cache.segments();
     let last = hand.last.filter(|last| {

@@ -20,7 +20,8 @@ use crate::time::Duration;
 use crate::units::{Location, SegmentIndex, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
-/// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an origin.
+/// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an
+/// origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
 /// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Missing
@@ -65,8 +66,7 @@ impl State {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }
 
-    /// The served volumes with origins that accept writeback: not after a recent error, and not while the origin is
-    /// silent.
+    /// The served volumes with origins that accept writeback: writeback does not pause, and the origin is not silent.
     fn taking(&self) -> VolumeSet {
         self.volumes.ids().filter(|volume| self.is_taking(*volume)).collect()
     }
@@ -109,7 +109,8 @@ fn asked_so_far(state: &State) -> RequestedBlocks {
         .fold(RequestedBlocks::default(), RequestedBlocks::plus)
 }
 
-/// A segment that had time to be used, and was not.
+/// The next candidate of a proven shift that is hardly used since it became one, has mostly blocks of the shift's
+/// volume, and can be emptied.
 fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     begin_shift(state);
     let capacity = state.retention.capacity();
@@ -165,7 +166,8 @@ fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
-/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well.
+/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well, not
+/// mostly reserved, and can be emptied.
 fn stale_main(state: &State) -> Option<SegmentIndex> {
     let oldest = |queue| state.cache.segments().oldest_first(queue).next();
     let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
@@ -196,7 +198,7 @@ pub(super) fn count_used(state: &State, segment: SegmentIndex) -> Used {
     state.cache.live_in(segment).fold(Used::default(), add)
 }
 
-/// The sealed segment with the fewest live blocks, if it is mostly dead and can be emptied.
+/// Of the sealed segments that are mostly dead and can be emptied, the one with the fewest live blocks.
 fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     let blocks = state.cache.geometry().batch_blocks();
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
@@ -213,9 +215,9 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one, becomes the newest without
-/// being copied; the first other segment that can be emptied is chosen. While main is frozen, chooses main's coldest
-/// one first.
+/// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one that can be emptied, becomes
+/// the newest without being copied; the first other segment that can be emptied is chosen. While main is frozen, the
+/// coldest of main's oldest segments is preferred.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()
@@ -250,7 +252,8 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
 }
 
-/// The least used of main's oldest segments, while main is frozen: older segments become the newest of main.
+/// The least used of main's oldest segments that can be emptied, while main is frozen: older segments become the newest
+/// of main.
 fn coldest(state: &mut State) -> Option<SegmentIndex> {
     let oldest: Vec<SegmentIndex> =
         state.cache.segments().oldest_first(Queue::Main).take(HOLD_SEARCH_MAX).collect();
@@ -275,7 +278,7 @@ fn last_resort(state: &State) -> Option<SegmentIndex> {
     all.find(|segment| state.cache.segments().get(*segment).not_clean == 0)
 }
 
-/// A hot segment becomes the newest of its queue, and each block loses a hit.
+/// A segment becomes the newest of its queue, and each block loses a hit.
 fn keep(state: &mut State, segment: SegmentIndex) {
     let live: Vec<Location> = state.cache.live_in(segment).collect();
     for location in live {
@@ -292,8 +295,9 @@ fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.seal(segment);
 }
 
-/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long: reclaim moves these blocks, so
-/// that room in the log never depends on an origin. A segment with a damaged block cannot be emptied.
+/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long: reclaim
+/// moves these blocks, so that room in the log never depends on an origin. A segment with a damaged block cannot be
+/// emptied.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
     let starved_since = state.reclaim.starved_since.filter(|_| state.is_starved());
     let is_late = starved_since.is_some_and(|since| state.now >= since.plus(STARVED_MAX));
@@ -315,8 +319,8 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each block has a header
-/// of its own.
+/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each
+/// block has a header of its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
     let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);

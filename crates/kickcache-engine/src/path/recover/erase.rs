@@ -17,8 +17,8 @@ use crate::request::Durability;
 use crate::state::State;
 use crate::units::BLOCK_BYTES;
 
-/// Submits a write of zeroes for each torn block and returns their count. A cache device out of service gets none: the engine
-/// writes no journal blocks to it either.
+/// Submits a write of zeroes for each torn block and returns their count. A cache device out of service gets none: the
+/// engine writes no journal blocks to it either.
 pub(super) fn begin(state: &mut State) -> u32 {
     let torn = core::mem::take(&mut state.recovering().torn);
     if state.settings.service == Service::Out {

@@ -142,7 +142,8 @@ mod tests {
 
     const KEY: BlockKey = BlockKey::new(VolumeId::new(0), BlockIndex::new(7));
 
-    /// A state in recovery; its journal records a segment as fully in use, with these live and kept blocks.
+    /// A state in recovery; its journal records all segments as in use, with these bytes in the bitmaps of live and
+    /// kept blocks.
     fn recovering(live: u8, kept: u8) -> State {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut state = State::new(Instant::ZERO, &superblock, EngineSettings::default());

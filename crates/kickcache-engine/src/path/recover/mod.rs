@@ -377,7 +377,8 @@ fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     }
 }
 
-/// Fails recovery if a part of the log that listed blocks is lost, unless a log with a rotten part is accepted.
+/// Fails recovery if a part of the log that listed blocks is lost, or may be, unless a log with a rotten part is
+/// accepted.
 fn refuse_rotted(state: &mut State) {
     let geometry = *state.cache.geometry();
     let is_refused = state.settings.rotted_log == RottedLog::Refused;
@@ -512,7 +513,7 @@ mod tests {
     use crate::time::Instant;
     use crate::units::{BlockIndex, BlockKey, Checksum, Generation, VolumeId};
 
-    /// An engine after a recovery with failures of the operations that `fails` selects; returns its last operations.
+    /// An engine after a recovery with failures of the operations that `fails` selects; returns its operations too.
     fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();

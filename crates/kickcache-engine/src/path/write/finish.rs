@@ -24,7 +24,7 @@ impl AtOrigin {
     }
 }
 
-/// The blocks of a write through the log: the origin has them now, or writeback will try again.
+/// The blocks of a write through the log: the origin has them now, or writeback may store them from here on.
 pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: AtOrigin) {
     let writing = state.requests.get_mut(slot).writing();
     state.agenda.extend(writing.afterwards.drain(..));

@@ -162,8 +162,9 @@ fn standing(state: &State, location: Location) -> BlockRank {
     BlockRank { queue, hits: state.cache.slots().hits(location) }
 }
 
-/// The fate of a block if the origin refuses it: it stays only if the log had, before this write, a dirty or unflushed
-/// copy. If another write that waits for the origin stored that copy, the fate is the same as for that write.
+/// The fate of a block if the origin refuses it and no client has read it: it stays only if the log had, before this
+/// write, a dirty or unflushed copy. If another write that waits for the origin stored that copy, the fate is the same
+/// as for that write.
 fn if_refused(state: &State, key: BlockKey, found: Option<Location>) -> IfRefused {
     let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
     let copy = state.cache.copy_at(key, location);

@@ -62,8 +62,9 @@ fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> boo
     !is_awaited || is_out || writing.failed_batches == failed_batches
 }
 
-/// Takes a place among the accesses to the origin. The write is submitted when the *gone* records of the dropped blocks are
-/// durable, or the record that the cache device is out of service is; it fails if neither can be made durable for now.
+/// Takes a place among the accesses to the origin. The write is submitted when the *gone* records of the dropped blocks
+/// are durable, or the record that the cache device is out of service is; it fails if neither can be made durable for
+/// now.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     take_place(state, slot, route);
     if mutant!(GoneNotAwaited) {
@@ -127,7 +128,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     }
 }
 
-/// Adds the origin's part of a write to its queue.
+/// Makes the origin's part of a write ready for its submission, in the order of the queue.
 pub(super) fn submit(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let (id, volume, start) = (pending.id, pending.volume, pending.extent.start);

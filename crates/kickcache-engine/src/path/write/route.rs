@@ -14,8 +14,8 @@ use crate::policy::wear::Rank;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// A write-through write, or a write at the dirty limit, makes a flush urgent if at least one in this number of a
-/// volume's dirty and unflushed blocks waits only for the origin's flush.
+/// Except below the dirty limit in write-back mode, a write that is for the log makes a flush urgent if at least one in
+/// this number of a volume's dirty and unflushed blocks waits only for the origin's flush.
 const UNFLUSHED_PART: u64 = 4;
 
 impl State {
@@ -132,7 +132,7 @@ impl State {
             && self.is_origin_sooner(volume, extent.length)
     }
 
-    /// Whether the write budget is used up for a write that uses the origin anyway. Other writes enter the log
+    /// Whether the write budget keeps a write out of the log that uses the origin anyway. Other writes enter the log
     /// independent of the budget.
     fn is_kept_out(&mut self, slot: RequestSlot) -> bool {
         if self.wear.budget().is_none() {
@@ -188,7 +188,7 @@ impl State {
         })
     }
 
-    /// Shortens the part to the blocks at its start with the same route: through the log if the log has them dirty or
+    /// Shortens the part to the blocks at its start with the same route: into the log if the log has them dirty or
     /// unflushed, or if the part is not aligned to sectors; around the log otherwise.
     fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
         let keys: Vec<BlockKey> = self.keys(slot).collect();

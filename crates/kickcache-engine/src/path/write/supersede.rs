@@ -43,7 +43,7 @@ pub(super) fn end_superseding(
     let (now, volume) = (state.now, state.requests.get(slot).volume);
     let found = state.volumes.get_mut(volume);
     if found.draining {
-        // If no block is left for writeback, only the end of an origin's flush can end the drain.
+        // If no block is left for writeback, the end of an origin's flush is to end the drain.
         found.flush.on_write(now);
     }
     lock::unlock(state, slot);

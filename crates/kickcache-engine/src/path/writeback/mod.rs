@@ -26,8 +26,8 @@ use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
 /// With this many writebacks, no more blocks are read from a slow cache device: these writes are short, and a client's
-/// read of the origin waits for them. Together they have about as many blocks as the writebacks from a fast cache
-/// device.
+/// read of the origin waits for them. Together they have at most about as many blocks as the writebacks from a fast
+/// cache device.
 const SLOW_DEPTH_MAX: usize = 96;
 /// The most FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
 const DURABLE_DEPTH_IDLE: usize = 4;

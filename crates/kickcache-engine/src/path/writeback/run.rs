@@ -103,9 +103,9 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<StartedWriteb
 }
 
 /// The blocks that are read together with the first block. From a slow cache device: as many blocks that are alone in
-/// the log as it can read while the origin is busy, and otherwise adjacent ones. From a fast one, if clients wait for
-/// the origin, if its writes are capped by number, or if the first block must be read alone: one run of adjacent blocks
-/// on the origin.
+/// the log as it can read while the origin is busy, and otherwise adjacent ones. From a fast one, and from any if
+/// clients wait for the origin, if its writes are capped by number, or if the first block must be read alone: one run
+/// of adjacent blocks on the origin.
 fn choose_wanted(state: &State, volume: VolumeId, first: BlockCopy) -> Wanted {
     let found = state.volumes.get(volume);
     let is_origin_spared =
@@ -135,8 +135,8 @@ fn stretch(state: &State, first: BlockCopy, places: usize) -> Vec<BlockCopy> {
     blocks
 }
 
-/// The first block and the adjacent blocks that are written with it: dirty blocks, and short stretches of clean ones between
-/// them. Their writeback begins.
+/// The first block and the adjacent blocks that are written with it: dirty blocks, and short stretches of clean ones
+/// between them. Their writeback begins.
 fn merge_neighbours(
     state: &mut State,
     volume: VolumeId,

@@ -123,7 +123,7 @@ pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result
     state.agenda.push_back(Task::Writeback(first.key.volume()));
 }
 
-/// All blocks of a writeback are read: they are written to the origin, if they are undamaged.
+/// All blocks of a writeback are read: they are written to the origin, if each of them was read without a fault.
 fn write(state: &mut State, slot: WritebackSlot) {
     let writeback = state.writebacks.get_mut(slot);
     if writeback.failed {

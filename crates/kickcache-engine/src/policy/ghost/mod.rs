@@ -2,10 +2,10 @@
 //! memory counts requests of blocks instead.
 //!
 //! A set-associative table: the upper half of a block's hash chooses a set of 31 fingerprints, which is a ring. A false
-//! match (1 in 2,000 look-ups of a full table) only makes an unknown block count as a known one.
+//! match (1 in 2,000 look-ups of a full table) makes an unknown block count as a known one, and removes that entry.
 //!
 //! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. The lesser
-//! counter is the block's count or more, and only that one is incremented (Estan and Varghese, *New Directions in
+//! counter is the block's count or more, and the greater one is not incremented (Estan and Varghese, *New Directions in
 //! Traffic Measurement and Accounting*, SIGCOMM 2002). In each turn all counters are decremented, so that the count of
 //! a block with one request per turn or less stays low. A set is brought up to date at its next use.
 
@@ -30,7 +30,7 @@ pub(crate) struct Ghost {
     turn: u16,
 }
 
-/// Sets that one step of growth makes.
+/// The most sets that one step of growth makes.
 const MADE_AT_ONCE: usize = 8_192;
 
 fn set_count(count: u64) -> usize {

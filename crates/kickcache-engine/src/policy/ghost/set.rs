@@ -1,6 +1,6 @@
 //! A set of ghost memory: a ring of fingerprints, followed for a time by counters.
 
-/// Fingerprints of a set.
+/// Fingerprints of a set that does not count.
 pub(super) const WAYS: usize = 31;
 /// Fingerprints of a set that counts.
 const WAYS_LEFT: usize = 15;

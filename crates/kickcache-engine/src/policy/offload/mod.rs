@@ -1,10 +1,11 @@
 //! Origin offload: which device serves a hit, or stores a long write, if the origin could do so as well. The cache
-//! device does, unless it is saturated and the origin serves more.
+//! device does, unless it is saturated, both devices together serve more, and the origin is expected to serve the
+//! request sooner.
 //!
 //! Time of the cache device passes only while the thread sleeps with no completion to take: a wait for a processor
 //! makes no device slow. If the cache device still has a backlog, short trials of a few requests show whether the two
-//! devices together serve more than one, and the better setting is kept. An origin that is far slower than the cache
-//! device, such as a rotating disk, serves only misses once it was seen under load.
+//! devices together serve more than one, and the better setting is kept. An origin that was measured under load and
+//! takes at least 1 ms and twice as long as the cache device for a small read, such as a rotating disk, serves no hits.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -16,7 +17,7 @@ use crate::time::Instant;
 use crate::units::ByteExtent;
 
 /// From this many nanoseconds on, a request or the backlog of the cache device counts as slow; the origin serves no
-/// request that is not slow.
+/// request that is not expected to be slow at the cache device.
 const SLOW: u64 = 1_000_000;
 /// The cache device is behind if its requests in flight will take this many nanoseconds.
 const BEHIND: u64 = 2_000_000;
@@ -26,8 +27,9 @@ const SCARCE: u64 = 1_000_000;
 const SCARCE_TIMES: u64 = 2;
 /// Bytes of a small read.
 const SMALL: u64 = 4096;
-/// A saturated cache device takes no new blocks while a request would wait for the origin at most this many times as
-/// long: if both are busy, a fill costs the cache device a write and no read is served sooner.
+/// While both devices together are proven to serve more, a saturated cache device takes no new blocks, unless a request
+/// would wait for the origin more than this many times as long: if both are busy, a fill costs the cache device a write
+/// and no read is served sooner.
 const BUSY_SHARE: u64 = 2;
 
 /// For the fault simulation: [`Offload::reads_meanwhile`] stays below this.
@@ -109,8 +111,8 @@ impl Offload {
         }
     }
 
-    /// Nanoseconds that a small read occupies the cache device: measured with the reads of writeback, and with those of
-    /// clients before any reads of writeback.
+    /// Nanoseconds that a small read occupies the cache device: measured with the reads of writeback, and before these
+    /// are measured, with the requests of clients.
     fn writeback_read(&self) -> u64 {
         let known = if self.writeback_reads.is_unknown() { &self.cache } else { &self.writeback_reads };
         known.each(SMALL)
@@ -161,7 +163,7 @@ impl Offload {
         suits && self.trials.is_on(now) && !self.origin.is_avoided(now)
     }
 
-    /// Whether the cache device is so busy with its hits that it is to take no new blocks.
+    /// Whether the cache device is so busy with requests of clients that it is to take no new blocks.
     pub(crate) fn is_cache_behind(&self, now: Instant, bytes: u64) -> bool {
         match self.setting {
             OriginOffload::Never => false,
@@ -221,7 +223,7 @@ impl Offload {
         self.origin.begin_write(now, bytes);
     }
 
-    /// The cache device has a backlog: the trials advance by the requests served so far.
+    /// The cache device has a backlog: the trials advance with the requests so far.
     #[cold]
     pub(crate) fn look(&mut self, now: Instant, mut served: ServedLoad) {
         served.by_cache = self.cache.total();

@@ -1,15 +1,15 @@
 //! Limits the bytes written to the cache device in a day, and chooses which writes are given up.
 //!
-//! * The bytes of the last day are counted in slots, together with the bytes that would have been written without a
-//!   budget. The share of a slot is proportional to the demand at the same time a day before, and is the largest with
-//!   which no period of one day that ends within the next 24 hours exceeds the budget. A slot may write half as much
-//!   again, at the expense of later slots.
-//! * The share of a slot becomes credit gradually, and each write reduces the credit. Credit never exceeds the rest of
-//!   the budget for the last day. While there is enough, no write is given up. As the credit runs out, read-ahead is
-//!   given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of each kind of block a share
-//!   passes, which shrinks to none before the next kind is reduced.
+//! * The bytes of the last day are counted in slots. While there is a budget, each slot also counts the demand: the
+//!   blocks, without read-ahead, that would have been admitted without a budget. The share of a slot grows with the
+//!   demand at the same time a day before, and is chosen so that no period of one day that ends within the next 24
+//!   hours exceeds the budget. A slot may write half as much again, at the expense of later slots.
+//! * The share of a slot becomes credit gradually, and each write reduces the credit, down to a limited debt. Credit
+//!   above 0 never exceeds the rest of the budget for the last day. While there is enough, no write is given up. As the
+//!   credit runs out, read-ahead is given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of
+//!   each kind of block a share passes, which shrinks to none before the next kind is reduced.
 //! * The initial credit is a share of a day's budget, so that an empty cache fills.
-//! * Client writes do not wait, but reduce the credit.
+//! * Client writes do not wait; those to the cache device reduce the credit.
 //! * Bytes written before a restart count, if the caller stores them ([`Wear::history`], [`Wear::remember`]).
 
 use core::num::NonZeroU64;
@@ -27,13 +27,13 @@ const SLOT: u64 = DAY / SLOTS as u64;
 const ZERO: u64 = SLOTS as u64;
 /// Credit is at most the budget divided by this.
 const CREDIT_SHARE: i64 = 4;
-/// Writes are restricted below this credit: the budget divided by this.
+/// The budget refuses a part of the writes below this credit: the budget divided by this.
 const STRICT_SHARE: i64 = 32;
-/// Each slot counts as if it demanded at least this share of the mean.
+/// Each slot counts as if it demanded at least the mean divided by this.
 const WANTED_SHARE: u64 = 32;
 /// A slot may write this many halves of its share: a budget that other slots do not use is used sooner.
 const HURRY: u128 = 3;
-/// The denominator of all shares.
+/// The denominator of the admitted shares of ranks.
 const WHOLE: u64 = 1024;
 const RANKS: usize = 5;
 const DEPTH_MAX: u64 = RANKS as u64 * WHOLE;
@@ -49,7 +49,7 @@ pub(crate) enum Rank {
 }
 
 impl Rank {
-    /// The age of a block in ghost memory, if it is there.
+    /// The rank of a block by its age in ghost memory; `None` if it is not there.
     pub(crate) const fn of(noted: Option<EntryAge>) -> Rank {
         match noted {
             None => Rank::Unknown,
@@ -68,14 +68,14 @@ pub(crate) struct Wear {
     slots: [WearSlot; SLOTS],
     /// Bytes written in the last day.
     day: u64,
-    /// The current slot, and the first slot with a count.
+    /// The current slot, and the slot in which counting began.
     number: u64,
     first: u64,
-    /// When counting began, in nanoseconds since the first slot.
+    /// The start of the counted time, in nanoseconds since slot 0 began.
     since: u64,
-    /// Bytes that may be written at once; less than 0 if the budget was exceeded.
+    /// Bytes that may be written at once; less than 0 after more writes than that.
     credit: i64,
-    /// The bytes that the current slot may write, and the part that has become credit.
+    /// The bytes that the current slot may write, and the part that is no longer to become credit.
     rate: u64,
     given: u64,
     /// For each rank, the sum of the admitted shares: at [`WHOLE`] a request is admitted, and the sum is reduced.
@@ -146,8 +146,8 @@ impl Wear {
         WearHistory { slots, credit: then.credit, counted: self.counted(now) }
     }
 
-    /// Adds the counts of a history that ended this long before the clock's zero to the present counts. Its age is
-    /// assumed to be the lowest possible.
+    /// Adds those counts of a history that are of the last day to the present counts; the history ended this long
+    /// before the clock's zero. Its age is assumed to be the lowest possible.
     pub(crate) fn remember(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
         self.pass(now);
         let last = ZERO.saturating_sub(ago.as_nanos() / SLOT);
@@ -199,7 +199,7 @@ impl Wear {
         }
     }
 
-    /// Clients write this many blocks, which are admitted at any cost.
+    /// Clients write this many blocks, which the budget does not refuse.
     pub(crate) fn on_wanted(&mut self, now: Instant, blocks: u64) {
         if self.budget.is_some() {
             self.pass(now);
@@ -240,7 +240,7 @@ impl Wear {
         end.saturating_sub(self.depth(now)).min(WHOLE)
     }
 
-    /// The strictness: the number of cut ranks, in fractions of one.
+    /// The strictness: the number of cut ranks, in parts of [`WHOLE`].
     fn depth(&mut self, now: Instant) -> u64 {
         let Some(budget) = self.bytes() else { return 0 };
         self.pass(now);
@@ -276,7 +276,7 @@ impl Wear {
         }
     }
 
-    /// Turns the slot's bytes up to `due` into credit, less the bytes that are credit already.
+    /// Turns the slot's bytes up to `due` into credit, less those that are counted in `given`.
     fn give(&mut self, due: u64) {
         self.credit = self.credit.saturating_add_unsigned(due.saturating_sub(self.given));
         self.given = due.max(self.given);
@@ -289,15 +289,16 @@ impl Wear {
         u64::try_from(u128::from(self.rate) * passed / u128::from(SLOT)).expect("at most the rate")
     }
 
-    /// Limits the credit to a share of the budget and to the rest of the day's budget, and the debt to that of the
-    /// strictest level.
+    /// Limits the credit to a share of the budget and to the rest of the day's budget, and the debt to the budget
+    /// divided by [`STRICT_SHARE`].
     fn bound_credit(&mut self) {
         let Some(budget) = self.bytes() else { return };
         let most = (budget / CREDIT_SHARE).min(budget.saturating_sub_unsigned(self.day));
         self.credit = self.credit.min(most).max(-budget / STRICT_SHARE);
     }
 
-    /// Sets the share of the slot that begins, before the count of the same slot a day ago is dropped.
+    /// Sets the share of the current slot: when it begins, before the count of the same slot a day ago is dropped, and
+    /// when the budget or the counts change.
     fn begin_slot(&mut self) {
         let Some(budget) = self.budget else { return };
         let mean = self.mean_wanted();
@@ -321,7 +322,7 @@ impl Wear {
         self.rate = u64::try_from(rate * HURRY / 2).unwrap_or(u64::MAX);
     }
 
-    /// The mean demand of the slots of the last day.
+    /// The mean demand of the slots of the last day, in blocks.
     fn mean_wanted(&self) -> u64 {
         let known = (self.number - self.first).min(SLOTS as u64);
         self.slots.iter().map(|slot| slot.wanted).sum::<u64>() / known.max(1)
