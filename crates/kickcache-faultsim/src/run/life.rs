@@ -23,8 +23,7 @@ use crate::workload::Ask;
 /// After this simulated time, a drain may end with dirty blocks left if faults may have caused a loss.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes during the clients' work that wait for the plan's kind of submission, or for a step of its replacement, in
-/// 1/1000, if it has either.
+/// Crashes during the clients' work that wait for the plan's kind of submission or step of replacement, if any, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
 /// A submission reaches the device and is durable within about this many events.
 const AIMED_EVENTS: u64 = 24;
