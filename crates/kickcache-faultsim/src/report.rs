@@ -72,7 +72,7 @@ pub struct Summary {
     pub incomplete_volumes: u64,
     /// Growths of cache devices while they were served.
     pub grown_caches: u64,
-    /// Successors that took over from a served cache device.
+    /// Successors that took over, while the cache device was served or after a crash during the replacement.
     pub successors: u64,
     /// Parts of cache devices that replacements copied.
     pub copied_parts: u64,

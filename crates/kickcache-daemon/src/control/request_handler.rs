@@ -29,7 +29,7 @@ impl From<Reply> for Answer {
     }
 }
 
-/// The reason why a daemon refuses a command.
+/// Why a command has no result: it is refused, it has failed, or it continues after the longest wait.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ControlError {
     /// No volume has the name.

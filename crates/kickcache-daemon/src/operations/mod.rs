@@ -8,8 +8,9 @@
 //! * `kept_state`, `devices_in_file`: volumes and devices of a configuration file that is read again.
 //! * `volume_addition`, `volume_removal`, `places_change`: volumes come and go, with their addresses.
 //! * `resize`, `grow`: an origin or a cache device with a new size; `script`: the thread of such an operation, and its caller;
-//!   `superblock_wait`: the wait for another writer of the superblock.
-//! * `cache_removal`, `cache_insertion`, `standby_engine`: a cache device is left out, or taken in.
+//!   `held_superblock`: the right of a script to write the superblock.
+//! * `cache_removal`, `cache_insertion`, `standby_engine`: a cache device is left out, or taken in; `engine_exchange`: the engine is
+//!   replaced for that.
 //!
 //! Start with `changes.rs`.
 

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 
 use kickcache_engine::cache_engine::CacheEngine;
+use kickcache_engine::mirror::Mirror;
 use kickcache_engine::request::{Operation, Reply, Request, RequestId};
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_BYTES, ByteExtent, Checksum, VolumeId};
@@ -33,6 +34,9 @@ pub(crate) struct Core<E> {
     missed: Duration,
     pub(crate) engine: E,
     pub(crate) driver: Driver,
+    /// The mirror of writes, from the begin of the copy to a new device until that is the cache device, or is
+    /// released after its takeover was abandoned.
+    pub(crate) mirror: Option<Mirror>,
     pub(crate) volumes: ServedVolumes,
     pub(crate) limits: Limits,
     pub(crate) requests: Requests,
@@ -96,6 +100,7 @@ impl<E: CacheEngine> Core<E> {
             clock,
             engine,
             driver,
+            mirror: None,
             volumes: ServedVolumes::new(volumes),
             limits,
             requests: Requests::default(),

@@ -1,8 +1,8 @@
 //! The data plane: one thread with engine, driver and front ends.
 //!
 //! [`config`] has the parameters; `startup` makes a loop, `event_loop` runs it, and [`server`] is the interface for the
-//! rest of the program. The loop shares `core` with its front ends, which are in `frontend`; [`origin`] has the slow
-//! devices.
+//! rest of the program. The loop shares `core` with its front ends, which are in `frontend`; `device_layer` is
+//! between engine and driver. [`origin`] has the slow devices. `verbs` is the interface of the loop for operations.
 
 pub(crate) mod background;
 pub(crate) mod complaints;
@@ -10,6 +10,7 @@ pub mod config;
 pub(crate) mod control;
 pub(crate) mod core;
 pub(crate) mod curves;
+pub(crate) mod device_layer;
 pub mod error;
 pub(crate) mod event_loop;
 pub(crate) mod frontend;

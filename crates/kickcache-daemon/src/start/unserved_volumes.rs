@@ -11,13 +11,14 @@ use crate::serve::server::Orphan;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// The unserved volumes that the servers have found on their cache devices, except volumes of the plan.
+/// The volumes with dirty or unflushed blocks on the cache device of a server that does not serve them, except volumes of the plan that
+/// could not be served: for those the reason is known.
 pub(crate) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
 }
 
-/// The unserved volumes that a server found, except volumes of the plan: for those the reason is known.
+/// As [`orphans`], for one server.
 fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Vec<SkippedVolume> {
     let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
     unknown.map(|orphan| SkippedVolume { name: orphan.name.clone(), why: why(served, orphan) }).collect()

@@ -38,7 +38,7 @@ impl Keeper {
 /// The record that a cache device is out of service.
 #[derive(Debug, Default)]
 pub(crate) struct Marking {
-    /// The engine was opened with the device out of service: the host has the record already.
+    /// The engine was opened with the device out of service: its opener has seen to the record.
     pub(crate) is_known: bool,
     /// The volumes with origins that may lack data of the cache device; `None` while it is in service.
     pub(crate) incomplete: Option<VolumeSet>,

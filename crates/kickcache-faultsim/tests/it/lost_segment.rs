@@ -145,7 +145,7 @@ fn undurable_segments_are_not_missed() {
     }
 }
 
-/// Wipes all except the superblocks.
+/// Wipes the journal, the segments and the rest of the device; superblocks and service marks stay.
 fn wipe_all(stage: &mut Stage) {
     let geometry = stage.geometry();
     let end = stage.devices.cache.size() / BLOCK_SIZE;

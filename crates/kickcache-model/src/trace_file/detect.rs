@@ -25,7 +25,7 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     if text.starts_with(csv::HEADER) {
         return Some(Format::Csv);
     }
-    // Formats with stricter lines are tried earlier.
+    // A record of one of these formats fits none of the others.
     let candidates =
         [Format::Csv, Format::Msr, Format::Spc, Format::Alibaba, Format::Tencent, Format::Blkparse];
     candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))

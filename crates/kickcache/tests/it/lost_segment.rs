@@ -1,5 +1,5 @@
-//! A part of a cache device was discarded or overwritten while it was not served: every tool reports damage, and the
-//! remaining blocks are not served until the administrator accepts the loss.
+//! A part of the log of a cache device was discarded or overwritten while it was not served: `serve` and the tools that read
+//! the log report damage, and the remaining blocks are not served until the administrator accepts the loss.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

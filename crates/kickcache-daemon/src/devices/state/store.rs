@@ -43,7 +43,7 @@ pub enum StateError {
         /// Why.
         source: io::Error,
     },
-    /// The file has content that this program does not write.
+    /// At the path is no record of this origin: a link, no regular file, or another content.
     #[error("{path}: {what}; remove this file if its content is not needed")]
     Content {
         /// The file.

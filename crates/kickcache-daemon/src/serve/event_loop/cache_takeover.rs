@@ -59,9 +59,6 @@ pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     /// The present step, if a takeover is in progress.
     pub(crate) step: Option<TakeoverStep>,
-    /// The mirror of writes, from the begin of the copy until the new device is the cache device, or is
-    /// abandoned and has no I/O in flight.
-    pub(crate) mirror: Option<Mirror>,
     /// The path of the present cache device, for other threads.
     pub(crate) device: Arc<Mutex<PathBuf>>,
     /// The path of the new device, from the begin of the takeover to its end.
@@ -150,7 +147,6 @@ impl CacheTakeover {
         CacheTakeover {
             background: Background::new(wakeup),
             step: None,
-            mirror: None,
             device: Arc::new(Mutex::new(device)),
             with: None,
             given: OrderTime::Now,
@@ -347,29 +343,28 @@ impl CacheTakeover {
         Some(outcome)
     }
 
-    /// The mirror, while the new device may still be given up.
-    fn mirror_with_new(&self) -> Option<&Mirror> {
-        match self.step {
-            Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing) => self.mirror.as_ref(),
-            _ => None,
-        }
+    /// Whether the new device may still be given up.
+    fn can_give_up(&self) -> bool {
+        matches!(self.step, Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing))
     }
 
-    fn waits_for_part(&self) -> bool {
-        self.mirror_with_new().is_some_and(Mirror::waits_for_part) && self.is_at_new.load(Ordering::Relaxed)
+    fn waits_for_part(&self, mirror: Option<&Mirror>) -> bool {
+        let waits = mirror.is_some_and(Mirror::waits_for_part);
+        self.can_give_up() && waits && self.is_at_new.load(Ordering::Relaxed)
     }
 
     /// Whether clients wait for the new device alone: the cache device is then not the silent one.
-    pub(crate) fn waits_for_new(&self) -> bool {
-        self.waits_for_part() || self.mirror_with_new().and_then(Mirror::waits_for_new).is_some()
+    pub(crate) fn waits_for_new(&self, mirror: Option<&Mirror>) -> bool {
+        let waits = mirror.and_then(Mirror::waits_for_new).is_some();
+        self.waits_for_part(mirror) || self.can_give_up() && waits
     }
 
     /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
     /// completed no operation for long, or a part is not copied for an even longer time. The new device may be
     /// given up until the superblocks are to be written.
-    pub(crate) fn why_given_up(&mut self, now: Instant) -> Option<String> {
-        let mirror = self.mirror_with_new();
-        let waits_for_part = self.waits_for_part();
+    pub(crate) fn why_given_up(&mut self, now: Instant, mirror: Option<&Mirror>) -> Option<String> {
+        let waits_for_part = self.waits_for_part(mirror);
+        let mirror = mirror.filter(|_| self.can_give_up());
         let is_twin_late = self.twins.is_over(now, mirror.and_then(Mirror::waits_for_new));
         let is_part_late = self.part.is_over(now, waits_for_part.then_some(self.ends));
         let is_copying = self.is_busy && matches!(self.step, Some(TakeoverStep::Copying(_)));

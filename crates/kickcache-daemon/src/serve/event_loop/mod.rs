@@ -26,11 +26,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::device::{Completion, Data, Device, Submission};
+use kickcache_engine::device::{Device, Submission};
 use kickcache_engine::engine::Phase;
 use kickcache_engine::format::superblock::Superblock;
-use kickcache_engine::mirror::Mirror;
-use kickcache_engine::mirror::ending::Ending;
 use kickcache_engine::request::Reply;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::BlockKey;
@@ -185,32 +183,14 @@ impl<E: CacheEngine> EventLoop<E> {
         let mut moved = true;
         while std::mem::take(&mut moved) {
             while let Some(submission) = self.next_submission() {
-                match &mut self.takeover.mirror {
-                    None => self.core.driver.submit(now, submission),
-                    Some(mirror) => mirror.handle_submission(submission),
-                }
+                self.core.submit(now, submission);
                 moved = true;
-            }
-            while let Some(routed) = self.takeover.mirror.as_mut().and_then(Mirror::poll_submission) {
-                self.core.driver.submit_routed(now, routed);
             }
             while let Some(reply) = self.core.engine.poll_reply() {
                 self.handle_reply(reply);
                 moved = true;
             }
-            while left > 0 {
-                let Some(completion) = self.core.driver.poll_completion(now) else { break };
-                match &mut self.takeover.mirror {
-                    None => self.core.engine.handle_completion(now, completion),
-                    Some(mirror) => match mirror.handle_end(completion.id, completion.result.map(drop)) {
-                        Ending::Passed => self.core.engine.handle_completion(now, completion),
-                        Ending::Awaited => {}
-                        Ending::Ended(id, result) => {
-                            let result = result.map(|()| Data::default());
-                            self.core.engine.handle_completion(now, Completion { id, result });
-                        }
-                    },
-                }
+            while left > 0 && self.core.pass_completion(now) {
                 left -= 1;
                 moved = true;
             }

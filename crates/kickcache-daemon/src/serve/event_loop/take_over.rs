@@ -143,7 +143,7 @@ impl<E: CacheEngine> EventLoop<E> {
             return self.leave_successor();
         }
         let log = self.superblock.geometry.log();
-        self.takeover.mirror = Some(Mirror::new(log, self.core.driver.changes_in_flight(Device::Cache)));
+        self.core.mirror = Some(Mirror::new(log, self.core.driver.changes_in_flight(Device::Cache)));
         self.takeover.step = Some(TakeoverStep::Copying(now));
         let Some(pair) = &self.takeover.pair else { return };
         let (device, with) = (self.cache.display().to_string(), pair.new.path().display().to_string());
@@ -159,9 +159,7 @@ impl<E: CacheEngine> EventLoop<E> {
     /// While requests are in flight, the copy pauses for as long as the last part took, at most
     /// [`COPY_PAUSE_MAX`].
     fn end_copy(&mut self, now: Instant, took: Duration) {
-        if let (Some(TakeoverStep::Copying(_)), Some(mirror)) =
-            (self.takeover.step, &mut self.takeover.mirror)
-        {
+        if let (Some(TakeoverStep::Copying(_)), Some(mirror)) = (self.takeover.step, &mut self.core.mirror) {
             mirror.handle_copied();
             let pause = if self.core.requests.is_empty() {
                 Duration::from_nanos(0)
@@ -177,7 +175,7 @@ impl<E: CacheEngine> EventLoop<E> {
     fn seal(&mut self, now: Instant) {
         if self.takeover.step == Some(TakeoverStep::Flushing)
             && !self.must_give_up()
-            && let Some(mirror) = &mut self.takeover.mirror
+            && let Some(mirror) = &mut self.core.mirror
         {
             mirror.seal();
             self.takeover.step = Some(TakeoverStep::Sealed(now));
@@ -185,7 +183,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     pub(super) fn end_notes(&mut self, now: Instant, noted: Result<Box<Superblock>, ServeError>) {
-        let Some(mirror) = &mut self.takeover.mirror else { return };
+        let Some(mirror) = &mut self.core.mirror else { return };
         // A flush that failed meanwhile may have lost the marks.
         let failure = mirror.take_failure();
         match (noted, failure) {
@@ -223,7 +221,7 @@ impl<E: CacheEngine> EventLoop<E> {
         superblock: Superblock,
         recorded: Result<(), StateError>,
     ) {
-        let Some(mirror) = &mut self.takeover.mirror else { return };
+        let Some(mirror) = &mut self.core.mirror else { return };
         if mirror.take_failure().is_some() {
             self.takeover.step = Some(self.note_later(now));
             return;
@@ -331,12 +329,12 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Whether the takeover must be abandoned: after an error of the new device, if the old one is out of service, or at a
     /// stop.
     fn must_give_up(&self) -> bool {
-        let has_failed = self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some());
+        let has_failed = self.core.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some());
         has_failed || self.core.engine.health() != CacheHealth::Good || self.core.stage != LoopPhase::Serving
     }
 
     fn give_up_takeover(&mut self) {
-        if self.takeover.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some()) {
+        if self.core.mirror.as_ref().is_some_and(|mirror| mirror.failure().is_some()) {
             let found = self.troubles.tally(Device::Successor).map(|tally| tally.last.cause);
             self.count_takeover_error(self.core.now, found.unwrap_or(Cause::Errno(libc::EIO)));
             return self.fail_takeover(
@@ -355,7 +353,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn copy_next(&mut self, pair: Pair) -> std::io::Result<()> {
-        let Some(mirror) = &mut self.takeover.mirror else { return Ok(()) };
+        let Some(mirror) = &mut self.core.mirror else { return Ok(()) };
         if mirror.is_copied() {
             self.takeover.flush(pair)?;
             self.takeover.step = Some(TakeoverStep::Flushing);
@@ -364,7 +362,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(part) = mirror.poll_copy() else { return Ok(()) };
         let begun = self.takeover.copy(pair, part);
         if begun.is_err()
-            && let Some(mirror) = &mut self.takeover.mirror
+            && let Some(mirror) = &mut self.core.mirror
         {
             mirror.postpone_copy();
         }
@@ -410,10 +408,10 @@ impl<E: CacheEngine> EventLoop<E> {
     /// Abandons a new device that has not responded for long, so that clients do not wait for it: the old one
     /// is complete.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
-        let Some(what) = self.takeover.why_given_up(now) else { return };
+        let Some(what) = self.takeover.why_given_up(now, self.core.mirror.as_ref()) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));
         self.fail_takeover(self.refuse_takeover(&what));
-        let endings = self.takeover.mirror.as_mut().map(Mirror::desert).unwrap_or_default();
+        let endings = self.core.mirror.as_mut().map(Mirror::desert).unwrap_or_default();
         for ending in endings {
             if let Ending::Ended(id, result) = ending {
                 let result = result.map(|()| Data::default());
@@ -424,7 +422,7 @@ impl<E: CacheEngine> EventLoop<E> {
     }
 
     fn let_go(&mut self, afterwards: TakeoverFate) {
-        if let Some(mirror) = &mut self.takeover.mirror {
+        if let Some(mirror) = &mut self.core.mirror {
             mirror.give_up();
         }
         self.takeover.step = Some(TakeoverStep::GivenUp(afterwards));
@@ -432,10 +430,10 @@ impl<E: CacheEngine> EventLoop<E> {
 
     /// Removes the mirror once no I/O is in flight on the new device.
     fn end_mirror(&mut self, afterwards: TakeoverFate) {
-        if !self.takeover.mirror.as_ref().is_none_or(Mirror::is_quiet) {
+        if !self.core.mirror.as_ref().is_none_or(Mirror::is_quiet) {
             return;
         }
-        self.takeover.mirror = None;
+        self.core.mirror = None;
         match afterwards {
             TakeoverFate::Resumed => self.leave_successor(),
             TakeoverFate::Forgotten => self.takeover.step = Some(TakeoverStep::Forgetting),
@@ -455,7 +453,7 @@ impl<E: CacheEngine> EventLoop<E> {
         if !is_idle(Device::Cache) || !is_idle(Device::Successor) {
             return;
         }
-        let Some(mirror) = self.takeover.mirror.take() else { return };
+        let Some(mirror) = self.core.mirror.take() else { return };
         let parted = self.core.driver.take_over();
         for submission in mirror.into_held() {
             self.core.driver.submit(now, submission);
@@ -481,7 +479,7 @@ impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn takeover_progress(&self) -> Option<TakeoverProgress> {
         let (stage, with) = (self.takeover.stage()?, self.takeover.with.clone()?);
         let log = self.superblock.geometry.log();
-        let copied = self.takeover.mirror.as_ref().map_or(0, Mirror::copied_bytes);
+        let copied = self.core.mirror.as_ref().map_or(0, Mirror::copied_bytes);
         Some(TakeoverProgress { with, stage, copied, bytes: log.length })
     }
 }

@@ -12,7 +12,7 @@ use crate::cache_model::bcache::geometry::KEY_BYTES;
 const DELAY: Duration = Duration::from_millis(100);
 /// Bytes of an entry without keys (`struct jset`).
 const HEADER_BYTES: u64 = 240;
-/// The least bytes of an entry that is written without a delay (`JSET_BITS`, `PAGE_SECTORS`).
+/// An entry of this many bytes or more is full: it is written without [`DELAY`], also if no operation waits for it (`JSET_BITS`, `PAGE_SECTORS`).
 const ENTRY_BYTES_MAX: u64 = 32 << 10;
 
 /// An operation that waits until the entry is durable.

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use kickcache_engine::device::{DeviceError, DeviceOperation, Submission, SubmissionId};
 use kickcache_engine::format::takeover::{OtherDevice, Takeover};
+use kickcache_engine::mirror::Mirror;
 use kickcache_engine::units::ByteExtent;
 
 use super::*;
@@ -27,7 +28,7 @@ fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
     let called = OtherDevice { uuid: [3; 16], path: "/new".into() };
     event_loop.takeover.pair = Some(Pair { old, new, called });
     let log = event_loop.superblock.geometry.log();
-    event_loop.takeover.mirror = Some(Mirror::new(log, []));
+    event_loop.core.mirror = Some(Mirror::new(log, []));
     event_loop
 }
 
@@ -141,7 +142,7 @@ impl Sealed {
         event_loop.notes = Some(Arc::new(notes));
         let mut mirror = Mirror::new(ByteExtent { start: 0, length: 0 }, []);
         mirror.seal();
-        event_loop.takeover.mirror = Some(mirror);
+        event_loop.core.mirror = Some(mirror);
         event_loop.takeover.step = Some(TakeoverStep::Sealed(at(1)));
         event_loop.advance_takeover(at(1));
         Sealed { event_loop, store, old, new, _directory: directory }
@@ -174,7 +175,7 @@ impl Sealed {
 
     /// A flush of both devices.
     fn flush(&mut self, result: Result<(), DeviceError>) {
-        let mirror = self.event_loop.takeover.mirror.as_mut().unwrap();
+        let mirror = self.event_loop.core.mirror.as_mut().unwrap();
         let operation = DeviceOperation::Flush { device: Device::Cache };
         mirror.handle_submission(Submission { id: SubmissionId::from_u64(1), operation });
         let sent: Vec<_> = std::iter::from_fn(|| mirror.poll_submission()).collect();
