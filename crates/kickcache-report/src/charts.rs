@@ -1,5 +1,6 @@
 //! Which charts a page has.
 
+use kickcache_model::result::latencies::Latencies;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, JobResult, RunResult};
 
@@ -295,7 +296,25 @@ fn name_alike(lines: &mut [Line]) {
 
 fn histogram(run: &RunResult, style: usize, span: Span) -> Plot {
     let x = Axis::new(Scale::Log, Unit::Nanos, "time from request to reply", span);
-    let latencies = run.latencies();
+    let points = bars(&run.latencies(), span);
+    let line = Line { shape: Shape::Steps, ..line("operations", style, points) };
+    let top = highest(std::slice::from_ref(&line)) * 1.1;
+    Plot {
+        title: "Latencies".into(),
+        note: String::new(),
+        width: Width::Half,
+        x,
+        y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(top)),
+        lines: vec![line],
+    }
+}
+
+/// The share of the latencies in each bar, at the bar's least latency in nanoseconds. The last bar is empty; without latencies there is
+/// no bar.
+fn bars(latencies: &Latencies, span: Span) -> Vec<Point> {
+    if latencies.count() == 0 {
+        return Vec::new();
+    }
     let bar = |nanos: f64| (nanos.log10() * BARS_PER_DECADE).floor();
     let (first, last) = (bar(span.from) - 1.0, bar(span.to) + 1.0);
     let mut shares: Vec<Point> = Vec::new();
@@ -314,23 +333,7 @@ fn histogram(run: &RunResult, style: usize, span: Span) -> Plot {
         let index = index as usize;
         shares[index].y += float(count) / float(latencies.count());
     }
-    // A step holds from its own place to the next one.
-    let steps = shares.windows(2).map(|pair| Point { x: pair[1].x, y: pair[0].y });
-    let points = if latencies.count() > 0 {
-        std::iter::once(Point { x: shares[0].x, y: 0.0 }).chain(steps).collect()
-    } else {
-        Vec::new()
-    };
-    let line = Line { shape: Shape::Steps, ..line("operations", style, points) };
-    let top = highest(std::slice::from_ref(&line)) * 1.1;
-    Plot {
-        title: "Latencies".into(),
-        note: String::new(),
-        width: Width::Half,
-        x,
-        y: Axis::new(Scale::Linear, Unit::Share, "", Span::up_to(top)),
-        lines: vec![line],
-    }
+    shares
 }
 
 fn utilisation(run: &RunResult, seconds: Span) -> Plot {
@@ -407,4 +410,25 @@ fn bar(known: &RepeatedRuns<'_>, most: f64) -> String {
         part("b2", written - promoted - logged),
         show_size(written)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn a_latency_is_within_its_bar() {
+        let mut latencies = Latencies::default();
+        for nanos in [100_000, 1_500_000] {
+            latencies.record(Duration::from_nanos(nanos));
+        }
+        let bars = bars(&latencies, Span { from: 100_000.0, to: 1_500_000.0 });
+        for nanos in [100_000.0, 1_500_000.0] {
+            let within = bars.windows(2).find(|pair| pair[0].x <= nanos && nanos < pair[1].x);
+            assert_eq!(within.map(|pair| pair[0].y), Some(0.5), "{nanos}");
+        }
+        assert_eq!(bars.last().map(|bar| bar.y), Some(0.0));
+    }
 }
