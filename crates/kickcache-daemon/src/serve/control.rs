@@ -1,8 +1,7 @@
-//! Requests of other threads to the event loop.
+//! The state of a server for reports, and the results of its verbs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
 use std::time::SystemTime;
 
 use kickcache_curve::curve::HitRatioCurve;
@@ -19,38 +18,9 @@ use crate::driver::queued_device::ServerOutage;
 use crate::latency::Latencies;
 use crate::plan::client_cap::ClientCap;
 use crate::plan::frontends::{ServedAt, Sessions};
-use crate::plan::write_budget::WriteBudget;
-use crate::recording::ring::Recorder;
-use crate::serve::error::ServeError;
 pub use crate::serve::recovery::Recovery;
 use crate::serve::times::Activity;
-use crate::serve::verbs::VerbCall;
-use crate::serve::verbs::takeover_order::TakeoverOrder;
 pub use crate::serve::volume_info::VolumeInfo;
-
-/// A command to the event loop; the loop answers through the sender that the command contains, if it contains one.
-pub(crate) enum Control {
-    Status(Sender<ServerStatus>),
-    Vitals(Sender<ServerStatus>),
-    Sample(Sender<ServerSample>),
-    Beat(Sender<ServerHealth>),
-    /// Call these verbs.
-    Verbs(VerbCall),
-    /// Change modes, policies and client caps of some volumes, all or none.
-    ChangeSettings(Vec<NamedSettings>, Sender<Result<(), ServeError>>),
-    /// Set another write budget for the cache device, or remove the budget.
-    SetWriteBudget(Option<WriteBudget>, Sender<Result<(), ServeError>>),
-    /// Return the device for a check of a replacement, if there is no obstacle.
-    DeviceToReplace(Sender<Result<DeviceInUse, ServeError>>),
-    /// Another device is to take over from the cache device.
-    TakeOver(TakeoverOrder, Sender<Result<TakeoverBegun, ServeError>>),
-    Record(String, Recorder, Sender<Result<Recorded, ServeError>>),
-    /// Remove the recordings whose clients have disconnected.
-    EndRecordings,
-    Stop,
-    /// Stop; if the log has named the devices that a stop waits for, this ends the wait.
-    Insist,
-}
 
 /// The cache device for a check. The superblock may change meanwhile, as no lease is held.
 pub(crate) struct DeviceInUse {

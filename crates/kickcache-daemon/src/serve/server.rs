@@ -18,16 +18,17 @@ use crate::plan::Exposure;
 use crate::plan::write_budget::WriteBudget;
 use crate::recording::ring::{Ends, Recording, ring};
 use crate::serve::config::{ServerConfig, StatePlace};
+use crate::serve::control::DeviceInUse;
 pub use crate::serve::control::{
     Activities, Errors, FaultCount, MemoryUse, NamedSettings, Orphan, Recorded, Recovery, ServerHealth,
     ServerSample, ServerStatus, TakeoverBegun, TakeoverProgress, TakeoverStage, Trouble, VolumeInfo,
 };
-use crate::serve::control::{Control, DeviceInUse};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::serve::startup;
 use crate::serve::stop_wish::StopWish;
 pub use crate::serve::times::{Activity, LatencySum};
+use crate::serve::verbs::Control;
 use crate::serve::verbs::Verbs;
 pub use crate::serve::verbs::exchange::UncleanBlocks;
 use crate::serve::verbs::takeover_order::TakeoverOrder;
@@ -162,7 +163,7 @@ impl ServerHandle {
     /// # Errors
     /// [`ServeError::Stopped`].
     pub fn status(&self) -> Result<ServerStatus, ServeError> {
-        self.ask(Control::Status)
+        self.in_turn(|verbs, now| verbs.status(now))
     }
 
     /// State and counters for metrics, which are requested often.
@@ -170,8 +171,7 @@ impl ServerHandle {
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
     pub fn sample(&self) -> Result<ServerSample, ServeError> {
-        let (answer, answered) = mpsc::channel();
-        self.send(Control::Sample(answer))?;
+        let answered = self.begin_turn(|verbs, _| verbs.sample())?;
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
@@ -180,17 +180,13 @@ impl ServerHandle {
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
     pub fn vitals(&self) -> Result<ServerStatus, ServeError> {
-        let (answer, answered) = mpsc::channel();
-        self.send(Control::Vitals(answer))?;
+        let answered = self.begin_turn(|verbs, now| verbs.vitals(now))?;
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
     /// Whether the loop runs, and its state in short.
     pub fn pulse(&self) -> Pulse {
-        let (answer, answered) = mpsc::channel();
-        if self.send(Control::Beat(answer)).is_err() {
-            return Pulse::Ended;
-        }
+        let Ok(answered) = self.begin_turn(|verbs, now| verbs.health(now)) else { return Pulse::Ended };
         match answered.recv_timeout(SAMPLE_MAX) {
             Ok(beat) => Pulse::Turns(beat),
             Err(RecvTimeoutError::Timeout) => Pulse::Silent,
@@ -275,7 +271,7 @@ impl ServerHandle {
             let writes_back = |wanted: &&NamedSettings| wanted.settings.mode == Mode::WriteBack;
             wanted.iter().filter(writes_back).try_for_each(|wanted| notes.expect_dirty(&wanted.volume))?;
         }
-        self.ask(|answer| Control::ChangeSettings(wanted, answer))?
+        self.in_turn(move |verbs, now| verbs.change_settings(now, &wanted))?
     }
 
     /// Changes the write budget of the cache device.
@@ -283,7 +279,7 @@ impl ServerHandle {
     /// # Errors
     /// [`ServeError::Stopped`].
     pub fn set_write_budget(&self, budget: Option<WriteBudget>) -> Result<(), ServeError> {
-        self.ask(|answer| Control::SetWriteBudget(budget, answer))?
+        self.in_turn(move |verbs, now| verbs.set_write_budget(now, budget))
     }
 
     /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until the
@@ -297,7 +293,7 @@ impl ServerHandle {
         spec: SuccessorSpec,
         check: impl FnOnce() -> Result<(), ServeError> + Send + 'static,
     ) -> Result<TakeoverBegun, ServeError> {
-        self.ask(|answer| Control::TakeOver(TakeoverOrder::now(spec, check), answer))?
+        self.begin_takeover(TakeoverOrder::now(spec, check))
     }
 
     /// Continues an earlier replacement if the new device is as expected; if not, the status has the reason.
@@ -305,8 +301,13 @@ impl ServerHandle {
     /// # Errors
     /// As [`ServerHandle::take_over`].
     pub fn go_on_taking_over(&self, with: &Path) -> Result<TakeoverBegun, ServeError> {
-        let order = TakeoverOrder::earlier(self.device(), with.into());
-        self.ask(|answer| Control::TakeOver(order, answer))?
+        self.begin_takeover(TakeoverOrder::earlier(self.device(), with.into()))
+    }
+
+    fn begin_takeover(&self, order: TakeoverOrder) -> Result<TakeoverBegun, ServeError> {
+        let (answer, answered) = mpsc::channel();
+        self.in_turn(move |verbs, _| verbs.begin_takeover(order, answer))?;
+        answered.recv().map_err(|_| ServeError::Stopped)?
     }
 
     /// Checks for obstacles, without a change.
@@ -314,7 +315,7 @@ impl ServerHandle {
     /// # Errors
     /// As [`ServerHandle::take_over`], for errors that can be detected in advance.
     pub fn check_takeover(&self, spec: &SuccessorSpec) -> Result<TakeoverBegun, ServeError> {
-        let DeviceInUse { superblock, cache } = self.ask(Control::DeviceToReplace)??;
+        let DeviceInUse { superblock, cache } = self.in_turn(|verbs, _| verbs.device_to_replace())??;
         spec.check(&cache, &superblock, &self.shared.surroundings.state)?;
         let with = shown_path(&spec.path);
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
@@ -350,10 +351,11 @@ impl ServerHandle {
         recording.on_end(move || {
             if let Some(shared) = shared.upgrade() {
                 // A stopped server has no recordings.
-                let _ = ServerHandle { shared }.send(Control::EndRecordings);
+                let _ = ServerHandle { shared }.begin_turn(|verbs, _| verbs.end_recordings());
             }
         });
-        let recorded = self.ask(|answer| Control::Record(volume.into(), recorder, answer))??;
+        let volume = volume.to_owned();
+        let recorded = self.in_turn(move |verbs, now| verbs.begin_recording(now, &volume, recorder))??;
         Ok(RecordingBegun { recorded, recording })
     }
 
@@ -387,21 +389,27 @@ impl ServerHandle {
         }
     }
 
-    fn ask<T>(&self, control: impl FnOnce(Sender<T>) -> Control) -> Result<T, ServeError> {
-        let (answer, answered) = mpsc::channel();
-        self.send(control(answer))?;
-        answered.recv().map_err(|_| ServeError::Stopped)
-    }
-
     /// Calls verbs in one turn of the loop, and waits for that.
+    ///
+    /// # Errors
+    /// [`ServeError::Stopped`].
     pub(crate) fn in_turn<T: Send + 'static>(
         &self,
         verbs: impl FnOnce(&mut dyn Verbs, Instant) -> T + Send + 'static,
     ) -> Result<T, ServeError> {
-        self.ask(|answer| {
-            // If the caller does not wait any more, the failed send is harmless.
-            Control::Verbs(Box::new(move |data_plane, now| drop(answer.send(verbs(data_plane, now)))))
-        })
+        self.begin_turn(verbs)?.recv().map_err(|_| ServeError::Stopped)
+    }
+
+    /// Calls verbs in one turn of the loop; their result comes through the channel.
+    fn begin_turn<T: Send + 'static>(
+        &self,
+        verbs: impl FnOnce(&mut dyn Verbs, Instant) -> T + Send + 'static,
+    ) -> Result<Receiver<T>, ServeError> {
+        let (answer, answered) = mpsc::channel();
+        // If the caller does not wait any more, the failed send is harmless.
+        let call = move |data_plane: &mut dyn Verbs, now| drop(answer.send(verbs(data_plane, now)));
+        self.send(Control::Verbs(Box::new(call)))?;
+        Ok(answered)
     }
 
     fn send(&self, control: Control) -> Result<(), ServeError> {

@@ -4,7 +4,6 @@
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex};
 use std::time::Instant as WallTime;
 
@@ -27,7 +26,7 @@ use crate::serve::control::{TakeoverBegun, TakeoverStage};
 use crate::serve::core::engine_span;
 use crate::serve::error::ServeError;
 use crate::serve::event_loop::patience::{PATIENCE_SECONDS, Patience};
-use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
+use crate::serve::verbs::takeover_order::{OrderTime, TakeoverAnswer, TakeoverOrder};
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
@@ -41,9 +40,6 @@ const QUIET_PAUSE: Duration = Duration::from_millis(20);
 /// The most checks, at least a second apart, of a part being copied, also if no client waits: some drives
 /// pause for longer than clients wait.
 const COPY_LOOKS_MAX: u32 = 60;
-
-/// The channel for the answer to the caller.
-pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 
 /// The two devices, for threads.
 #[derive(Clone)]

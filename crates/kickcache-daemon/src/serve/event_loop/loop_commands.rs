@@ -1,12 +1,9 @@
 //! Commands of other threads, carried out by the loop.
 
 use std::os::fd::AsFd;
-use std::sync::Arc;
 use std::sync::mpsc::TryRecvError;
-use std::time::SystemTime;
 
 use kickcache_engine::cache_engine::CacheEngine;
-use kickcache_engine::config::VolumeSettings;
 use kickcache_engine::device::Device;
 use kickcache_engine::format::superblock::VolumeRecord;
 use kickcache_engine::time::Instant;
@@ -14,17 +11,13 @@ use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
 use super::{CONTROL_KEY, EventLoop};
 use crate::driver::Interest;
-use crate::driver::device::BlockFile;
 use crate::latency::Latencies;
-use crate::recording::ring::Recorder;
-use crate::serve::control::{
-    Activities, Control, DeviceInUse, MemoryUse, NamedSettings, Orphan, Recorded, ServerHealth, ServerSample,
-    ServerStatus,
-};
+use crate::serve::control::{Activities, MemoryUse, Orphan, ServerHealth, ServerSample, ServerStatus};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::recorders::RECORDING_COUNT_MAX;
 use crate::serve::served_volumes::Volume;
+use crate::serve::verbs::Control;
+use crate::serve::verbs::report::ReportVerbs;
 
 impl<E: CacheEngine> EventLoop<E> {
     pub(super) fn take_controls(&mut self, now: Instant) {
@@ -44,51 +37,12 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.driver.watch(self.wakeup.as_fd(), CONTROL_KEY, Interest::Readable);
     }
 
-    /// If the caller does not wait any more, the failed send is harmless.
     fn take_control(&mut self, now: Instant, control: Control) {
         match control {
+            Control::Verbs(verbs) => verbs(self, now),
             Control::Stop => self.begin_stop(now, "a stop was requested"),
             Control::Insist => self.insist(now),
-            Control::Status(answer) => drop(answer.send(self.status(now))),
-            Control::Vitals(answer) => drop(answer.send(self.vitals(now))),
-            Control::Sample(answer) => drop(answer.send(self.sample())),
-            Control::Beat(answer) => drop(answer.send(self.beat(now))),
-            Control::Verbs(verbs) => verbs(self, now),
-            Control::ChangeSettings(wanted, answer) => {
-                drop(answer.send(self.change_settings(now, &wanted)));
-            }
-            Control::Record(name, recorder, answer) => {
-                drop(answer.send(self.begin_recording(now, &name, recorder)));
-            }
-            Control::EndRecordings => {
-                self.core.recorders.sweep();
-                tracing::info!(event = "recording_ended", "a recording has ended");
-            }
-            Control::DeviceToReplace(answer) => {
-                let cache = self.device_to_replace();
-                drop(answer.send(cache.map(|cache| self.in_use(cache))));
-            }
-            Control::TakeOver(order, answer) => self.begin_takeover(order, answer),
-            Control::SetWriteBudget(budget, answer) => {
-                self.write_budget = budget;
-                self.apply_write_budget(now);
-                drop(answer.send(Ok(())));
-            }
         }
-    }
-
-    fn in_use(&self, cache: Arc<BlockFile>) -> DeviceInUse {
-        DeviceInUse { superblock: self.superblock.clone(), cache }
-    }
-
-    fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError> {
-        let ids =
-            wanted.iter().map(|wanted| self.volume_id(&wanted.volume)).collect::<Result<Vec<_>, _>>()?;
-        for (volume, NamedSettings { settings, client_cap, .. }) in ids.into_iter().zip(wanted) {
-            self.core.throttles.set(volume, *client_cap);
-            self.core.engine.change_settings(now, &VolumeSettings { volume, ..*settings });
-        }
-        Ok(())
     }
 
     /// Passes the engine the write budget for the present size of the cache device.
@@ -98,25 +52,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.set_write_budget(now, budget);
     }
 
-    fn begin_recording(
-        &mut self,
-        now: Instant,
-        name: &str,
-        recorder: Recorder,
-    ) -> Result<Recorded, ServeError> {
-        let id = self.volume_id(name)?;
-        if !self.core.recorders.add(now, id, recorder) {
-            let what = format!(
-                "{RECORDING_COUNT_MAX} recordings run already on its cache device, and no more are possible; end one first"
-            );
-            return Err(ServeError::Volume { name: name.into(), what });
-        }
-        tracing::info!(event = "recording_begun", volume = name, "a recording of {name} begins");
-        let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
-        let volume_bytes = found.map_or(0, |volume| volume.info.size);
-        Ok(Recorded { volume_bytes, started: SystemTime::now() })
-    }
-
     pub(super) fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError> {
         let found = self.core.volumes.iter().find(|volume| volume.info.name == name);
         found.map(|volume| volume.info.id).ok_or_else(|| {
@@ -124,54 +59,6 @@ impl<E: CacheEngine> EventLoop<E> {
             let what = format!("it is not served here; served are: {}", names.join(", "));
             ServeError::Volume { name: name.into(), what }
         })
-    }
-
-    fn status(&mut self, now: Instant) -> ServerStatus {
-        let curves = self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect();
-        ServerStatus { curves, ..self.vitals(now) }
-    }
-
-    /// The status without curves, which take long.
-    fn vitals(&mut self, now: Instant) -> ServerStatus {
-        let activities = self.core.volumes.iter().map(|volume| {
-            let times = self.core.times.of(volume.info.id);
-            times.map_or_else(Activities::default, |times| Activities {
-                since_start: times.since_start(now),
-                recent: times.recent(now),
-            })
-        });
-        let activities = activities.collect();
-        let curves = vec![None; self.core.volumes.count()];
-        ServerStatus { activities, curves, ..self.state(now) }
-    }
-
-    /// The data for a scrape of metrics, which is frequent: requests wait meanwhile.
-    fn sample(&mut self) -> ServerSample {
-        let begun = self.core.clock.now();
-        let count = self.core.volumes.count();
-        let turn = self.curve_turn % count.max(1);
-        self.curve_turn = turn + 1;
-        let curve = |(index, volume): (usize, &Volume)| {
-            (index == turn).then(|| self.core.curves.of(volume.info.id))?
-        };
-        let curves = self.core.volumes.iter().enumerate().map(curve).collect();
-        let latencies = self.core.volumes.iter().map(|volume| {
-            let times = self.core.times.of(volume.info.id);
-            times.map_or_else(Latencies::default, |times| times.latencies())
-        });
-        let latencies = latencies.collect();
-        let activities = vec![Activities::default(); count];
-        let status = ServerStatus { activities, curves, ..self.state(begun) };
-        ServerSample { status, latencies, pause: self.core.clock.now().since(begun) }
-    }
-
-    fn beat(&self, now: Instant) -> ServerHealth {
-        let engine = self.core.engine.status();
-        ServerHealth {
-            volumes: self.core.volumes.count(),
-            dirty_bytes: engine.volumes.iter().map(|volume| volume.dirty_blocks * BLOCK_SIZE).sum(),
-            awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
-        }
     }
 
     fn orphans(&self) -> Vec<Orphan> {
@@ -226,6 +113,54 @@ impl<E: CacheEngine> EventLoop<E> {
             client_caps: ids().map(|id| self.core.throttles.cap(id)).collect(),
             recordings: ids().map(|id| self.core.recorders.count(id)).collect(),
             held_requests: ids().map(|id| self.core.throttles.held_total(id)).collect(),
+        }
+    }
+}
+
+impl<E: CacheEngine> ReportVerbs for EventLoop<E> {
+    fn status(&mut self, now: Instant) -> ServerStatus {
+        let curves = self.core.volumes.iter().map(|volume| self.core.curves.of(volume.info.id)).collect();
+        ServerStatus { curves, ..self.vitals(now) }
+    }
+
+    fn vitals(&mut self, now: Instant) -> ServerStatus {
+        let activities = self.core.volumes.iter().map(|volume| {
+            let times = self.core.times.of(volume.info.id);
+            times.map_or_else(Activities::default, |times| Activities {
+                since_start: times.since_start(now),
+                recent: times.recent(now),
+            })
+        });
+        let activities = activities.collect();
+        let curves = vec![None; self.core.volumes.count()];
+        ServerStatus { activities, curves, ..self.state(now) }
+    }
+
+    fn sample(&mut self) -> ServerSample {
+        let begun = self.core.clock.now();
+        let count = self.core.volumes.count();
+        let turn = self.curve_turn % count.max(1);
+        self.curve_turn = turn + 1;
+        let curve = |(index, volume): (usize, &Volume)| {
+            (index == turn).then(|| self.core.curves.of(volume.info.id))?
+        };
+        let curves = self.core.volumes.iter().enumerate().map(curve).collect();
+        let latencies = self.core.volumes.iter().map(|volume| {
+            let times = self.core.times.of(volume.info.id);
+            times.map_or_else(Latencies::default, |times| times.latencies())
+        });
+        let latencies = latencies.collect();
+        let activities = vec![Activities::default(); count];
+        let status = ServerStatus { activities, curves, ..self.state(begun) };
+        ServerSample { status, latencies, pause: self.core.clock.now().since(begun) }
+    }
+
+    fn health(&self, now: Instant) -> ServerHealth {
+        let engine = self.core.engine.status();
+        ServerHealth {
+            volumes: self.core.volumes.count(),
+            dirty_bytes: engine.volumes.iter().map(|volume| volume.dirty_blocks * BLOCK_SIZE).sum(),
+            awaited: (self.core.stage != LoopPhase::Serving).then(|| self.awaited(now)),
         }
     }
 }

@@ -25,11 +25,9 @@ use crate::driver::fault::{Cause, Fault};
 use crate::serve::control::{TakeoverBegun, TakeoverProgress};
 use crate::serve::core::LoopPhase;
 use crate::serve::error::ServeError;
-use crate::serve::event_loop::cache_takeover::{
-    Pair, TakeoverAnswer, TakeoverFate, TakeoverOutcome, TakeoverStep,
-};
+use crate::serve::event_loop::cache_takeover::{Pair, TakeoverFate, TakeoverOutcome, TakeoverStep};
 use crate::serve::event_loop::patience::PATIENCE_SECONDS;
-use crate::serve::verbs::takeover_order::{OrderTime, TakeoverOrder};
+use crate::serve::verbs::takeover_order::{OrderTime, TakeoverAnswer, TakeoverOrder};
 
 /// Longest pause after a copied part.
 const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);

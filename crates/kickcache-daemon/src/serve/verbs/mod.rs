@@ -4,6 +4,7 @@
 pub(crate) mod exchange;
 pub(crate) mod growth;
 pub(crate) mod membership;
+pub(crate) mod report;
 pub(crate) mod resizes;
 pub(crate) mod superblock_lease;
 pub(crate) mod takeover_order;
@@ -15,18 +16,33 @@ use kickcache_engine::time::Instant;
 use kickcache_engine::units::VolumeId;
 
 use crate::devices::cache_device::Extended;
+use crate::plan::write_budget::WriteBudget;
+use crate::recording::ring::Recorder;
+use crate::serve::control::{DeviceInUse, NamedSettings, Recorded};
 use crate::serve::error::ServeError;
 use crate::serve::verbs::exchange::ExchangeVerbs;
 use crate::serve::verbs::growth::{DeviceToGrow, GrowthStart};
 use crate::serve::verbs::membership::MembershipVerbs;
+use crate::serve::verbs::report::ReportVerbs;
 use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
 use crate::serve::verbs::superblock_lease::{LeaseAnswer, LeaseNumber, ResizeId, SuperblockWriter};
+use crate::serve::verbs::takeover_order::{TakeoverAnswer, TakeoverOrder};
 
 /// Verbs that another thread calls in a turn of the event loop.
 pub(crate) type VerbCall = Box<dyn FnOnce(&mut dyn Verbs, Instant) + Send>;
 
+/// A command to the event loop.
+pub(crate) enum Control {
+    /// Call these verbs.
+    Verbs(VerbCall),
+    /// Stop. This is also sent when the last handle of the server is dropped.
+    Stop,
+    /// Stop; if the log has named the devices that a stop waits for, this ends the wait.
+    Insist,
+}
+
 /// The event loop as the operations use it.
-pub(crate) trait Verbs: MembershipVerbs + ExchangeVerbs {
+pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// The number of a served volume.
     ///
     /// # Errors
@@ -38,6 +54,38 @@ pub(crate) trait Verbs: MembershipVerbs + ExchangeVerbs {
 
     /// A device as messages name it.
     fn show_device(&self, device: Device) -> String;
+
+    /// Changes modes, policies and client caps of volumes, all or none.
+    ///
+    /// # Errors
+    /// If a volume is not served.
+    fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError>;
+
+    /// Sets another write budget for the cache device, or removes the budget.
+    fn set_write_budget(&mut self, now: Instant, budget: Option<WriteBudget>);
+
+    /// Begins a recording of a volume's requests.
+    ///
+    /// # Errors
+    /// If the volume is not served, or the limit of recordings is reached.
+    fn begin_recording(
+        &mut self,
+        now: Instant,
+        volume: &str,
+        recorder: Recorder,
+    ) -> Result<Recorded, ServeError>;
+
+    /// Ends the recordings whose clients have disconnected.
+    fn end_recordings(&mut self);
+
+    /// The cache device for a check of a replacement.
+    ///
+    /// # Errors
+    /// An obstacle to a replacement, such as another change of the device.
+    fn device_to_replace(&self) -> Result<DeviceInUse, ServeError>;
+
+    /// Has another device take over from the cache device. The answer comes when the copy begins.
+    fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer);
 
     /// Requests the superblock. The answer comes when no other operation has it, and the caller may write the superblock from
     /// then until [`Verbs::end_lease`]. An obstacle to the operation is answered as soon as it is found.

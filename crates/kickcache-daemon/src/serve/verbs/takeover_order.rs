@@ -1,14 +1,19 @@
 //! An order to have a device take over from the cache device.
 
 use std::path::PathBuf;
+use std::sync::mpsc::Sender;
 
 use crate::devices::cache_device::Overwrite;
 use crate::devices::cache_device::successor::SuccessorSpec;
 use crate::devices::succession::check_awaited;
+use crate::serve::control::TakeoverBegun;
 use crate::serve::error::ServeError;
 
 /// A check of a device for further obstacles; the check may wait for the device.
 type DeviceCheck = Box<dyn FnOnce() -> Result<(), ServeError> + Send>;
+
+/// The channel for the answer to the caller.
+pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 
 /// An order.
 pub(crate) struct TakeoverOrder {

@@ -14,8 +14,8 @@ use crate::driver::null_device::NullDevice;
 use crate::operations::standby_engine::StandbyParts;
 use crate::plan::removal::DirtyFate;
 use crate::serve::config::Limits;
-use crate::serve::control::Control;
 use crate::serve::error::ServeError;
+use crate::serve::verbs::Control;
 use crate::serve::verbs::Verbs;
 use crate::serve::verbs::exchange::{
     CurrentEngine, Exchanged, NewEngine, NewEngineKind, OldDevices, StepState,

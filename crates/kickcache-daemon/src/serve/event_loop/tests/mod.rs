@@ -38,6 +38,7 @@ use crate::serve::frontend::nbd::key::{ConnectionId, NbdKey};
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::served_volumes::ServedVolumes;
 use crate::serve::served_volumes::Volume;
+use crate::serve::verbs::Verbs;
 use crate::serve::verbs::exchange::RequestHold;
 use crate::serve::verbs::resizes::RunningResizes;
 use crate::serve::verbs::superblock_lease::SuperblockQueue;
@@ -485,7 +486,8 @@ fn the_server_answers_and_stops_with_its_last_handle() {
     let served = ToySetup::new(Limits::default());
     let _client = served.connect();
     let (answer, answered) = mpsc::channel();
-    served.toy.control.send(Control::Status(answer)).unwrap();
+    let call = Box::new(move |verbs: &mut dyn Verbs, now| answer.send(verbs.status(now)).unwrap());
+    served.toy.control.send(Control::Verbs(call)).unwrap();
     served.toy.wakeup.ring();
     let status = answered.recv().unwrap();
     assert_eq!((status.connections, status.volumes.len()), (1, 1));
