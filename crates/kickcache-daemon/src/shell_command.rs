@@ -133,6 +133,11 @@ impl DaemonCommands {
         self.to_daemon(ShellCommand::new("replace").word("--cache").path(cache)).word("--with")
     }
 
+    /// Reads the configuration file again.
+    pub fn reload(&self) -> ShellCommand {
+        self.to_daemon(ShellCommand::new("reload"))
+    }
+
     /// Stops the daemon.
     pub fn stop(&self) -> ShellCommand {
         self.to_daemon(ShellCommand::new("stop"))

@@ -94,6 +94,15 @@ impl Engine {
         &self.state.volumes.get(volume).counters
     }
 
+    /// Takes over the counters of the volumes that both engines serve.
+    pub(crate) fn keep_counters_of(&mut self, before: &Engine) {
+        for volume in self.state.volumes.ids() {
+            if let Some(found) = before.state.volumes.find(volume) {
+                self.state.volumes.get_mut(volume).counters = found.counters;
+            }
+        }
+    }
+
     /// The health of the cache device, without the work of [`Engine::status`].
     pub fn health(&self) -> CacheHealth {
         self.state.device.health

@@ -20,7 +20,12 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
     }
     for volume in &report.unserved {
         let remedy: Vec<Step> = match volume.commands.as_slice() {
-            [] => vec![Step::outside("remove the cause"), around.commands.restart_step()],
+            [] => vec![
+                Step::outside("remove the cause"),
+                Step::run("have the daemon try again", around.commands.reload())
+                    .only_if("it has a configuration file"),
+                around.commands.restart_step().only_if("it has none"),
+            ],
             commands => commands.iter().map(|command| Step::run("run this command", command)).collect(),
         };
         let condition = Condition::new(ConditionKind::VolumeNotServed, "not served", remedy);

@@ -51,7 +51,7 @@ impl VolumeContext<'_> {
             self.only_on_failed_device(commands),
             self.stuck(),
             self.too_old(commands),
-            self.limited(),
+            self.limited(commands),
             self.no_gain(commands),
             self.recovered(commands),
             self.healed(),
@@ -248,7 +248,7 @@ impl VolumeContext<'_> {
         Some(condition.lasting(seconds).figure("dirty", volume.dirty_bytes as f64, "bytes"))
     }
 
-    fn limited(&self) -> Option<Condition> {
+    fn limited(&self, commands: &DaemonCommands) -> Option<Condition> {
         let limits = &self.volume.limits;
         if !self.history.held_within(self.now, HELD_SPAN) {
             return None;
@@ -258,7 +258,15 @@ impl VolumeContext<'_> {
             limits.client_requests_per_second.map(|requests| format!("{} requests/s", show_count(requests)));
         let caps: Vec<String> = bytes.into_iter().chain(requests).collect();
         let what = format!("the limit of its clients ({}) holds requests back", caps.join(", "));
-        let remedy = "raise `client-bandwidth` or `client-iops`, if clients shall be faster";
+        let keys = [
+            limits.client_bytes_per_second.map(|_| "`client-bandwidth`"),
+            limits.client_requests_per_second.map(|_| "`client-iops`"),
+        ];
+        let keys: Vec<&str> = keys.into_iter().flatten().collect();
+        let remedy = vec![
+            Step::outside(format!("raise {}, if clients shall be faster", keys.join(" or "))),
+            Step::run("use the new limit", commands.reload()).only_if("the daemon has a configuration file"),
+        ];
         let held = self.volume.held_requests as f64;
         let condition = Condition::new(ConditionKind::ClientsLimited, what, remedy);
         Some(condition.figure("held", held, "requests"))

@@ -53,6 +53,11 @@ impl Times {
         self.volumes[at] = Some(Box::new(VolumeTimes::new(now)));
     }
 
+    /// Ends the recent intervals of all volumes, because another cache device is used.
+    pub(crate) fn end_recent(&mut self, now: Instant) {
+        self.volumes.iter_mut().flatten().for_each(|times| times.end_recent(now));
+    }
+
     pub(crate) fn of(&mut self, volume: VolumeId) -> Option<&mut VolumeTimes> {
         self.volumes.get_mut(usize::from(volume.get()))?.as_deref_mut()
     }
@@ -136,6 +141,12 @@ impl VolumeTimes {
             both.add(&kept.span);
             both.took()
         })
+    }
+
+    /// Ends the present interval and the one before: requests until now are not recent any more.
+    pub(crate) fn end_recent(&mut self, now: Instant) {
+        self.turn(now);
+        self.turn(now);
     }
 
     /// The times of all requests since the volume was added, in fixed buckets.
@@ -275,6 +286,17 @@ mod tests {
         // No request for an hour: recent counts are then zero for every caller.
         let idle = times.recent(at(3_600_000)).writes.count + times.recent(at(3_700_000)).writes.count;
         assert_eq!((idle, times.recent(at(3_700_000)).writes.count), (1, 0));
+    }
+
+    #[test]
+    fn times_of_an_earlier_device_are_not_recent() {
+        let mut times = times();
+        times.note(at(2_000), Class::Hit, 4096, Duration::from_micros(900));
+        times.end_recent(at(3_000));
+        times.note(at(4_000), Class::Hit, 4096, Duration::from_micros(100));
+        let recent = times.recent(at(5_000));
+        assert_eq!((recent.hits.count, recent.span), (1, Duration::from_millis(2_000)));
+        assert_eq!(times.since_start(at(5_000)).hits.count, 2);
     }
 
     #[test]

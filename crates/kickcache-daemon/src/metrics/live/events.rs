@@ -6,7 +6,7 @@ use std::time::Duration;
 use kickcache_units::{counted, show_bytes};
 
 use crate::control::condition::{Condition, ConditionKind, Severity};
-use crate::control::report::{CacheReport, Report, VolumeReport};
+use crate::control::report::{CacheReport, HealthWord, Report, VolumeReport};
 
 /// The most events that are kept.
 const COUNT_MAX: usize = 200;
@@ -85,7 +85,8 @@ impl LiveEvents {
 
     fn look_at_cache(&mut self, at: u64, old: &CacheReport, new: &CacheReport) {
         let device = &new.device;
-        if old.device_bytes != new.device_bytes {
+        let are_used = [old, new].iter().all(|cache| cache.health == HealthWord::Good);
+        if old.device_bytes != new.device_bytes && are_used {
             let [before, now] = [old, new].map(|cache| show_bytes(cache.device_bytes));
             self.note(at, format!("{device} uses {now}; it used {before}"));
         }
@@ -105,6 +106,12 @@ impl LiveEvents {
             old.volumes.iter().any(|volume| is_own(&volume.name))
         };
         match before.caches.iter().find(serves) {
+            Some(old) if old.health == HealthWord::OutOfService => {
+                self.note(
+                    at,
+                    format!("{} is used, empty at first, in place of {}", cache.device, old.device),
+                );
+            }
             Some(old) => self.note(at, format!("{} has replaced {}", cache.device, old.device)),
             None => self.note(at, format!("the cache device {} is used", cache.device)),
         }

@@ -142,6 +142,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.superblock = superblock;
         self.apply_write_budget(now);
         self.damaged.clear();
+        self.core.times.end_recent(now);
         // `is_done` was about the former cache device.
         self.takeover.is_done = false;
         OldDevices { lost, _cache: cache }

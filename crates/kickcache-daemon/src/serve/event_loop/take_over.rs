@@ -460,6 +460,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.end();
         self.takeover.is_done = true;
         self.end_troubles_of_cache(now);
+        self.core.times.end_recent(now);
         let before = self.cache.display().to_string();
         self.cache = pair.new.path().into();
         *self.takeover.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.cache.clone();
