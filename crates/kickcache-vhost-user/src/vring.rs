@@ -284,8 +284,8 @@ impl Vring {
 
     /// Requests kicks from the guest from now on; `true` if there are requests already.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
-        let more = !self.again.is_empty()
-            || self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
+        let more =
+            !self.again.is_empty() || self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
         self.armed = !more;
         Ok(more)
     }

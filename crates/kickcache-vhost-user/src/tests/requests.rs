@@ -220,7 +220,10 @@ fn a_read_only_disk_refuses_all_changes() {
         guest.start_queue().unwrap();
         guest
     };
-    assert_eq!(word(&replied(&mut read_only(), packet(1, &[], Vec::new()))) & (1 << 13 | 1 << 14 | 1 << 5), 1 << 5);
+    assert_eq!(
+        word(&replied(&mut read_only(), packet(1, &[], Vec::new()))) & (1 << 13 | 1 << 14 | 1 << 5),
+        1 << 5
+    );
     let mut guest = read_only();
     guest.request(OUT, 0, &[(DATA, 512, 0)]);
     assert!(guest.serve().is_empty() && guest.status() == 1);
