@@ -271,7 +271,7 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether there are requests that were not taken: recovered ones, or ones that the guest added; `true`
+    /// Whether there are more requests: recovered requests, or requests that the guest added; `true`
     /// also if the ring cannot be read, which the next take reports.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         !self.again.is_empty() || self.has_added(memory)

@@ -212,6 +212,6 @@ fn a_device_reset_switches_the_write_cache_on_for_good() {
     assert_eq!(config(&mut guest)[32], 1);
     kept.reconnect(&mut guest);
     assert_eq!(config(&mut guest)[32], 1);
-    // The guest did not submit anything before: its first write is taken.
+    // This is the first request of the guest.
     assert_eq!(write_of(&mut guest), VOLATILE);
 }
