@@ -456,6 +456,8 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         let Some(mirror) = self.takeover.mirror.take() else { return };
+        // The log names the cache device that the driver has.
+        self.end_troubles_of_cache(now);
         let parted = self.core.driver.take_over();
         for submission in mirror.into_held() {
             self.core.driver.submit(now, submission);
@@ -463,7 +465,6 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(pair) = self.takeover.pair.take() else { return };
         self.takeover.end();
         self.takeover.is_done = true;
-        self.end_troubles_of_cache(now);
         let before = self.cache.display().to_string();
         self.cache = pair.new.path().into();
         *self.takeover.device.lock().unwrap_or_else(std::sync::PoisonError::into_inner) = self.cache.clone();
