@@ -170,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fua_makes_all_changes_durable_and_nothing_else() {
+    fn fua_makes_all_changes_durable() {
         let changes = |fua| {
             let zeroes = |no_hole, fast| CommandKind::WriteZeroes { fua, no_hole, fast };
             let zeroes =

@@ -158,7 +158,7 @@ fn messages_come_whole_however_they_are_sent() {
 }
 
 #[test]
-fn a_disabled_queue_takes_nothing_until_it_is_enabled() {
+fn a_disabled_queue_takes_no_request() {
     let mut guest = guest();
     guest.tell(packet(18, &[pair(0, 0)], Vec::new())).unwrap();
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
@@ -205,7 +205,7 @@ fn a_device_reset_waits_for_requests_in_flight() {
 }
 
 #[test]
-fn a_disconnect_closes_kicks_and_forgets_memory_and_features() {
+fn a_disconnect_drops_kicks_memory_and_features() {
     let mut guest = Guest::new(FEATURES | CONFIG_WCE);
     switch_write_cache(&mut guest, 0);
     drop(guest.device.kick_changes());

@@ -191,7 +191,7 @@ fn a_write_cache_switched_on_again_stays_on() {
 }
 
 #[test]
-fn a_write_cache_switched_off_early_is_noted_in_fresh_memory() {
+fn fresh_memory_has_a_write_cache_switched_off_before() {
     let mut guest = Guest::new(FEATURES | CONFIG_WCE);
     switch_write_cache(&mut guest, 0);
     assert_eq!(write_of(&mut guest), DURABLE);

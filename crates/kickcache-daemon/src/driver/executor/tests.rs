@@ -698,7 +698,7 @@ fn records_end_under_their_own_numbers() {
 }
 
 #[test]
-fn a_record_whose_thread_has_ended_is_an_error() {
+fn a_record_without_its_thread_is_an_error() {
     on_both(|mut fixture| {
         let note = || DeviceOperation::NoteOutOfService { incomplete: VolumeSet::default() };
         let (ended, has_ended) = std::sync::mpsc::channel::<()>();

@@ -267,7 +267,7 @@ fn counted_errors_are_logged_under_the_replaced_device() {
 }
 
 #[test]
-fn a_growth_on_a_device_out_of_service_names_the_reason() {
+fn a_growth_ends_with_a_device_out_of_service() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = loop_without_clients(directory.path());
     assert!(event_loop.end_of_growth(CacheHealth::Good).is_none());

@@ -404,7 +404,7 @@ impl Scene {
 }
 
 #[test]
-fn memory_for_a_device_that_may_go_is_given_back() {
+fn memory_for_a_hidden_device_is_released() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     for round in 0..3 {
@@ -421,7 +421,7 @@ fn memory_for_a_device_that_may_go_is_given_back() {
 }
 
 #[test]
-fn memory_for_a_device_that_is_gone_is_given_back() {
+fn memory_for_a_removed_device_is_released() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     scene.wait_for_kernel(START_DEV);
     let all = scene.take_memory();
@@ -433,7 +433,7 @@ fn memory_for_a_device_that_is_gone_is_given_back() {
 }
 
 #[test]
-fn memory_for_a_request_left_to_the_kernel_is_given_back() {
+fn memory_for_a_request_of_the_kernel_is_released() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     let all = scene.take_memory();
     scene.ask(0, 0, asks(READ, 9, 3));
@@ -445,7 +445,7 @@ fn memory_for_a_request_left_to_the_kernel_is_given_back() {
 }
 
 #[test]
-fn a_request_that_waited_for_memory_is_answered_and_returns_it() {
+fn memory_of_a_request_that_waited_is_released() {
     let Some(mut scene) = Scene::new(|_, _| {}) else { return };
     let all = scene.take_memory();
     scene.memory(1, 2, 512).fill(8);

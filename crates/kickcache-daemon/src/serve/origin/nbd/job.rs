@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_durability_of_a_request_is_that_of_its_job() {
+    fn a_job_is_as_durable_as_its_request() {
         let extent = ByteExtent { start: 0, length: 4096 };
         let pieces = [IoSlice::new(&[1; 4096])];
         for durability in [Durability::Durable, Durability::Volatile] {
@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_question_tells_no_extents() {
+    fn a_failed_question_has_no_extents() {
         let extent = ByteExtent { start: 0, length: 4096 };
         let mut job = OriginJob::extents(5, extent);
         job.extents.push(DeviceExtent { length: 4096, is_hole: true, is_zero: true });
