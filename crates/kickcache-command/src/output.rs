@@ -36,28 +36,27 @@ impl Identity {
 /// If an output cannot be created, or is an input or another output.
 pub fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failure> {
     let mut known: Vec<Written<'_>> = Vec::new();
-    for path in outputs.iter().copied().flatten() {
-        let is_new = path.symlink_metadata().is_err();
-        let identity = open(path)
-            .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
-        let own = Written { path, identity, is_new };
-        let twin = known.iter().find(|other| identity.is_some() && other.identity == identity);
-        let wrong = match twin {
-            Some(twin) => Some(format!(
-                "{} and {} are one file, and each would be written over the other; name two",
-                twin.path.display(),
-                path.display()
-            )),
-            None => read_as(identity, inputs).map(|input| over(path, input)),
-        };
-        known.push(own);
-        if let Some(wrong) = wrong {
-            known.iter().for_each(Written::forget);
-            return Err(Failure::usage(wrong));
-        }
-    }
+    let result = outputs.iter().copied().flatten().try_for_each(|path| try_one(path, &mut known, inputs));
     known.iter().for_each(Written::forget);
-    Ok(())
+    result
+}
+
+/// Tries one file, and adds it to the known ones.
+fn try_one<'a>(path: &'a Path, known: &mut Vec<Written<'a>>, inputs: &[&Path]) -> Result<(), Failure> {
+    let is_new = path.symlink_metadata().is_err();
+    let identity = open(path)
+        .map_err(|error| Failure::usage(format!("{} cannot be written: {error}", path.display())))?;
+    let twin = known.iter().find(|other| identity.is_some() && other.identity == identity);
+    let wrong = match twin {
+        Some(twin) => Some(format!(
+            "{} and {} are one file, and each would be written over the other; name two",
+            twin.path.display(),
+            path.display()
+        )),
+        None => read_as(identity, inputs).map(|input| over(path, input)),
+    };
+    known.push(Written { path, identity, is_new });
+    wrong.map_or(Ok(()), |wrong| Err(Failure::usage(wrong)))
 }
 
 /// Refuses an existing output file that is also an input.
@@ -177,5 +176,19 @@ mod tests {
         let refused = try_out(&[Some(&one), Some(&soft)], &[]).unwrap_err().sentence();
         assert!(refused.ends_with("are one file, and each would be written over the other; name two"));
         assert!(!one.exists(), "it was not there");
+    }
+
+    #[test]
+    fn a_failed_try_leaves_no_file_either() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        let (new, old, none) = (path("new"), path("old"), path("no folder/report"));
+        fs::write(&old, "an older report").unwrap();
+        for outputs in [[&new, &old, &none], [&old, &new, &none]] {
+            let refused = try_out(&outputs.map(|output| Some(output.as_path())), &[]).unwrap_err().sentence();
+            assert!(refused.contains("no folder/report cannot be written"), "{refused}");
+            assert!(!new.exists(), "it was not there");
+            assert_eq!(fs::read_to_string(&old).unwrap(), "an older report");
+        }
     }
 }

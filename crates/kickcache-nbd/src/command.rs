@@ -3,6 +3,8 @@
 use kickcache_engine::request::Durability;
 use thiserror::Error;
 
+use super::wire::DRAIN_MAX;
+
 /// The meaning of the bytes at the front of the stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Decoded {
@@ -148,7 +150,7 @@ pub enum CloseReason {
     #[error("the client sent {0:#010x} where a request starts: the stream is out of step")]
     RequestMagic(u32),
     /// A refused command with more data than the server reads and drops.
-    #[error("the client announced {0} bytes of data for one command, at most 33554432 are accepted")]
+    #[error("the client announced {0} bytes of data for one command, at most {DRAIN_MAX} are accepted")]
     PayloadLength(u64),
     /// More than 1 MiB of the session's own replies waits to be sent, such as replies to options and to
     /// refused commands.
@@ -160,5 +162,29 @@ impl CloseReason {
     /// Whether the client ended the connection as the protocol provides, so that no warning is due.
     pub fn is_orderly(self) -> bool {
         matches!(self, CloseReason::Disconnect | CloseReason::Abort)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fua_makes_all_changes_durable() {
+        let changes = |fua| {
+            let zeroes = |no_hole, fast| CommandKind::WriteZeroes { fua, no_hole, fast };
+            let zeroes =
+                [(false, false), (false, true), (true, false), (true, true)].map(|(a, b)| zeroes(a, b));
+            [CommandKind::Write { fua }, CommandKind::Trim { fua }].into_iter().chain(zeroes)
+        };
+        assert!(changes(true).all(|kind| kind.durability() == Durability::Durable));
+        assert!(changes(false).all(|kind| kind.durability() == Durability::Volatile));
+        let others = [
+            CommandKind::Read { dont_fragment: true },
+            CommandKind::Flush,
+            CommandKind::Cache,
+            CommandKind::BlockStatus { one: true },
+        ];
+        assert!(others.iter().all(|kind| kind.durability() == Durability::Volatile));
     }
 }

@@ -238,7 +238,7 @@ impl Device {
         Ok(Some(parsed))
     }
 
-    fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> Rules {
         let switchable = has(self.features, VIRTIO_BLK_F_CONFIG_WCE);
         let flushes = has(self.features, VIRTIO_BLK_F_FLUSH);
         // A guest that can neither flush nor switch the cache off relies on writes that are durable.

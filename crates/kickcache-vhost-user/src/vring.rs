@@ -210,7 +210,7 @@ impl Vring {
         let head = match self.again.pop_front() {
             Some(head) => head,
             None => {
-                if !self.has_more(memory) {
+                if !self.has_added(memory) {
                     return Ok(None);
                 }
                 let mut available = self.queue.iter(memory).map_err(|_| QueueFault::Ring)?;
@@ -271,16 +271,21 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether the guest added requests that were not taken; `true` also if the ring cannot be read, which
-    /// the next take reports.
+    /// Whether there are more requests: recovered requests, or requests that the guest added; `true`
+    /// also if the ring cannot be read, which the next take reports.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
+        !self.again.is_empty() || self.has_added(memory)
+    }
+
+    fn has_added(&self, memory: &GuestMemoryMmap) -> bool {
         let available = self.queue.avail_idx(memory, Ordering::Acquire);
         available.map_or(true, |index| index.0 != self.queue.next_avail())
     }
 
-    /// Requests kicks from the guest from now on; `true` if the guest has added requests already.
+    /// Requests kicks from the guest from now on; `true` if there are requests already.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
-        let more = self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
+        let more =
+            !self.again.is_empty() || self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
         self.armed = !more;
         Ok(more)
     }

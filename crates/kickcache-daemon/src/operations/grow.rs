@@ -6,7 +6,10 @@
 
 use std::sync::Arc;
 
+use kickcache_engine::format::superblock::Superblock;
+
 use crate::devices::cache_device::{Extended, check_extension, extend, store_superblock};
+use crate::driver::device::BlockFile;
 use crate::operations::held_superblock::HeldSuperblock;
 use crate::operations::script::{Script, Scripts};
 use crate::serve::error::ServeError;
@@ -107,14 +110,26 @@ fn prepare(
 
 /// Writes the superblock once the engine is prepared; the result is logged.
 fn finish(server: &ServerHandle, extended: Extended) {
-    // Without a lease the server is stopping, or the device is out of service.
-    let held = HeldSuperblock::wait_for_growth(server);
-    let stored = held.as_ref().map_err(|_| ServeError::Stopped).and_then(|held| {
-        let cache = held.cache.as_ref().ok_or(ServeError::Stopped)?;
-        let mut grown = extended.grown(&held.superblock, cache.path())?;
-        store_superblock(cache, &mut grown)?;
-        Ok(grown)
-    });
+    match HeldSuperblock::wait_for_growth(server) {
+        // The superblock is released only once the loop has the new one.
+        Ok(held) => end(server, store(&held.superblock, held.cache.as_deref(), extended)),
+        Err(error) => end(server, Err(error)),
+    }
+}
+
+/// Writes the superblock with the new size; only if this returns it, the new segments may be used (G-1).
+fn store(
+    superblock: &Superblock,
+    cache: Option<&BlockFile>,
+    extended: Extended,
+) -> Result<Box<Superblock>, ServeError> {
+    let cache = cache.ok_or(ServeError::Stopped)?;
+    let mut grown = extended.grown(superblock, cache.path())?;
+    store_superblock(cache, &mut grown)?;
+    Ok(grown)
+}
+
+fn end(server: &ServerHandle, stored: Result<Box<Superblock>, ServeError>) {
     let ended = match stored {
         Ok(superblock) => server.in_turn(move |verbs, now| verbs.use_grown(now, *superblock)),
         Err(ServeError::Stopped) => server.in_turn(|verbs, _| verbs.end_growth()),
@@ -122,4 +137,41 @@ fn finish(server: &ServerHandle, extended: Extended) {
     };
     // If the loop has ended, the growth has ended with it.
     drop(ended);
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+
+    use super::*;
+    use crate::devices::missed_device::any_superblock_at;
+    use crate::driver::device::{AccessMode, Emptiness};
+
+    const GROWN: Extended = Extended { size: 2 * DEVICE_SIZE_MIN, found: None };
+
+    /// Stores a superblock with a new size on a file that is opened in this mode; `None` without a cache device.
+    fn store_on(access: Option<AccessMode>) -> (Result<Box<Superblock>, ServeError>, Option<u64>) {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = directory.path().join("cache");
+        std::fs::File::create(&path).unwrap().set_len(GROWN.size).unwrap();
+        let open = |access| BlockFile::open(&path, access, Emptiness::Refused).unwrap();
+        let mut before = Superblock::new([1; 16], DEVICE_SIZE_MIN).unwrap();
+        store_superblock(&open(AccessMode::ReadWrite), &mut before).unwrap();
+        let stored = store(&before, access.map(open).as_ref(), GROWN);
+        let on_device = any_superblock_at(&path).map(|superblock| superblock.geometry.device_size);
+        (stored, on_device)
+    }
+
+    #[test]
+    fn a_grown_superblock_is_used_only_once_it_is_stored() {
+        let (stored, on_device) = store_on(Some(AccessMode::ReadWrite));
+        assert_eq!(stored.unwrap().geometry.device_size, GROWN.size);
+        assert_eq!(on_device, Some(GROWN.size));
+        let (stored, on_device) = store_on(Some(AccessMode::ReadOnly));
+        assert!(matches!(stored, Err(ServeError::CacheIo { .. })));
+        assert_eq!(on_device, Some(DEVICE_SIZE_MIN));
+        let (stored, on_device) = store_on(None);
+        assert!(matches!(stored, Err(ServeError::Stopped)));
+        assert_eq!(on_device, Some(DEVICE_SIZE_MIN));
+    }
 }

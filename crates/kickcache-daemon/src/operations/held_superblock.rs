@@ -65,7 +65,7 @@ impl HeldSuperblock {
     /// Like [`HeldSuperblock::wait`], for a growth, which also waits for the engine.
     ///
     /// # Errors
-    /// [`ServeError::Stopped`] if the server is stopping, or the device is out of service.
+    /// [`ServeError::Stopped`] if the server is stopping; [`ServeError::Engine`] if the device is out of service.
     pub(crate) fn wait_for_growth(server: &ServerHandle) -> Result<HeldSuperblock, ServeError> {
         HeldSuperblock::request(server, LeaseWait::Unlimited, |verbs, answer| {
             verbs.wait_to_store_growth(answer)

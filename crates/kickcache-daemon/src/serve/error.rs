@@ -131,8 +131,7 @@ pub enum ServeError {
         /// The blocks or files, and the remedy if there is one.
         what: String,
     },
-    /// The server has ended or is stopping, or its loop did not answer in time; a stop request ended a start;
-    /// or the cache device failed during its growth.
+    /// The server has ended or is stopping, or its loop did not answer in time; or a stop request ended a start.
     #[error("the server has stopped")]
     Stopped,
 }

@@ -1,23 +1,12 @@
 //! Messages of front ends, valid and invalid.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 
-use super::harness::{RAM, SIZE, USER, event_fd, pair};
+use super::harness::{CONFIG_WCE, RAM, SIZE, USER, event_fd, pair};
 use super::*;
-use crate::{Answer, KickChange, Outcome, Received, Socket};
-
-fn replied(guest: &mut Guest, message: vhost_user::Packet) -> Vec<u8> {
-    match guest.tell(message).unwrap() {
-        Answer::Reply(reply) => reply.bytes[12..].to_vec(),
-        other => panic!("{other:?}"),
-    }
-}
-
-fn word(bytes: &[u8]) -> u64 {
-    u64::from_le_bytes(bytes[..8].try_into().unwrap())
-}
+use crate::{Answer, KickChange, Notice, Outcome, Received, Socket};
 
 #[test]
 fn the_offer_matches_the_specification_of_this_device() {
@@ -143,73 +132,6 @@ fn an_answer_to_a_disconnected_front_end_is_dropped() {
     assert_eq!((guest.used(), guest.device.outstanding()), (0, 0));
 }
 
-/// Memory for requests in flight, as its front end keeps it.
-struct InflightMemory {
-    message: Vec<u64>,
-    fd: OwnedFd,
-}
-
-impl InflightMemory {
-    /// The memory of a guest that offers three reads.
-    fn new(guest: &mut Guest) -> InflightMemory {
-        let wanted = pair(1 | u32::from(SIZE) << 16, 0);
-        let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
-            panic!("no memory for requests in flight")
-        };
-        let message = reply.bytes[12..].chunks(8).map(word).collect();
-        let kept = InflightMemory { message, fd: reply.fd.unwrap() };
-        guest.tell(packet(11, &[0], Vec::new())).unwrap();
-        guest.tell(packet(32, &kept.message, vec![kept.fd.try_clone().unwrap()])).unwrap();
-        guest.start_queue().unwrap();
-        for head in [0_u16, 3, 6] {
-            guest.header(READ, 0);
-            guest.descriptor(harness::TABLE, head, (HEADER, 16, NEXT, head + 1));
-            guest.descriptor(harness::TABLE, head + 1, (DATA, 512, NEXT | WRITE, head + 2));
-            guest.descriptor(harness::TABLE, head + 2, (STATUS, 1, WRITE, 0));
-            guest.offer(head);
-        }
-        kept
-    }
-
-    /// The guest at the next daemon: only memory is left of the killed one.
-    fn next_guest(self, ram: OwnedFd) -> Guest {
-        let mut second = Guest::bare();
-        second.ram = ram.into();
-        second.share_memory();
-        second.tell(packet(2, &[FEATURES], Vec::new())).unwrap();
-        second.tell(packet(32, &self.message, vec![self.fd])).unwrap();
-        second.start_queue().unwrap();
-        second
-    }
-}
-
-#[test]
-fn requests_in_flight_are_done_by_the_next_daemon() {
-    let mut first = Guest::new(FEATURES);
-    let kept = InflightMemory::new(&mut first);
-    let ram = first.memory_fd();
-    let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
-    first.device.complete(&requests[1], Outcome::Done);
-    let mut second = kept.next_guest(ram);
-    assert_eq!(second.serve().len(), 2);
-    let mut heads: Vec<u8> = (0..3).map(|at| second.read::<1>(harness::USED + 4 + 8 * at)[0]).collect();
-    heads.sort_unstable();
-    assert_eq!((second.used(), heads), (3, vec![0, 3, 6]));
-}
-
-#[test]
-fn a_request_is_in_flight_until_it_is_used() {
-    let mut first = Guest::new(FEATURES);
-    let kept = InflightMemory::new(&mut first);
-    let ram = first.memory_fd();
-    let requests: Vec<_> = std::iter::from_fn(|| first.device.next_request(0)).collect();
-    // The daemon can no longer write the ring, because its memory was removed.
-    first.tell(packet(38, &[0, 0, RAM, USER, 0], Vec::new())).unwrap();
-    first.device.complete(&requests[1], Outcome::Done);
-    let mut second = kept.next_guest(ram);
-    assert_eq!((second.used(), second.serve().len(), second.used()), (0, 3, 3));
-}
-
 #[test]
 fn a_reset_gives_the_beginning_back() {
     let mut guest = guest();
@@ -233,4 +155,99 @@ fn messages_come_whole_however_they_are_sent() {
     theirs.write_all(&[1, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0]).unwrap();
     assert!(socket.receive().is_err(), "version 2");
     drop(theirs);
+}
+
+#[test]
+fn a_disabled_queue_takes_no_request() {
+    let mut guest = guest();
+    guest.tell(packet(18, &[pair(0, 0)], Vec::new())).unwrap();
+    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    assert!(guest.device.next_request(0).is_none() && !guest.device.has_more());
+    guest.tell(packet(18, &[pair(0, 1)], Vec::new())).unwrap();
+    assert!(guest.device.has_more());
+    assert_eq!((guest.serve().len(), guest.status()), (1, 0));
+}
+
+#[test]
+fn a_queue_without_a_kick_descriptor_is_refused() {
+    assert!(Guest::bare().tell(packet(12, &[0x100], Vec::new())).is_err());
+}
+
+#[test]
+fn a_queue_starts_at_the_index_that_was_set() {
+    let mut guest = guest();
+    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    guest.serve();
+    assert_eq!(replied(&mut guest, packet(11, &[0], Vec::new())), pair(0, 1).to_le_bytes());
+    let mut restart_at = |base| {
+        guest.tell(packet(11, &[0], Vec::new())).unwrap();
+        guest.tell(packet(10, &[pair(0, base)], Vec::new())).unwrap();
+        guest.tell(packet(12, &[0], vec![event_fd()])).unwrap();
+        guest.device.has_more()
+    };
+    assert_eq!([restart_at(1), restart_at(0), restart_at(1)], [false, true, false]);
+    assert!(guest.goes_on());
+}
+
+#[test]
+fn a_device_reset_waits_for_requests_in_flight() {
+    let mut guest = guest();
+    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    let request = guest.device.next_request(0).unwrap();
+    let Answer::Wait(reset) = guest.tell(packet(34, &[], Vec::new())).unwrap() else {
+        panic!("did not wait")
+    };
+    guest.offer(3);
+    assert!(guest.device.next_request(0).is_none(), "a device that resets takes nothing");
+    guest.device.complete(&request, Outcome::Done);
+    assert_eq!((guest.status(), guest.used()), (0, 1));
+    assert!(matches!(guest.tell(reset).unwrap(), Answer::Nothing));
+}
+
+#[test]
+fn a_disconnect_drops_kicks_memory_and_features() {
+    let mut guest = Guest::new(FEATURES | CONFIG_WCE);
+    switch_write_cache(&mut guest, 0);
+    drop(guest.device.kick_changes());
+    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+    guest.device.disconnect();
+    assert!(matches!(guest.device.kick_changes()[..], [KickChange::Unwatch(0, _)]));
+    assert!(guest.device.kick(0).is_none() && guest.device.next_request(0).is_none());
+    assert!(guest.start_queue().is_err(), "no memory is left");
+    guest.share_memory();
+    guest.tell(packet(2, &[FEATURES | CONFIG_WCE], Vec::new())).unwrap();
+    assert_eq!(config(&mut guest)[32], 1, "the next guest begins with its write cache on");
+}
+
+#[test]
+fn only_the_write_cache_can_be_changed() {
+    let mut guest = Guest::new(FEATURES | CONFIG_WCE);
+    for offset in [0, 31, 33] {
+        assert!(guest.tell(set_config(offset, &[0])).is_err(), "{offset}");
+    }
+    assert_eq!(config(&mut guest)[32], 1);
+    guest.tell(set_config(30, &[9, 9, 0, 9])).unwrap();
+    assert_eq!((config(&mut guest)[30], config(&mut guest)[32]), (0, 0));
+}
+
+#[test]
+fn a_new_size_counts_at_once_and_is_reported() {
+    let (theirs, ours) = UnixStream::pair().unwrap();
+    let mut guest = guest();
+    guest.device.resize(harness::DISK - 512);
+    guest.tell(packet(21, &[], vec![ours.into()])).unwrap();
+    let places = harness::DISK / 512 - 1;
+    guest.request(READ, places, &[(DATA, 512, WRITE)]);
+    assert!(guest.serve().is_empty() && guest.status() == 1);
+    guest.device.resize(harness::DISK);
+    assert_eq!(word(&config(&mut guest)), places + 1);
+    guest.request(READ, places, &[(DATA, 512, WRITE)]);
+    assert!(guest.serve().len() == 1 && guest.status() == 0);
+    let mut message = [0; 12];
+    (&theirs).read_exact(&mut message).unwrap();
+    assert_eq!(message[..4], 2_u32.to_le_bytes());
+    assert!(guest.device.take_notices().is_empty());
+    drop(theirs);
+    guest.device.resize(harness::DISK);
+    assert!(matches!(guest.device.take_notices()[..], [Notice::SizeNotTold(_)]));
 }

@@ -5,7 +5,7 @@ use kickcache_engine::units::ByteExtent;
 
 use super::harness::{CONFIG_WCE, INDIRECT, TABLE};
 use super::*;
-use crate::{Outcome, RequestKind};
+use crate::{Device, Disk, Outcome, RequestKind};
 
 fn range(sector: u64, count: u32, flags: u32) -> Vec<u8> {
     let mut bytes = sector.to_le_bytes().to_vec();
@@ -135,10 +135,7 @@ fn without_a_write_cache_writes_are_durable_at_once() {
     };
     let mut switched = Guest::new(FEATURES | CONFIG_WCE);
     assert!(!durable(&mut switched));
-    let mut off = packet(25, &[], Vec::new());
-    off.payload = [[32, 0, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]].concat();
-    off.payload.push(0);
-    switched.tell(off).unwrap();
+    switch_write_cache(&mut switched, 0);
     assert!(durable(&mut switched));
     // A guest that chose neither flush nor the switch.
     assert!(durable(&mut Guest::new(FEATURES & !(1 << 9))));
@@ -174,4 +171,91 @@ fn kicks_are_wanted_only_after_the_ring_was_found_empty() {
     assert_eq!(guest.read::<2>(harness::USED + 4 + 8 * 16), [1, 0]);
     guest.request(READ, 0, &[(DATA, 512, WRITE)]);
     assert!(guest.device.is_awake());
+}
+
+#[test]
+fn zeroes_unmap_only_if_all_ranges_permit() {
+    for (flags, unmap) in [([1, 1], true), ([1, 0], false), ([0, 1], false)] {
+        let mut guest = guest();
+        guest.write(DATA, &[range(0, 8, flags[0]), range(8, 8, flags[1])].concat());
+        guest.request(ZEROES, 0, &[(DATA, 32, 0)]);
+        let kind = RequestKind::WriteZeroes { unmap, durability: Durability::Volatile };
+        assert_eq!(guest.serve()[0].kind(), kind, "{flags:?}");
+    }
+}
+
+#[test]
+fn one_invalid_range_refuses_all() {
+    let end = harness::DISK / 512;
+    for invalid in [range(end, 8, 0), range(end - 7, 8, 0), range(u64::MAX, 8, 0), range(0, 0, 0)] {
+        for ranges in [[invalid.clone(), range(0, 8, 0)], [range(0, 8, 0), invalid]] {
+            let mut guest = guest();
+            guest.write(DATA, &ranges.concat());
+            guest.request(DISCARD, 0, &[(DATA, 32, 0)]);
+            assert!(guest.serve().is_empty());
+            assert_eq!(guest.status(), 1, "{ranges:?}");
+        }
+    }
+}
+
+#[test]
+fn failures_reach_the_guest_with_their_status() {
+    for (outcome, status) in [(Outcome::Done, 0), (Outcome::Failed, 1), (Outcome::Unsupported, 2)] {
+        let mut guest = guest();
+        guest.request(READ, 0, &[(DATA, 512, WRITE)]);
+        let request = guest.device.next_request(0).unwrap();
+        guest.device.complete(&request, outcome);
+        let written = if outcome == Outcome::Done { [1, 2] } else { [1, 0] };
+        assert_eq!((guest.status(), guest.read::<2>(harness::USED + 8)), (status, written));
+    }
+}
+
+#[test]
+fn a_read_only_disk_refuses_all_changes() {
+    let read_only = || {
+        let mut guest = Guest::bare();
+        guest.device = Device::new(Disk { read_only: true, ..harness::disk() });
+        guest.share_memory();
+        guest.tell(packet(2, &[FEATURES & !(1 << 13 | 1 << 14)], Vec::new())).unwrap();
+        guest.start_queue().unwrap();
+        guest
+    };
+    assert_eq!(
+        word(&replied(&mut read_only(), packet(1, &[], Vec::new()))) & (1 << 13 | 1 << 14 | 1 << 5),
+        1 << 5
+    );
+    let mut guest = read_only();
+    guest.request(OUT, 0, &[(DATA, 512, 0)]);
+    assert!(guest.serve().is_empty() && guest.status() == 1);
+    assert!(guest.goes_on(), "it can be read");
+    assert!(read_only().tell(packet(2, &[FEATURES], Vec::new())).is_err());
+    for kind in [DISCARD, ZEROES] {
+        let mut guest = read_only();
+        // A guest that chose the features in spite of all.
+        guest.device.features = FEATURES;
+        guest.write(DATA, &range(0, 8, 0));
+        guest.request(kind, 0, &[(DATA, 16, 0)]);
+        assert!(guest.serve().is_empty() && guest.status() == 1);
+    }
+}
+
+#[test]
+fn zeroes_and_discards_need_their_feature() {
+    for (kind, bit) in [(DISCARD, 13), (ZEROES, 14)] {
+        let mut guest = Guest::new(FEATURES & !(1 << bit));
+        guest.write(DATA, &range(0, 8, 0));
+        guest.request(kind, 0, &[(DATA, 16, 0)]);
+        assert!(guest.serve().is_empty());
+        assert_eq!(guest.status(), 2);
+    }
+}
+
+#[test]
+fn zeroes_are_durable_without_a_write_cache() {
+    let mut guest = Guest::new(FEATURES | CONFIG_WCE);
+    switch_write_cache(&mut guest, 0);
+    guest.write(DATA, &range(0, 8, 1));
+    guest.request(ZEROES, 0, &[(DATA, 16, 0)]);
+    let kind = RequestKind::WriteZeroes { unmap: true, durability: Durability::Durable };
+    assert_eq!(guest.serve()[0].kind(), kind);
 }

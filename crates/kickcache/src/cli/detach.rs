@@ -11,7 +11,7 @@ use kickcache_daemon::devices::offline::change::{DirtyBlocks, detach};
 use kickcache_daemon::devices::offline::older_copy::older_copy_at;
 use kickcache_daemon::devices::offline::out_of_service::out_of_service;
 use kickcache_daemon::devices::offline::ublk;
-use kickcache_daemon::devices::state::{OriginRecord, uuid_text};
+use kickcache_daemon::devices::state::{OriginRecord, StateError, StateStore, uuid_text};
 use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 
@@ -62,13 +62,7 @@ impl DetachArgs {
         };
         // A detach on an older copy does not change the record of the newer device.
         if let Some(store) = state.store().filter(|_| copy.is_none()) {
-            // The record that the origin was served with this device stays: data of the origin on other cache
-            // devices is stale. An unreadable record is handled by the next start that serves the origin.
-            let origin = store.origin(&done.origin).ok().flatten();
-            if let Some(origin) = origin.filter(|origin| origin.cache_uuid == uuid_text(done.uuid)) {
-                let clean = OriginRecord { may_be_dirty: false, ..origin };
-                store.keep_origin(&clean).map_err(anyhow::Error::from)?;
-            }
+            record_clean(&store, &done.origin, done.uuid).map_err(anyhow::Error::from)?;
         }
         let clean = show_bytes(done.clean_blocks * 4096);
         let whole = if copy.is_none() {
@@ -99,5 +93,50 @@ impl DetachArgs {
             writeln!(out, "  and {} more", done.lost.len() - EXTENTS_SHOWN)?;
         }
         Ok(())
+    }
+}
+
+/// Records that a cache device has no blocks any more that the origin lacks. The record that the origin was served with
+/// this device stays: data of the origin on other cache devices is stale. A record about another device stays as it is. An
+/// unreadable record is handled by the next start that serves the origin.
+fn record_clean(store: &StateStore, origin: &str, uuid: [u8; 16]) -> Result<(), StateError> {
+    let record = store.origin(origin).ok().flatten();
+    let is_own = |record: &OriginRecord| record.cache_uuid == uuid_text(uuid);
+    match record.filter(is_own) {
+        Some(record) => store.keep_origin(&OriginRecord { may_be_dirty: false, ..record }),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_daemon::devices::state::{CacheRecord, Completeness};
+    use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+    use kickcache_engine::format::superblock::Superblock;
+
+    use super::*;
+
+    const ORIGIN: &str = "file:/vm1";
+
+    /// Whether the origin may be incomplete after a detach, by its record about the device with this number.
+    fn may_be_dirty_after(detached: u8, recorded: u8) -> bool {
+        let directory = tempfile::tempdir().unwrap();
+        let store = StateStore::new(directory.path());
+        let superblock = Superblock::new([recorded; 16], DEVICE_SIZE_MIN).unwrap();
+        let cache = CacheRecord::new(&superblock, "/cache".into());
+        let record = OriginRecord::new(ORIGIN, "vm1", &cache, Completeness::MayBeDirty);
+        store.keep_origin(&record).unwrap();
+        record_clean(&store, ORIGIN, [detached; 16]).unwrap();
+        record_clean(&store, "file:/another", [detached; 16]).unwrap();
+        let found = store.origin(ORIGIN).unwrap().unwrap();
+        let may_be_dirty = found.may_be_dirty;
+        assert_eq!(OriginRecord { may_be_dirty: true, ..found }, record, "the rest stays");
+        assert_eq!(store.origin("file:/another").unwrap(), None, "there was no record");
+        may_be_dirty
+    }
+
+    #[test]
+    fn only_the_record_about_the_detached_device_changes() {
+        assert_eq!([may_be_dirty_after(1, 1), may_be_dirty_after(1, 2)], [false, true]);
     }
 }

@@ -65,21 +65,77 @@ fn wait(client: &Client, awaited: &DaemonWait) -> Result<(), Failure> {
     let mut obstacles = Obstacles::default();
     loop {
         let report = awaited.status(client, Failure::from)?;
-        let mut is_done = true;
-        for volume in volumes(&report) {
-            let (name, is_draining) = (volume.name.as_str(), is_draining(&volume.name, &report));
-            let is_clean = left(name, &report)? == 0;
-            is_done &= is_clean && !is_draining;
-            if !is_clean && !is_draining {
+        let undrained = undrained(&report)?;
+        if undrained.is_empty() {
+            return Ok(());
+        }
+        for UndrainedVolume { name, is_draining } in undrained {
+            if !is_draining {
                 let () = client.request(&Request::Drain { volume: name.into() })?;
             }
             if let Some(line) = obstacles.tell(Instant::now(), name, &report) {
                 let _ = writeln!(io::stderr(), "{line}");
             }
         }
-        if is_done {
-            return Ok(());
-        }
         awaited.pause()?;
+    }
+}
+
+/// A volume with blocks that its origin may lack, or that is being drained.
+#[derive(PartialEq, Eq, Debug)]
+struct UndrainedVolume<'a> {
+    name: &'a str,
+    is_draining: bool,
+}
+
+/// All such volumes. Fails if all of these blocks of a volume are damaged.
+fn undrained(report: &Report) -> anyhow::Result<Vec<UndrainedVolume<'_>>> {
+    let mut found = Vec::new();
+    for volume in volumes(report) {
+        let name = volume.name.as_str();
+        let is_draining = is_draining(name, report);
+        if left(name, report)? > 0 || is_draining {
+            found.push(UndrainedVolume { name, is_draining });
+        }
+    }
+    Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::status::tests::report;
+
+    /// The undrained volumes if the volumes in turn are dirty, unflushed or being drained.
+    fn undrained_of(dirty: [u64; 2], unflushed: [u64; 2], draining: [bool; 2]) -> Vec<(usize, bool)> {
+        let mut report = report(0);
+        let all = report.caches[0].volumes.iter_mut().enumerate();
+        all.for_each(|(at, volume)| {
+            (volume.dirty_bytes, volume.unflushed_bytes) = (dirty[at], unflushed[at]);
+            (volume.draining, volume.damaged_bytes) = (draining[at], 0);
+        });
+        let place = |name: &str| volumes(&report).position(|volume| volume.name == name).unwrap();
+        undrained(&report).unwrap().iter().map(|found| (place(found.name), found.is_draining)).collect()
+    }
+
+    #[test]
+    fn a_stop_waits_for_each_volume() {
+        let none = [false, false];
+        assert_eq!(undrained_of([0, 0], [0, 0], none), []);
+        assert_eq!(undrained_of([4096, 0], [0, 0], none), [(0, false)]);
+        assert_eq!(undrained_of([0, 4096], [0, 0], none), [(1, false)]);
+        assert_eq!(undrained_of([4096, 4096], [0, 0], none), [(0, false), (1, false)]);
+        assert_eq!(undrained_of([0, 0], [4096, 0], none), [(0, false)], "its origin has not flushed");
+        assert_eq!(undrained_of([4096, 0], [0, 0], [true, false]), [(0, true)]);
+        assert_eq!(undrained_of([0, 0], [0, 0], [true, false]), [(0, true)], "its records are not durable");
+        assert_eq!(undrained_of([0, 0], [0, 0], [false, true]), [(1, true)]);
+    }
+
+    #[test]
+    fn damaged_blocks_end_a_drain_with_an_error() {
+        let mut report = report(0);
+        let volume = &mut report.caches[0].volumes[0];
+        (volume.dirty_bytes, volume.unflushed_bytes, volume.damaged_bytes) = (4096, 0, 4096);
+        assert!(undrained(&report).is_err());
     }
 }

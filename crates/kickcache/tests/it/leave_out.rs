@@ -359,3 +359,25 @@ fn the_drain_progress_is_shown_without_waiting() {
     }
     daemon.stop();
 }
+
+#[test]
+fn counters_of_a_volume_go_on_with_another_cache_device() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let daemon = Spec::new(&scratch, &scratch.random("origin", 16 * MIB, 1), "write-back", "16M").start();
+    let mut client = daemon.connect();
+    (0..20).for_each(|block| drop(client.read(block * MIB / 4, BLOCK as u32)));
+    client.write(0, &[1; BLOCK]);
+    let counts = || {
+        let counters = &daemon.status()["caches"][0]["volumes"][0]["counters"];
+        ["reads", "writes", "miss_blocks"].map(|name| counters[name].as_u64().unwrap())
+    };
+    let before = counts();
+    assert!(before[0] >= 20 && before[1] == 1, "{before:?}");
+    daemon.control(&["leave-out"]);
+    assert_eq!(counts(), before);
+    take_in(&daemon, &scratch.path("another"), "16M");
+    assert_eq!(counts(), before);
+    drop(client);
+    daemon.stop();
+}

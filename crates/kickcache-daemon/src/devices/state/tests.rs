@@ -178,3 +178,62 @@ fn each_file_of_the_directory_is_recognised_by_its_name() {
         assert_eq!(StateFile::of_name(other.as_ref()), None, "{other}");
     }
 }
+
+/// The system calls of a test of this module, one a line, with the paths of descriptors; `None` with the reason if they
+/// cannot be traced.
+fn traced(test: &str) -> Result<Vec<String>, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("log");
+    let calls = "trace=write,fsync,fdatasync,rename,renameat,renameat2,unlink";
+    let name = format!("devices::state::tests::{test}");
+    let output = std::process::Command::new("strace")
+        .args(["-f", "-y", "-s", "0", "-e", calls, "-o"])
+        .arg(&log)
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", &name, "--test-threads=1"])
+        .output()
+        .map_err(|error| format!("strace: {error}"))?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    if said.contains("PTRACE") || said.contains("ptrace") {
+        return Err(format!("strace: {}", said.trim()));
+    }
+    assert!(output.status.success(), "{said}");
+    Ok(std::fs::read_to_string(log).unwrap().lines().map(str::to_owned).collect())
+}
+
+#[test]
+fn records_are_durable_before_and_after_their_rename() {
+    let calls = match traced("records_read_back_as_written") {
+        Ok(calls) => calls,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let is_sync = |call: &str| call.contains("fsync(") || call.contains("fdatasync(");
+    let mut renames = 0;
+    for (at, call) in calls.iter().enumerate() {
+        let Some(from) = call.split('"').nth(1).filter(|_| call.contains(" rename")) else { continue };
+        renames += 1;
+        let directory = from.rsplit_once('/').unwrap().0;
+        let of_file = format!("<{from}>");
+        let last = calls[..at].iter().rfind(|call| call.contains(&of_file)).unwrap();
+        assert!(is_sync(last) && last.ends_with("= 0"), "the content is not synced: {last}");
+        let of_directory = format!("<{directory}>");
+        let next =
+            calls[at + 1..].iter().find(|call| call.contains(&of_directory) || call.contains(" rename"));
+        let next = next.expect("nothing follows the rename");
+        assert!(is_sync(next) && next.contains(&of_directory), "the name is not synced: {next}");
+    }
+    assert!(renames >= 4, "{calls:#?}");
+}
+
+#[test]
+fn the_removal_of_a_record_is_durable() {
+    let calls = match traced("recent_writes_are_kept_until_their_device_is_removed") {
+        Ok(calls) => calls,
+        Err(why) => return eprintln!("skipped: {why}"),
+    };
+    let removed = |call: &&String| call.contains(" unlink(") && call.contains("/wear-");
+    let at = calls.iter().position(|call| removed(&call)).expect("no record is removed");
+    let path = calls[at].split('"').nth(1).unwrap();
+    let directory = format!("<{}>", path.rsplit_once('/').unwrap().0);
+    assert!(calls[at + 1..].iter().any(|call| call.contains("sync(") && call.contains(&directory)), "{path}");
+}

@@ -205,3 +205,97 @@ fn an_error_counts_more_than_zeroes_that_are_not_supported() {
     fixture.disk.0.lock().unwrap().ended.extend(ends);
     assert_eq!(fixture.end_all(Ok(())), [end(1, Err(libc::EIO))]);
 }
+
+/// The orders in which the head, the middle and the tail of a request can end.
+const ORDERS: [[u64; 3]; 6] =
+    [[0, HEAD, TAIL], [0, TAIL, HEAD], [HEAD, 0, TAIL], [HEAD, TAIL, 0], [TAIL, 0, HEAD], [TAIL, HEAD, 0]];
+
+impl Fixture {
+    /// Ends one request in flight; returns the ends that the driver gets.
+    fn end(&mut self, token: u64, result: Result<(), i32>) -> Vec<QueuedEnd> {
+        let mut disk = self.disk.0.lock().unwrap();
+        disk.in_flight.remove(&token).expect("it is in flight");
+        disk.ended.push_back(QueuedEnd { token, result });
+        drop(disk);
+        std::iter::from_fn(|| self.device.poll(NOW)).collect()
+    }
+}
+
+#[test]
+fn a_failed_part_fails_the_request_in_any_order() {
+    for order in ORDERS {
+        for failed in order {
+            for zeroes in [false, true] {
+                let mut fixture = Fixture::new();
+                let extent = ByteExtent { start: 512, length: 12288 };
+                let (unmap, durability) = (Unmap::Allow, Durability::Durable);
+                match zeroes {
+                    true => fixture.device.submit(
+                        NOW,
+                        1,
+                        QueuedRequest::WriteZeroes { extent, unmap, durability },
+                    ),
+                    false => fixture.write(1, extent.start, &[2; 12288]),
+                }
+                for part in [HEAD, TAIL] {
+                    assert_eq!(fixture.end(1 | part, Ok(())), [], "the blocks were read");
+                }
+                let mut ends = Vec::new();
+                for part in order {
+                    let result = if part == failed { Err(libc::ENOSPC) } else { Ok(()) };
+                    assert_eq!(ends, [], "it ends once, after all of its parts");
+                    ends = fixture.end(1 | part, result);
+                }
+                let end = QueuedEnd { token: 1, result: Err(libc::ENOSPC) };
+                assert_eq!(ends, [end], "{order:?} with {failed:#x}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_block_that_cannot_be_read_fails_the_request() {
+    for failed in [HEAD, TAIL] {
+        let mut fixture = Fixture::new();
+        fixture.write(1, 512, &[2; 12288]);
+        assert_eq!(fixture.end(1 | failed, Err(libc::EIO)), []);
+        assert_eq!(fixture.in_flight().len(), 2, "the block is not written");
+        assert_eq!(fixture.end(1, Ok(())), []);
+        let other = HEAD + TAIL - failed;
+        assert_eq!(fixture.end(1 | other, Ok(())), [], "the other block was read");
+        assert_eq!(fixture.end(1 | other, Ok(())), [QueuedEnd { token: 1, result: Err(libc::EIO) }]);
+    }
+}
+
+#[test]
+fn the_first_of_several_errors_counts() {
+    let mut fixture = Fixture::new();
+    fixture.write(1, 512, &[2; 12288]);
+    assert_eq!(fixture.end(1 | HEAD, Err(libc::EIO)), []);
+    assert_eq!(fixture.end(1, Err(libc::ENOSPC)), []);
+    assert_eq!(fixture.end(1 | TAIL, Err(libc::ENOSPC)), [QueuedEnd { token: 1, result: Err(libc::EIO) }]);
+}
+
+#[test]
+fn requests_of_whole_blocks_pass_their_errors_on() {
+    let mut fixture = Fixture::new();
+    fixture.write(1, 4096, &[2; 8192]);
+    fixture.device.submit(NOW, 2, QueuedRequest::Flush);
+    fixture.device.submit(NOW, 3, QueuedRequest::Read(ByteExtent { start: 512, length: 512 }));
+    fixture.device.submit(NOW, 4, QueuedRequest::Discard(ByteExtent { start: 512, length: 8192 }));
+    for token in 1..=4 {
+        let end = QueuedEnd { token, result: Err(libc::EIO) };
+        assert_eq!(fixture.end(token, Err(libc::EIO)), [end]);
+    }
+}
+
+#[test]
+fn a_durable_write_has_durable_parts() {
+    let mut fixture = Fixture::new();
+    let (bytes, durability) = ([2; 12288], Durability::Durable);
+    let pieces = [IoSlice::new(&bytes)];
+    fixture.device.submit(NOW, 1, QueuedRequest::Write { offset: 512, pieces: &pieces, durability });
+    assert_eq!(fixture.in_flight()[0], "write 4096+8192 Durable");
+    assert_eq!((fixture.end(1 | HEAD, Ok(())), fixture.end(1 | TAIL, Ok(()))), (vec![], vec![]));
+    assert_eq!(fixture.in_flight()[1..], ["write 0+4096 Durable", "write 12288+4096 Durable"]);
+}

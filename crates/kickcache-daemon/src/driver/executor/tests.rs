@@ -2,7 +2,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use kickcache_engine::request::{RequestId, Unmap};
-use kickcache_engine::units::{ByteExtent, VolumeId};
+use kickcache_engine::units::{ByteExtent, VolumeId, VolumeSet};
 
 use super::*;
 use crate::driver::backend::IoKind;
@@ -666,5 +666,52 @@ fn a_queued_device_wakes_the_driver_repeatedly() {
             let outcome = fixture.run(read(4096, Pieces::One(of_pool(0, 4096)), Checksums::Compute));
             assert_eq!(outcome.result, Ok((vec![checksum(&[9; 4096])], Vec::new())));
         }
+    });
+}
+
+#[test]
+fn a_record_that_failed_is_an_error() {
+    let note = || DeviceOperation::NoteOutOfService { incomplete: VolumeSet::default() };
+    on_both(|mut fixture| {
+        assert_eq!(fixture.run(note()).result, Err(DeviceError::Unsupported), "nobody writes records");
+        let mut results = VecDeque::from([true, false, false, true]);
+        fixture.driver.keep_notes(Box::new(move |_| results.pop_front().unwrap()));
+        for is_kept in [true, false, false, true] {
+            assert_eq!(fixture.run(note()).result.is_ok(), is_kept);
+        }
+        fixture.driver.keep_no_notes();
+        assert_eq!(fixture.run(note()).result, Err(DeviceError::Unsupported), "the writer has ended");
+    });
+}
+
+#[test]
+fn records_end_under_their_own_numbers() {
+    on_both(|mut fixture| {
+        let mut results = VecDeque::from([true, false, true, false]);
+        fixture.driver.keep_notes(Box::new(move |_| results.pop_front().unwrap()));
+        let note = DeviceOperation::NoteOutOfService { incomplete: VolumeSet::default() };
+        let ids: Vec<u64> = (0..4).map(|_| fixture.submit(note.clone())).collect();
+        let ends: Vec<_> =
+            ids.iter().map(|_| fixture.wait()).map(|end| (end.id, end.result.is_ok())).collect();
+        assert_eq!(ends, ids.into_iter().zip([true, false, true, false]).collect::<Vec<_>>());
+    });
+}
+
+#[test]
+fn a_record_without_its_thread_is_an_error() {
+    on_both(|mut fixture| {
+        let note = || DeviceOperation::NoteOutOfService { incomplete: VolumeSet::default() };
+        let (ended, has_ended) = std::sync::mpsc::channel::<()>();
+        let mut is_first = true;
+        fixture.driver.keep_notes(Box::new(move |_| {
+            let _dropped_at_the_end = &ended;
+            assert!(std::mem::replace(&mut is_first, false), "the second record ends the thread");
+            true
+        }));
+        assert!(fixture.run(note()).result.is_ok());
+        let RecordWriter::Thread(thread) = &fixture.driver.notes else { panic!("no thread") };
+        assert!(thread.ask(u32::MAX, VolumeSet::default()));
+        assert!(has_ended.recv().is_err());
+        assert_eq!(fixture.run(note()).result, Err(DeviceError::Io));
     });
 }

@@ -83,17 +83,26 @@ impl<E: CacheEngine> EventLoop<E> {
         if self.growth.as_ref().is_none_or(|growth| growth.waiting.is_none()) {
             return;
         }
-        let is_over = self.core.stage != LoopPhase::Serving || self.core.engine.health() != CacheHealth::Good;
-        if !is_over && (self.core.engine.growth() != GrowthPhase::Prepared || self.is_storing_superblock()) {
+        let end = self.end_of_growth(self.core.engine.health());
+        let is_prepared = self.core.engine.growth() == GrowthPhase::Prepared;
+        if end.is_none() && (!is_prepared || self.is_storing_superblock()) {
             return;
         }
         let waiting = self.growth.as_mut().and_then(|growth| growth.waiting.take());
         let Some((number, answer)) = waiting else { return };
-        if is_over {
+        match end {
+            None => self.lend_superblock(number, SuperblockWriter::Growth, &answer),
             // If the caller does not wait any more, the failed send is harmless.
-            return drop(answer.send(Err(ServeError::Stopped)));
+            Some(error) => drop(answer.send(Err(error))),
         }
-        self.lend_superblock(number, SuperblockWriter::Growth, &answer);
+    }
+
+    /// The reason why a growth that has begun cannot be completed, if there is one.
+    pub(super) fn end_of_growth(&self, health: CacheHealth) -> Option<ServeError> {
+        if self.core.stage != LoopPhase::Serving {
+            return Some(ServeError::Stopped);
+        }
+        (health != CacheHealth::Good).then(|| self.refuse_growth("it is out of service now"))
     }
 
     /// Ends the growth.
@@ -119,7 +128,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.end_growth();
         tracing::error!(
             event = "cache_growth_failed",
-            "the cache device {} keeps {} bytes, as its superblock cannot be written: {error}",
+            "the cache device {} keeps {} bytes: {error}",
             self.cache.display(),
             self.superblock.geometry.device_size
         );

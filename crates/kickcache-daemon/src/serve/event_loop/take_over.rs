@@ -452,6 +452,8 @@ impl<E: CacheEngine> EventLoop<E> {
             return;
         }
         let Some(mirror) = self.core.mirror.take() else { return };
+        // The log names the cache device that the driver has.
+        self.end_troubles_of_cache(now);
         let parted = self.core.driver.take_over();
         for submission in mirror.into_held() {
             self.core.driver.submit(now, submission);
@@ -459,7 +461,6 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some(pair) = self.takeover.pair.take() else { return };
         self.takeover.end();
         self.takeover.is_done = true;
-        self.end_troubles_of_cache(now);
         self.core.times.end_recent(now);
         let before = self.cache.display().to_string();
         self.cache = pair.new.path().into();

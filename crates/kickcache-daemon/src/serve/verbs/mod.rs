@@ -135,7 +135,7 @@ pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// Uses the new size, after the superblock with it was written. The growth ends.
     fn use_grown(&mut self, now: Instant, superblock: Superblock);
 
-    /// The superblock cannot be written: the device keeps its old size. The growth ends.
+    /// The growth ends with an error: the device keeps its old size.
     fn give_up_growth(&mut self, error: &ServeError);
 
     /// Ends a growth without a message.

@@ -1,3 +1,5 @@
+use kickcache_engine::request::Durability;
+
 use super::*;
 use crate::decoded_prefix::DecodedPrefix;
 
@@ -152,8 +154,53 @@ fn refused_writes_are_drained_up_to_64_mib() {
     let outcome = on_disk(&request(cmd::WRITE, 0, 0, 64 << 20));
     assert_eq!(error_of(&outcome.output), EINVAL);
     assert_eq!(outcome.events, [Decoded::SkipPayload(64 << 20)]);
-    let outcome = on_disk(&request(cmd::WRITE, 0, 0, u32::MAX));
-    assert_eq!(outcome.events, [Decoded::Close(CloseReason::PayloadLength(u64::from(u32::MAX)))]);
+    for length in [(64 << 20) + 1, u32::MAX] {
+        let outcome = on_disk(&request(cmd::WRITE, 0, 0, length));
+        let reason = CloseReason::PayloadLength(length.into());
+        assert_eq!(outcome.events, [Decoded::Close(reason)]);
+        assert!(reason.to_string().ends_with("at most 67108864 are accepted"), "{reason}");
+    }
+}
+
+#[test]
+fn changes_up_to_the_last_byte_are_commands() {
+    for kind in [cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES, cmd::CACHE] {
+        let found = command(Form::Simple, &request(kind, 0, SIZE - 4096, 4096));
+        assert_eq!((found.offset, found.length), (SIZE - 4096, 4096));
+    }
+}
+
+#[test]
+fn a_write_of_32_mib_is_the_largest() {
+    assert_eq!(command(Form::Simple, &request(cmd::WRITE, 0, 0, 32 << 20)).length, PAYLOAD_MAX);
+    let outcome = on_disk(&request(cmd::WRITE, 0, 0, (32 << 20) + 1));
+    assert_eq!(error_of(&outcome.output), EINVAL);
+    assert_eq!(outcome.events, [Decoded::SkipPayload((32 << 20) + 1)]);
+}
+
+#[test]
+fn fua_reaches_the_server_with_every_change() {
+    for flags in [0, cmd_flag::FUA] {
+        let expected = if flags == 0 { Durability::Volatile } else { Durability::Durable };
+        for kind in [cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES] {
+            let simple = command(Form::Simple, &request(kind, flags, 0, 512));
+            let extended = command(Form::Extended, &Stream::default().extended(kind, flags, 0, 512));
+            assert_eq!([simple, extended].map(|found| found.kind.durability()), [expected; 2]);
+        }
+    }
+}
+
+#[test]
+fn a_read_only_export_can_be_read_cached_and_flushed() {
+    for kind in [cmd::READ, cmd::CACHE, cmd::FLUSH] {
+        let outcome = after(Form::Simple, "archive", &request(kind, 0, 0, 4));
+        assert!(matches!(outcome.events[..], [Decoded::Command(_)]) && outcome.output.is_empty());
+    }
+    // A change of no bytes is refused, too.
+    for kind in [cmd::WRITE, cmd::TRIM, cmd::WRITE_ZEROES] {
+        let outcome = after(Form::Simple, "archive", &request(kind, 0, 0, 0));
+        assert_eq!(error_of(&outcome.output), EPERM);
+    }
 }
 
 #[test]

@@ -132,4 +132,4 @@ impl StatusArgs {
 #[cfg(test)]
 mod documented_keys;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

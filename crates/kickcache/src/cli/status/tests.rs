@@ -82,7 +82,8 @@ fn activity(seconds: f64, parts: u64) -> Activity {
     }
 }
 
-fn report(reads: u64) -> Report {
+/// The report of a daemon with two volumes.
+pub(in crate::cli) fn report(reads: u64) -> Report {
     let first = VolumeCounters {
         reads,
         read_ahead_blocks: 200,

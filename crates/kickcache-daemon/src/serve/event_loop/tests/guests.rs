@@ -1,15 +1,19 @@
 //! Guests in the loop, turn by turn: no request ends before the test has checked it.
 
+use std::collections::VecDeque;
+use std::io::IoSliceMut;
 use std::os::fd::OwnedFd;
 
 use kickcache_engine::time::Duration;
-use kickcache_vhost_user::{Disk, Socket};
+use kickcache_engine::units::ByteExtent;
+use kickcache_vhost_user::{Device as GuestDevice, Disk, Socket};
 use rustix::io::ioctl_fionread;
 use rustix::net::Shutdown;
 
 use super::reader::Reader;
 use super::*;
 use crate::driver::io_engine::IoEngine;
+use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::frontend::vhost_user::port::Port;
@@ -33,6 +37,15 @@ struct Scene {
 
 impl Scene {
     fn new() -> Scene {
+        let mut scene = Scene::with(Reader::new(2));
+        let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+        frontends.take_requests(core);
+        assert!(scene.port().held.is_some());
+        scene
+    }
+
+    /// A guest with its device.
+    fn with((guest, device): (Reader, GuestDevice)) -> Scene {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
         std::fs::write(&origin, vec![1; 1 << 20]).unwrap();
@@ -43,14 +56,10 @@ impl Scene {
         let address = Place::Address(NbdAddress::Unix(directory.path().join("guest")));
         let disk = Disk { serial: [0; 20], size: 1 << 20, read_only: false, block_size: 512 };
         let mut port = Port::new(Listener::open_for_guest(address).unwrap(), disk, 0);
-        let (guest, device) = Reader::new(2);
         let (front, ours) = UnixStream::pair().unwrap();
         ours.set_nonblocking(true).unwrap();
         (port.device, port.socket) = (device, Some(Socket::new(OwnedFd::from(ours))));
         event_loop.frontends.vhost_user.ports.push(port);
-        let EventLoop { core, frontends, .. } = &mut event_loop;
-        frontends.take_requests(core);
-        assert!(event_loop.frontends.vhost_user.ports[0].held.is_some());
         Scene { event_loop, guest, front, control, _directory: directory }
     }
 
@@ -135,6 +144,8 @@ fn a_request_waiting_for_memory_is_left_to_its_successor() {
     assert!(scene.port().socket.is_none());
     scene.turn_until(|scene| scene.port().device.outstanding() == 0);
     assert_eq!(scene.guest.answered(), 0);
+    let budget = scene.event_loop.core.driver.budget();
+    assert_eq!((budget.used(), budget.waiting_count()), (0, 0));
 }
 
 #[test]
@@ -173,4 +184,77 @@ fn a_front_end_that_cannot_be_accepted_is_retried() {
     scene.event_loop.core.accept_again = Some(now);
     scene.event_loop.take_events();
     assert!(scene.port().listening);
+}
+
+/// An origin whose requests end with these results, in the order of submission.
+struct Scripted {
+    results: VecDeque<Result<(), i32>>,
+    ended: VecDeque<(Instant, QueuedEnd)>,
+    /// The number of requests.
+    count: Sender<()>,
+}
+
+impl QueuedDevice for Scripted {
+    fn submit(&mut self, now: Instant, token: u64, _request: QueuedRequest<'_>) {
+        let result = self.results.pop_front().expect("a request too many");
+        self.ended.push_back((now, QueuedEnd { token, result }));
+        self.count.send(()).unwrap();
+    }
+
+    fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {
+        self.ended.pop_front().map(|(_, end)| end)
+    }
+
+    fn take_read(&mut self, _token: u64, _extent: ByteExtent, into: &mut [IoSliceMut<'_>]) {
+        into.iter_mut().for_each(|piece| piece.fill(1));
+    }
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        self.ended.front().map(|(since, _)| *since)
+    }
+}
+
+const GUEST_WRITE: u32 = 1;
+const GUEST_DISCARD: u32 = 11;
+const GUEST_ZEROES: u32 = 13;
+const OK: Result<(), i32> = Ok(());
+const EIO: Result<(), i32> = Err(libc::EIO);
+
+/// The status of a guest's request on an origin with these results, and the number of requests to the origin.
+fn ends(kind: u32, bytes: &[u8], results: &[Result<(), i32>]) -> (u8, usize) {
+    let mut scene = Scene::with(Reader::with_request(kind, bytes));
+    let origin = Device::Origin(VolumeId::new(0));
+    let (count, counted) = mpsc::channel();
+    let scripted = Scripted { results: results.iter().copied().collect(), ended: VecDeque::new(), count };
+    drop(scene.event_loop.core.driver.remove(origin));
+    let medium = Medium::Queued(Box::new(scripted));
+    scene.event_loop.core.driver.add(NamedMedium { device: origin, medium });
+    scene.turn_until(|scene| scene.guest.answered() == 1);
+    assert_eq!((scene.port().device.outstanding(), scene.port().bytes), (0, 0));
+    assert_eq!(scene.event_loop.core.driver.budget().used(), 0);
+    (scene.guest.status(), counted.try_iter().count())
+}
+
+/// Ranges of 4 KiB at every 64 KiB.
+fn ranges(count: u64) -> Vec<u8> {
+    let range = |number: u64| [(number * 128).to_le_bytes(), 8_u64.to_le_bytes()].concat();
+    (0..count).flat_map(range).collect()
+}
+
+#[test]
+fn a_request_of_several_ranges_succeeds_if_all_do() {
+    for kind in [GUEST_DISCARD, GUEST_ZEROES] {
+        assert_eq!(ends(kind, &ranges(3), &[OK, OK, OK]), (0, 3));
+        assert_eq!(ends(kind, &ranges(2), &[EIO, OK]).0, 1, "the first range failed");
+        assert_eq!(ends(kind, &ranges(3), &[OK, EIO, OK]).0, 1);
+        assert_eq!(ends(kind, &ranges(2), &[OK, EIO]).0, 1);
+        assert_eq!(ends(kind, &ranges(1), &[EIO]).0, 1);
+    }
+}
+
+#[test]
+fn a_failed_write_fails_for_the_guest() {
+    for (result, status) in [(OK, 0), (EIO, 1), (Err(libc::ENOSPC), 1)] {
+        assert_eq!(ends(GUEST_WRITE, &[7; 4096], &[result]), (status, 1));
+    }
 }

@@ -4,6 +4,7 @@ mod exchange;
 mod guests;
 mod memory;
 mod reader;
+mod superblock;
 mod take_over;
 mod ublk;
 

@@ -1,4 +1,4 @@
-//! A guest that offers reads of 4 KiB.
+//! A guest that offers reads of 4 KiB, or one request.
 
 use kickcache_vhost_user as vhost_user;
 use kickcache_vhost_user::Device;
@@ -27,8 +27,31 @@ impl Reader {
             guest.descriptor(TABLE, first + 2, (STATUS, 1, WRITE, 0));
             guest.offer(first);
         }
+        Reader::apart(guest)
+    }
+
+    /// One request of this type, with these bytes for the device, and the device that takes it.
+    pub(super) fn with_request(kind: u32, bytes: &[u8]) -> (Reader, Device) {
+        let mut guest = Guest::new(FEATURES);
+        let header = [kind.to_le_bytes().as_slice(), &[0; 12]].concat();
+        guest.write(HEADER, &header);
+        guest.write(DATA, bytes);
+        guest.write(STATUS, &[u8::MAX]);
+        guest.descriptor(TABLE, 0, (HEADER, 16, NEXT, 1));
+        guest.descriptor(TABLE, 1, (DATA, u32::try_from(bytes.len()).unwrap(), NEXT, 2));
+        guest.descriptor(TABLE, 2, (STATUS, 1, WRITE, 0));
+        guest.offer(0);
+        Reader::apart(guest)
+    }
+
+    fn apart(mut guest: Guest) -> (Reader, Device) {
         let device = std::mem::replace(&mut guest.device, Device::new(harness::disk()));
         (Reader(guest), device)
+    }
+
+    /// The status of the last request that ended.
+    pub(super) fn status(&self) -> u8 {
+        self.0.read::<1>(STATUS)[0]
     }
 
     /// Cuts the memory of the guest off in front of the payload.

@@ -5,12 +5,14 @@ use std::path::PathBuf;
 use kickcache_engine::device::{DeviceError, DeviceOperation, Submission, SubmissionId};
 use kickcache_engine::format::takeover::{OtherDevice, Takeover};
 use kickcache_engine::mirror::Mirror;
+use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::units::ByteExtent;
 
 use super::*;
 use crate::devices::missed_device::any_superblock_at;
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::{CacheRecord, StateStore, uuid_text};
+use crate::log::logged::logged;
 use crate::serve::event_loop::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
 
 /// A loop with a complete copy of its cache device on another one.
@@ -122,7 +124,7 @@ struct Sealed {
     store: StateStore,
     old: PathBuf,
     new: PathBuf,
-    _directory: tempfile::TempDir,
+    directory: tempfile::TempDir,
 }
 
 impl Sealed {
@@ -145,7 +147,7 @@ impl Sealed {
         event_loop.core.mirror = Some(mirror);
         event_loop.takeover.step = Some(TakeoverStep::Sealed(at(1)));
         event_loop.advance_takeover(at(1));
-        Sealed { event_loop, store, old, new, _directory: directory }
+        Sealed { event_loop, store, old, new, directory }
     }
 
     fn outcome(&mut self) -> TakeoverOutcome {
@@ -239,4 +241,41 @@ fn a_failure_during_the_record_repeats_the_superblocks() {
     sealed.flush(Err(DeviceError::Io));
     assert_eq!((sealed.end_record(|_| {}), sealed.event_loop.superblock.starts), (LATER, starts));
     sealed.flush(Ok(()));
+}
+
+#[test]
+fn counted_errors_are_logged_under_the_replaced_device() {
+    let mut sealed = Sealed::new([WRITABLE, WRITABLE]);
+    assert_eq!(sealed.end_notes(), TakeoverStep::Recording);
+    assert_eq!(sealed.end_record(|_| {}), TakeoverStep::Parting);
+    let directory = sealed.directory.path().to_owned();
+    for (device, name) in [(Device::Cache, "replaced"), (Device::Successor, "next")] {
+        let path = directory.join(name);
+        std::fs::write(&path, vec![0; 8 << 20]).unwrap();
+        let file = BlockFile::open(&path, WRITABLE, Emptiness::Refused).unwrap();
+        sealed.event_loop.core.driver.add(NamedMedium { device, medium: Medium::File(file) });
+    }
+    let cause = Cause::Errno(libc::EIO);
+    let fault = Fault { device: Device::Cache, operation: "read", offset: 0, length: 4096, cause };
+    sealed.event_loop.troubles.note(at(1), fault);
+    sealed.event_loop.troubles.note(at(1), fault);
+    let log = logged(|| sealed.event_loop.advance_takeover(at(2)));
+    let counted = log.lines().find(|line| line.contains("device_error")).expect(&log);
+    let names = ["replaced", "next"].map(|name| counted.contains(&*directory.join(name).to_string_lossy()));
+    assert_eq!(names, [true, false], "{counted}");
+    assert!(sealed.event_loop.troubles.tally(Device::Cache).is_none());
+    assert!(sealed.event_loop.takeover.is_done);
+}
+
+#[test]
+fn a_growth_ends_with_a_device_out_of_service() {
+    let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+    let mut event_loop = loop_without_clients(directory.path());
+    assert!(event_loop.end_of_growth(CacheHealth::Good).is_none());
+    let error = event_loop.end_of_growth(CacheHealth::OutOfService).unwrap();
+    assert!(error.to_string().contains("out of service"), "{error}");
+    let log = logged(|| event_loop.give_up_growth(&error));
+    assert!(log.contains("cache_growth_failed") && log.contains("out of service"), "{log}");
+    event_loop.begin_stop(at(1), "a test says so");
+    assert!(matches!(event_loop.end_of_growth(CacheHealth::Good), Some(ServeError::Stopped)));
 }

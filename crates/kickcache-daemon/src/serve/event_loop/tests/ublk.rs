@@ -3,6 +3,7 @@
 use kickcache_engine::time::Duration;
 
 use super::*;
+use crate::driver::budget::{Claim, Grant};
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::frontend::ublk::Ublk;
@@ -371,4 +372,91 @@ fn a_device_that_no_loop_takes_goes_again() {
     drop(open);
     scene.wait_for_kernel(DEL_DEV_ASYNC);
     assert!(!scene.kernel.known().devices.contains_key(&5));
+}
+
+impl Scene {
+    /// Takes all memory for payload, so that requests wait for it.
+    fn take_memory(&mut self) -> Vec<Grant> {
+        let budget = &mut self.event_loop.core.driver.buffers().budget;
+        let mut all = Vec::new();
+        for bytes in [1 << 20, 4096, 1] {
+            let claim = Claim { volume: 0, bytes, held: 0, key: 0 };
+            all.extend(std::iter::from_fn(|| budget.reserve(claim)));
+            budget.cancel(claim.key);
+        }
+        all
+    }
+
+    /// Gives memory back, and the waiting requests get theirs.
+    fn give_back(&mut self, all: Vec<Grant>) {
+        let EventLoop { core, frontends, .. } = &mut self.event_loop;
+        all.into_iter().for_each(|grant| core.driver.buffers().budget.release(grant));
+        frontends.take_requests(core);
+    }
+
+    fn used(&self) -> usize {
+        self.event_loop.core.driver.budget().used()
+    }
+
+    fn waiting(&self) -> usize {
+        self.event_loop.core.driver.budget().waiting_count()
+    }
+}
+
+#[test]
+fn memory_for_a_hidden_device_is_released() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    for round in 0..3 {
+        let all = scene.take_memory();
+        scene.ask(0, 0, asks(READ, 9, 3));
+        assert_eq!(scene.waiting(), 1);
+        scene.event_loop.frontends.ublk.hide(0);
+        scene.give_back(all);
+        assert_eq!((scene.waiting(), scene.used()), (0, 0), "the request does not begin");
+        scene.event_loop.frontends.ublk.show(0);
+        assert_eq!(scene.answers(round + 1)[round], Answer { queue: 0, tag: 0, result: 1536 });
+        assert_eq!(scene.used(), 0);
+    }
+}
+
+#[test]
+fn memory_for_a_removed_device_is_released() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    scene.wait_for_kernel(START_DEV);
+    let all = scene.take_memory();
+    scene.ask(0, 0, asks(READ, 9, 3));
+    scene.part();
+    scene.give_back(all);
+    assert_eq!(scene.answers(1), [Answer { queue: 0, tag: 0, result: -libc::EIO }]);
+    assert_eq!((scene.waiting(), scene.used()), (0, 0));
+}
+
+#[test]
+fn memory_for_a_request_of_the_kernel_is_released() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    let all = scene.take_memory();
+    scene.ask(0, 0, asks(READ, 9, 3));
+    let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+    frontends.stop_listening(core);
+    scene.give_back(all);
+    assert_eq!((scene.waiting(), scene.used()), (0, 0));
+    assert_eq!(scene.answered(), []);
+}
+
+#[test]
+fn memory_of_a_request_that_waited_is_released() {
+    let Some(mut scene) = Scene::new(|_, _| {}) else { return };
+    let all = scene.take_memory();
+    scene.memory(1, 2, 512).fill(8);
+    scene.ask(1, 2, asks(WRITE, 17, 1));
+    scene.ask(0, 1, asks(READ, 9, 3));
+    assert_eq!(scene.waiting(), 2);
+    scene.give_back(all);
+    let mut found = scene.answers(2);
+    found.sort_by_key(|answer| answer.queue);
+    assert_eq!(found, [Answer { queue: 0, tag: 1, result: 1536 }, Answer { queue: 1, tag: 2, result: 512 }]);
+    assert_eq!(scene.used(), 0);
+    let origin = std::fs::read(scene.directory.path().join("origin")).unwrap();
+    assert!(origin[17 * 512..18 * 512].iter().all(|byte| *byte == 8));
 }

@@ -157,4 +157,39 @@ mod tests {
             [(512, true), (3584, false)]
         );
     }
+
+    #[test]
+    fn a_cached_block_is_data_wherever_the_question_begins() {
+        let hole = [told(u64::MAX, true)];
+        let shown_from =
+            |offset, length, cached: &[bool]| shown(&question(offset, length, cached).merged(&hole));
+        // The question is about blocks 0 to 2, and block 1 is cached.
+        for start in [512, 2048, 3584] {
+            assert_eq!(
+                shown_from(start, 12288 - start, &[false, true, false]),
+                [(4096 - start, true), (4096, false), (4096, true)],
+                "{start}"
+            );
+            assert_eq!(shown_from(start, 4096 - start, &[true]), [(4096 - start, false)], "{start}");
+        }
+        // A question far behind the beginning of the volume.
+        assert_eq!(
+            shown_from((1 << 20) + 2048, 8192, &[false, true, false]),
+            [(2048, true), (4096, false), (2048, true)]
+        );
+        assert_eq!(shown_from(2048, 6144, &[true, false]), [(2048, false), (4096, true)]);
+        assert_eq!(
+            shown_from(4096, 6144, &[false, true]),
+            [(4096, true), (2048, false)],
+            "it ends in a block"
+        );
+    }
+
+    #[test]
+    fn blocks_of_unknown_place_count_as_cached() {
+        assert_eq!(
+            shown(&question(0, 8192, &[false]).merged(&[told(8192, true)])),
+            [(4096, true), (4096, false)]
+        );
+    }
 }

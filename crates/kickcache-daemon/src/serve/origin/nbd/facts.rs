@@ -130,6 +130,17 @@ mod tests {
     }
 
     #[test]
+    fn flushed_writes_are_kept_only_by_servers_that_flush() {
+        const FLUSH: u16 = 1 << 2;
+        let keeps = |flags, access| {
+            let claims = OriginClaims { flushless: true, ..OriginClaims::default() };
+            Facts::of(&export(1 << 20, flags, 512), access, claims).unwrap().keeps_flushed()
+        };
+        assert!(keeps(FLUSH, AccessMode::ReadWrite) && keeps(0, AccessMode::ReadOnly));
+        assert!(!keeps(0, AccessMode::ReadWrite), "a restart may lose every write");
+    }
+
+    #[test]
     fn unsuitable_exports_are_reported() {
         let write = |export| Facts::of(&export, AccessMode::ReadWrite, OriginClaims::default());
         let told = |export| write(export).unwrap_err();

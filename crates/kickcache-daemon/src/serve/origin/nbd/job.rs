@@ -140,4 +140,43 @@ mod tests {
         let extent = ByteExtent { start: 0, length: 4096 };
         assert_eq!(OriginJob::new(1, QueuedRequest::Discard(extent)).durability, Durability::Durable);
     }
+
+    #[test]
+    fn a_job_begins_again_with_all_of_its_requests() {
+        let pieces = [IoSlice::new(&[1; 4096])];
+        let write = QueuedRequest::Write { offset: 512, pieces: &pieces, durability: Durability::Durable };
+        let mut job = OriginJob::new(7, write);
+        let lost_at = Instant::now();
+        (job.parts, job.error, job.is_flushing) = (3, Some(libc::EIO), true);
+        job.data = vec![1; 512];
+        job.start_again(lost_at);
+        assert_eq!((job.parts, job.error, job.is_flushing), (0, None, false));
+        assert_eq!((job.data.as_slice(), job.lost_at), ([].as_slice(), Some(lost_at)));
+        assert!(matches!(&job.work, Work::Write { offset: 512, data } if data[..] == [1; 4096]));
+        assert_eq!(job.durability, Durability::Durable);
+        // The time limit counts from the first loss.
+        job.start_again(lost_at + std::time::Duration::from_secs(9));
+        assert_eq!(job.lost_at, Some(lost_at));
+    }
+
+    #[test]
+    fn a_job_is_as_durable_as_its_request() {
+        let extent = ByteExtent { start: 0, length: 4096 };
+        let pieces = [IoSlice::new(&[1; 4096])];
+        for durability in [Durability::Durable, Durability::Volatile] {
+            let write = QueuedRequest::Write { offset: 0, pieces: &pieces, durability };
+            let zeroes = QueuedRequest::WriteZeroes { extent, unmap: Unmap::Allow, durability };
+            assert_eq!(OriginJob::new(1, write).durability, durability);
+            assert_eq!(OriginJob::new(1, zeroes).durability, durability);
+        }
+    }
+
+    #[test]
+    fn a_failed_question_has_no_extents() {
+        let extent = ByteExtent { start: 0, length: 4096 };
+        let mut job = OriginJob::extents(5, extent);
+        job.extents.push(DeviceExtent { length: 4096, is_hole: true, is_zero: true });
+        let Outcome::Told(told) = job.outcome(Err(libc::EIO)) else { panic!("no answer") };
+        assert!(told.token == 5 && told.extents.is_empty());
+    }
 }
