@@ -208,6 +208,17 @@ fn a_silent_new_device_is_dropped_with_its_late_completions() {
 }
 
 #[test]
+fn desertion_passes_on_the_error_of_the_old_device() {
+    let mut mirror = mirror();
+    assert!(mirror.poll_copy().is_some());
+    mirror.handle_copied();
+    mirror.handle_submission(write(1, MIB));
+    assert_eq!(sides(&mut mirror), [Side::Old, Side::New]);
+    assert_eq!(end_with(&mut mirror, 1, Side::Old, Err(DeviceError::Io)), Ending::Awaited);
+    assert_eq!(mirror.desert(), [Ending::Ended(id(1), Err(DeviceError::Io))], "the write is lost");
+}
+
+#[test]
 fn requests_waiting_for_a_silent_device_continue() {
     let mut mirror = mirror();
     assert!(mirror.poll_copy().is_some());
