@@ -178,6 +178,20 @@ mod tests {
         assert_eq!(scene.engine.status().volumes.len(), 1);
     }
 
+    /// Otherwise another volume could get the number, and after a power cut the blocks.
+    #[test]
+    fn a_volumes_number_is_free_once_its_removal_is_durable() {
+        for held in ["cache log 0", "cache flush"] {
+            let mut scene = Scene::new(Mode::WriteThrough);
+            scene.hold(held);
+            scene.engine.seal_forgotten(scene.now, VOLUME);
+            scene.run();
+            assert!(!scene.engine.is_forgotten(VOLUME), "{held}");
+            scene.end_held();
+            assert!(scene.engine.is_forgotten(VOLUME));
+        }
+    }
+
     #[test]
     fn unflushed_origin_writes_keep_a_volume_busy() {
         let mut scene = Scene::new(Mode::WriteAround);
