@@ -490,4 +490,22 @@ mod tests {
         let copy = state.cache.copy_at(state.cache.slots().key(now), now);
         assert_eq!(state.requests.written_through(&state.cache, copy), Some(IfRefused::Forgotten));
     }
+
+    /// The log has the only durable copy, because the origin has not flushed.
+    #[test]
+    fn an_unreadable_unflushed_block_stays_in_the_log() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        land::end_segments(&mut scene.engine.state);
+        scene.flush().0.unwrap();
+        scene.hold("origin flush");
+        scene.drain();
+        assert_eq!(scene.not_clean(), (0, 1));
+        let before = scene.location(0);
+        scene.fail("cache read", DeviceError::Io);
+        let segment = scene.engine.state.cache.segment_of(before);
+        empty(&mut scene.engine.state, segment, Reason::Turn);
+        assert!(scene.run().contains(&"cache read 4096".into()));
+        assert_eq!((scene.location(0), scene.not_clean()), (before, (0, 1)));
+    }
 }
