@@ -345,4 +345,21 @@ mod tests {
         assert!(scene.engine.state.device.is_out_of_service());
         assert!(scene.read(0, 4096).1.iter().any(|line| line.starts_with("origin read")));
     }
+
+    /// Writeback has no older copy to store on the origin after the write.
+    #[test]
+    fn a_partly_logged_write_does_not_pass_older_dirty_copies() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 8192).0.unwrap();
+        scene.flush().0.unwrap();
+        scene.settings(VolumeId::new(0)).mode = Mode::WriteThrough;
+        scene.fail_times(8, "cache log 16384", DeviceError::Io);
+        scene.hold("origin write 0+16384");
+        scene.begin(Operation::Write(Durability::Volatile), 0, 16384);
+        assert!(scene.engine.state.device.is_out_of_service());
+        let seen = scene.end_held();
+        assert_eq!(scene.take_reply(), Some(Ok(())));
+        assert!(!seen.iter().any(|line| line.starts_with("origin write")), "the older copy: {seen:?}");
+        assert_eq!(scene.not_clean(), (0, 0));
+    }
 }
