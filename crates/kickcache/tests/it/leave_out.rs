@@ -366,7 +366,7 @@ fn counters_of_a_volume_go_on_with_another_cache_device() {
     let scratch = Scratch::new();
     let daemon = Spec::new(&scratch, &scratch.random("origin", 16 * MIB, 1), "write-back", "16M").start();
     let mut client = daemon.connect();
-    (0..20).for_each(|block| drop(client.read(block * MIB / 4, BLOCK as u32)));
+    (0..20).for_each(|block| drop(client.read(block * MIB / 4, 4096)));
     client.write(0, &[1; BLOCK]);
     let counts = || {
         let counters = &daemon.status()["caches"][0]["volumes"][0]["counters"];
