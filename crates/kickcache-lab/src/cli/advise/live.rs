@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_of_the_size_of_the_footprint_has_all_hits() {
+    fn a_cache_as_large_as_the_footprint_has_all_hits() {
         let mut volume = volume();
         volume.curve.footprint_bytes = 8 << 20;
         volume.curve.points.truncate(1);

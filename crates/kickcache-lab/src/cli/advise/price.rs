@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn small_amounts_are_told_apart() {
+    fn small_amounts_have_two_digits() {
         let shown = [0.0, 0.000_000_1, 0.001_3, 0.012, 0.05, 0.5, 1.0, 999.0, 1_234.5]
             .map(|amount| Prices::default().show(amount));
         assert_eq!(shown, ["0.00", "0.000000", "0.0013", "0.012", "0.050", "0.50", "1.00", "999.00", "1234"]);
