@@ -74,10 +74,8 @@ fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) 
             format!("{}; {two} against {plain}", known.clause(&second, &first, measure.name()))
         }
         (Some(ratio), None) => {
-            let (times, figure) = (show_factor(ratio), measure.name());
-            format!(
-                "{second} has {times} times the {figure} of {first}: {two} against {plain}, in one run each"
-            )
+            let (times, figure, counts) = (show_factor(ratio), measure.name(), run_counts(base, other));
+            format!("{second} has {times} times the {figure} of {first}: {two} against {plain}, {counts}")
         }
     };
     let latency = match (show_p99(base), show_p99(other)) {
@@ -89,6 +87,18 @@ fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) 
     let is_one_load = ratio.is_none() || base.run.workload == other.run.workload;
     let loads = if is_one_load { "" } else { "; the loads differ" };
     format!("{verdict}{latency}{loads}.")
+}
+
+/// The numbers of runs behind two figures, that of the other runs first.
+fn run_counts(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> String {
+    let of = |known: &RepeatedRuns<'_>| match known.all.len() {
+        1 => "one run".into(),
+        count => format!("the median of {count} runs"),
+    };
+    match base.all.len().max(other.all.len()) {
+        1 => "in one run each".into(),
+        _ => format!("{} against {}", of(other), of(base)),
+    }
 }
 
 /// A run's name, with its part after the first comma and space in parentheses, as a comma would part the sentence.

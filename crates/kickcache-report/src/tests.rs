@@ -277,6 +277,16 @@ fn the_answer_is_at_the_top_in_words() {
 }
 
 #[test]
+fn the_answer_has_the_number_of_runs_behind_each_figure() {
+    let disk = run("disk", 10_000, 1);
+    let rounds = (1..=4).map(|seed| RunResult { seed, ..run("cached", 100, 1) });
+    let runs: Vec<RunResult> = [disk].into_iter().chain(rounds).collect();
+    let sentences = answer(&runs);
+    let expected = ": 10,000 against 100, the median of 4 runs against one run; ";
+    assert!(sentences[0].contains(expected), "{sentences:?}");
+}
+
+#[test]
 fn repeated_runs_get_a_verdict_from_their_rounds() {
     let mut runs = Vec::new();
     for (seed, gap) in [(1, 1_000), (2, 1_010), (3, 990)] {

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::path::PathBuf;
 
 use kickcache_command::exit::Failure;
-use kickcache_units::{are, counted};
+use kickcache_units::counted;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,10 +29,9 @@ impl CheckConfigArgs {
         let file = self.file.display();
         writeln!(
             out,
-            "{file}: good; {} on {} {} served",
+            "{file}: good; {} on {} would be served",
             counted(count, "volume"),
-            counted(caches, "cache device"),
-            are(count)
+            counted(caches, "cache device")
         )?;
         for cache in &plan.caches {
             for volume in &cache.volumes {

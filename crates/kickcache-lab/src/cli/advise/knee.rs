@@ -2,7 +2,7 @@
 
 use crate::cli::advise::candidate::Candidate;
 
-/// The rise of the hit ratio (0.1 is 10 points) that makes a doubling of the cache worth its cost.
+/// The rise of the hit ratio (0.1 is 10 points) for each doubling for which a larger cache is recommended.
 pub(crate) const DOUBLING_GAIN_MIN: f64 = 0.1;
 
 /// A size, and the gain of larger caches.
@@ -10,7 +10,7 @@ pub(crate) const DOUBLING_GAIN_MIN: f64 = 0.1;
 pub(crate) struct Knee {
     /// The index of the candidate.
     pub(crate) index: usize,
-    /// The most that a doubling adds to its hit ratio; `None` if no larger cache was simulated.
+    /// The most that a larger cache adds to its hit ratio for each doubling; `None` if no larger cache was simulated.
     pub(crate) gain: Option<f64>,
 }
 

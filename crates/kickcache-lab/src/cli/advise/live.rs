@@ -102,9 +102,12 @@ impl LiveVolume {
     }
 
     /// The hit ratio of an LRU cache of this many bytes: between two points of the curve by the logarithm of
-    /// the size, in proportion to the size below the first point, and constant beyond the last point.
+    /// the size, in proportion to the size below the first point, and constant beyond the last point. A cache of the
+    /// size of the footprint holds all blocks, so that a larger point is the hit ratio of this size, too.
     fn hits(&self, bytes: u64) -> Hits {
-        let points = &self.curve.points;
+        let footprint = self.curve.footprint_bytes;
+        let at_most = |point: &LruPoint| LruPoint { cache_bytes: point.cache_bytes.min(footprint), ..*point };
+        let points: Vec<LruPoint> = self.curve.points.iter().map(at_most).collect();
         let known = |point: &LruPoint| Hits { ratio: point.hit_ratio, error: Some(point.error) };
         let above = points.iter().position(|point| point.cache_bytes >= bytes);
         match above {
@@ -191,5 +194,17 @@ mod tests {
         assert_eq!(found[..3], [0.1, 0.2, 0.4]);
         assert!((found[3] - 0.6).abs() < 0.01, "{found:?}");
         assert_eq!(found[4..], [0.8, 0.8]);
+    }
+
+    #[test]
+    fn a_cache_as_large_as_the_footprint_has_all_hits() {
+        let mut volume = volume();
+        volume.curve.footprint_bytes = 8 << 20;
+        volume.curve.points.truncate(1);
+        let found = [4, 8, 16, 100].map(|mib: u64| volume.hits(mib << 20).ratio);
+        assert_eq!(found, [0.1, 0.2, 0.2, 0.2]);
+        volume.curve.footprint_bytes = 20 << 20;
+        volume.curve.points = self::volume().curve.points[..2].to_vec();
+        assert_eq!([16, 20, 32].map(|mib: u64| volume.hits(mib << 20).ratio), [0.2, 0.4, 0.4]);
     }
 }

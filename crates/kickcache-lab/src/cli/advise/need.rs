@@ -62,7 +62,7 @@ impl fmt::Display for Need {
             Need::Iops(rate) => write!(f, "at least {} IOPS", show_count(*rate)),
             Need::P50(span) => write!(f, "p50 of at most {}", show_duration(*span)),
             Need::P99(span) => write!(f, "p99 of at most {}", show_duration(*span)),
-            Need::Cost(amount) => write!(f, "at most {amount} a month"),
+            Need::Cost(amount) => write!(f, "a cost of at most {amount} a month"),
             Need::Years(years) => write!(f, "at least {years} years of life"),
         }
     }

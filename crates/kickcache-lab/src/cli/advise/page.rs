@@ -71,7 +71,7 @@ fn overview(advice: &Advice) -> Overview {
 
 fn note(candidate: &Candidate, advice: &Advice) -> String {
     let parts = [
-        candidate.cost.map(|cost| format!("{} a month", advice.prices.show(cost))),
+        candidate.cost.map(|cost| format!("cost {} a month", advice.prices.show(cost))),
         Some(format!("mean {}", show_duration(candidate.mean))).filter(|_| candidate.is_open),
         candidate.hits.map(|hits| format!("hits {}", show_hits(hits.ratio, hits.error))),
         Some(format!("p99 {}", show_duration(candidate.p99))),

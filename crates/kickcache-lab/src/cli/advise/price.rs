@@ -9,6 +9,9 @@ use serde::Deserialize;
 
 use crate::cli::simulate::input;
 
+/// The most decimals of an amount.
+const DECIMALS_MAX: u8 = 6;
+
 /// Money for a byte and a month.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Price(f64);
@@ -115,11 +118,24 @@ impl Prices {
         self.cache.is_some() || self.origin.is_some() || self.fast.is_some()
     }
 
-    /// An amount with its currency.
+    /// An amount with its currency: cents, or two digits that are not 0 if the amount is smaller than 1.
     pub(crate) fn show(&self, amount: f64) -> String {
-        let text = if amount >= 1_000.0 { format!("{amount:.0}") } else { format!("{amount:.2}") };
+        let decimals = match amount {
+            1_000.0.. => 0,
+            _ if amount > 0.0 && amount < 1.0 => decimals_below_one(amount),
+            _ => 2,
+        };
+        let text = format!("{amount:.decimals$}");
         if self.currency.is_empty() { text } else { format!("{text} {}", self.currency) }
     }
+}
+
+/// The decimals that show two digits of an amount below 1, at most [`DECIMALS_MAX`].
+fn decimals_below_one(amount: f64) -> usize {
+    (2..DECIMALS_MAX)
+        .find(|decimals| amount * 10_f64.powi(i32::from(*decimals)) >= 10.0)
+        .unwrap_or(DECIMALS_MAX)
+        .into()
 }
 
 fn of_file(path: &Path) -> Result<Prices, Failure> {
@@ -170,5 +186,12 @@ mod tests {
         assert!((of(prices.origin) - 3.07).abs() < 1e-9);
         assert!((of(prices.fast) - 12.90).abs() < 1e-9);
         assert_eq!(prices.show(6.3), "6.30 $");
+    }
+
+    #[test]
+    fn small_amounts_have_two_digits() {
+        let shown = [0.0, 0.000_000_1, 0.001_3, 0.012, 0.05, 0.5, 1.0, 999.0, 1_234.5]
+            .map(|amount| Prices::default().show(amount));
+        assert_eq!(shown, ["0.00", "0.000000", "0.0013", "0.012", "0.050", "0.50", "1.00", "999.00", "1234"]);
     }
 }

@@ -19,6 +19,9 @@ const PAYS: f64 = 1.1;
 /// The least hit ratio that needs no note on missing larger caches.
 const ENOUGH_HITS: f64 = 0.95;
 
+/// A cache that is faster than the recommended one by this factor is mentioned.
+const MUCH_FASTER: f64 = 2.0;
+
 /// The note on a knee at the smallest size.
 const NO_SMALLER: &str = " No smaller cache was simulated.";
 
@@ -107,17 +110,15 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
             format!(", {:.1} times the speed without a cache", one.times(bare))
         })
     };
-    let hits = chosen.hits.map_or_else(String::new, |hits| format!("{:.1} % hits, ", hits.ratio * 100.0));
-    let first = format!(
-        "{}{}: {hits}{}{}.",
-        capital(&chosen.name()),
-        costs(chosen, prices),
-        gives(chosen),
-        times(chosen)
-    );
+    let figures = |one: &Candidate| {
+        let hits = one.hits.map_or_else(String::new, |hits| format!("{:.1} % hits, ", hits.ratio * 100.0));
+        format!("{}: {hits}{}{}.", costs(one, prices), gives(one), times(one))
+    };
+    let first = format!("{}{}", capital(&chosen.name()), figures(chosen));
     let more = match knee.gain {
         Some(gain) => format!(
-            " Doubling it adds {:.1} points of hit ratio, fewer than the {:.0} that make it worth its cost.",
+            " A larger cache adds at most {:.1} points of hit ratio for each doubling, fewer than the {:.0} for which it is \
+             recommended, at any price.",
             gain.max(0.0) * 100.0,
             DOUBLING_GAIN_MIN * 100.0
         ),
@@ -127,14 +128,18 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
         None => String::new(),
     };
     let fast = Layout::Fast.among(candidates);
-    let fast = fast.map_or_else(String::new, |fast| {
-        format!(" {}{}: {}{}.", capital(&fast.name()), costs(fast, prices), gives(fast), times(fast))
-    });
+    let fast = fast.map_or_else(String::new, |fast| format!(" {}{}", capital(&fast.name()), figures(fast)));
     let cached = |one: &&Candidate| one.layout.cache_bytes().is_some();
+    let larger = candidates.iter().filter(|one| one.layout.cache_bytes() > chosen.layout.cache_bytes());
+    let fastest = larger.max_by(|one, other| one.speed().total_cmp(&other.speed()));
+    let faster = fastest.filter(|one| one.speed() >= MUCH_FASTER * chosen.speed());
+    let faster = faster.map_or_else(String::new, |one| {
+        format!(" The fastest cache is much faster: {}{}", one.name(), figures(one))
+    });
     let is_least =
         candidates.iter().filter(cached).all(|one| one.layout.cache_bytes() >= chosen.layout.cache_bytes());
     let less = if is_least && candidates.iter().filter(cached).count() > 1 { NO_SMALLER } else { "" };
-    format!("{first}{more}{less}{fast}")
+    format!("{first}{more}{less}{faster}{fast}")
 }
 
 /// Warnings before a purchase: caches that slow the load down, a p99 that rises with the size and, if years of life are
@@ -190,7 +195,7 @@ fn rank(candidate: &Candidate) -> f64 {
 }
 
 fn costs(candidate: &Candidate, prices: &Prices) -> String {
-    candidate.cost.map_or_else(String::new, |cost| format!(", {} a month", prices.show(cost)))
+    candidate.cost.map_or_else(String::new, |cost| format!(", cost {} a month", prices.show(cost)))
 }
 
 fn gives(candidate: &Candidate) -> String {
@@ -286,8 +291,8 @@ mod tests {
         assert_eq!(found.chosen, Some(1));
         assert_eq!(
             found.reason,
-            "Cache of 23.3 GiB, 6.30 $ a month: 99.9 % hits, 5,286 IOPS, p99 5.00 ms, 2.1 times the speed without a cache. All on the \
-             fast device, 12.90 $ a month: 5,942 IOPS, p99 5.00 ms, 2.4 times the speed without a cache."
+            "Cache of 23.3 GiB, cost 6.30 $ a month: 99.9 % hits, 5,286 IOPS, p99 5.00 ms, 2.1 times the speed without a cache. All on the \
+             fast device, cost 12.90 $ a month: 5,942 IOPS, p99 5.00 ms, 2.4 times the speed without a cache."
         );
     }
 
@@ -305,7 +310,8 @@ mod tests {
         assert_eq!(found.chosen, Some(1), "not the fast device, which is always faster: {}", found.reason);
         assert!(
             found.reason.contains(
-                "Doubling it adds 2.9 points of hit ratio, fewer than the 10 that make it worth its cost."
+                "A larger cache adds at most 2.9 points of hit ratio for each doubling, fewer than the 10 for which it is \
+                 recommended, at any price."
             ),
             "{}",
             found.reason
@@ -317,6 +323,26 @@ mod tests {
             "{}",
             rising.reason
         );
+    }
+
+    /// The hit ratio decides the size; the administrator decides whether the speed is worth the price.
+    #[test]
+    fn a_larger_cache_with_much_more_speed_is_mentioned() {
+        let all = |largest: f64| {
+            let bare = candidate(Layout::Origin, 150.0, None);
+            let caches = [cached(16 << 20, 435.0, 0.777), cached(32 << 20, 450.0, 0.781)];
+            [bare].into_iter().chain(caches).chain([cached(256 << 20, largest, 0.97)]).collect::<Vec<_>>()
+        };
+        let found = recommend(&all(1_770.0), &[], &prices());
+        assert_eq!(found.chosen, Some(1));
+        assert_eq!(
+            found.reason,
+            "Cache of 16 MiB, cost 6.30 $ a month: 77.7 % hits, 435 IOPS, p99 5.00 ms, 2.9 times the speed without a cache. A larger \
+             cache adds at most 4.8 points of hit ratio for each doubling, fewer than the 10 for which it is recommended, at any \
+             price. No smaller cache was simulated. The fastest cache is much faster: cache of 256 MiB, cost 6.30 $ a month: 97.0 % \
+             hits, 1,770 IOPS, p99 5.00 ms, 11.8 times the speed without a cache."
+        );
+        assert!(!recommend(&all(860.0), &[], &prices()).reason.contains("much faster"));
     }
 
     #[test]
@@ -367,7 +393,10 @@ mod tests {
              second, and none can do more than the load requests; use --depth N, or require a p99."
         );
         let both = recommend(&article(), &[Need::Iops(5_500), Need::Cost(10.0)], &prices());
-        assert_eq!(both.reason, "None has all of at least 5,500 IOPS and at most 10 a month together.");
+        assert_eq!(
+            both.reason,
+            "None has all of at least 5,500 IOPS and a cost of at most 10 a month together."
+        );
     }
 
     #[test]

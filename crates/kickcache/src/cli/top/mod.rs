@@ -38,8 +38,8 @@ Keys:
   Enter            its details, and back   r      the other way around
   q, Esc, Ctrl-C   end
 
-It needs a terminal of 80 columns and 24 lines for all columns. Rates are for the last span; the bars show
-the requests a second of the spans before. `status` prints more, once.";
+It needs a terminal of 80 columns and 24 lines for all columns. Rates are for the last span;
+the bars show the requests a second of the spans before. `status` prints more, once.";
 
 /// Watch the volumes of a daemon: rates, hit ratios, latency, dirty data, in a terminal
 #[derive(Debug, clap::Args)]
