@@ -22,8 +22,8 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
         let remedy: Vec<Step> = match volume.commands.as_slice() {
             [] => vec![
                 Step::outside("remove the cause"),
-                Step::run("have the daemon try again", around.commands.reload())
-                    .only_if("it has a configuration file"),
+                Step::run("have it try again", around.commands.reload())
+                    .only_if("the daemon has a configuration file"),
                 around.commands.restart_step().only_if("it has none"),
             ],
             commands => commands.iter().map(|command| Step::run("run this command", command)).collect(),
@@ -61,7 +61,11 @@ pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64,
     if memory_wait >= MEMORY_WAIT_MIN {
         let waiting = report.memory.waiting_requests;
         let summary = format!("{waiting} requests wait for memory");
-        let condition = Condition::new(ConditionKind::MemoryShort, summary, "raise `memory-limit`");
+        let remedy = vec![
+            Step::outside("raise `memory-limit`, or a limit of clients that holds many requests back"),
+            around.commands.restart_step(),
+        ];
+        let condition = Condition::new(ConditionKind::MemoryShort, summary, remedy);
         found.push(condition.lasting(memory_wait).figure("waiting_requests", waiting as f64, "requests"));
     }
 }

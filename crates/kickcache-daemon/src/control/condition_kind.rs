@@ -127,10 +127,10 @@ kinds! {
         "clients are served";
     /// Operations of an origin failed in the last 10 minutes.
     OriginFailing: "origin-failing", Warning, "errors", Subject, Some("device_error"),
-        "requests of clients that met an error failed; writeback is tried again";
+        "requests of clients that met an error failed; writeback is tried again; this ends 10 minutes after the last error";
     /// Operations of a cache device failed in the last 10 minutes.
     CacheFailing: "cache-failing", Warning, "cache errors", Subject, Some("device_error"),
-        "clients are served; unreadable clean blocks are read from the origin";
+        "clients are served; unreadable clean blocks are read from the origin; this ends 10 minutes after the last error";
     /// The last replacement of a cache device failed, and no new replacement has begun.
     ReplacementFailed: "replacement-failed", Warning, "not replaced", Subject, Some("cache_replacement_failed"),
         "clients are served with the old device";

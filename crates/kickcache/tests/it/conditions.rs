@@ -1,5 +1,6 @@
 //! Conditions that a command can end: each command of each remedy is run as it is printed, and ends its condition.
 
+use std::fs;
 use std::time::{Duration, Instant};
 
 use kickcache_daemon::conditions::Surroundings;
@@ -143,7 +144,7 @@ fn commands_for_an_unconfigured_volume_end_the_condition() {
     daemon.stop();
 }
 
-/// The condition `dirty-too-old` of a daemon, from its reports as a later time would give them.
+/// The conditions of a daemon, from its reports as a later time would give them.
 struct LaterReports<'a> {
     daemon: &'a Daemon,
     watch: ConditionWatch,
@@ -152,15 +153,25 @@ struct LaterReports<'a> {
 }
 
 impl LaterReports<'_> {
-    fn too_old(&mut self, quarters: u64) -> Option<Condition> {
+    fn new(daemon: &Daemon) -> LaterReports<'_> {
+        let control = Some(daemon.spec.control());
+        let commands = DaemonCommands { state: StatePlace::Directory("/".into()), control, service: None };
+        LaterReports { daemon, watch: ConditionWatch::default(), commands, began: Instant::now() }
+    }
+
+    fn condition(&mut self, seconds: u64, kind: ConditionKind) -> Option<Condition> {
         let mut report: Report = serde_json::from_value(self.daemon.status()).unwrap();
-        let seconds = quarters * 900;
         let dirty_seconds = &mut report.caches[0].volumes[0].dirty_seconds;
         *dirty_seconds = dirty_seconds.map(|since| since + seconds as f64);
         let around = Surroundings { silent: &[], state_failure: None, commands: &self.commands };
         self.watch.complete_at(self.began + Duration::from_secs(seconds), seconds, &mut report, &around);
-        report.conditions.into_iter().find(|it| it.kind == ConditionKind::DirtyTooOld)
+        report.conditions.into_iter().find(|it| it.kind == kind)
     }
+}
+
+fn run_commands_of(condition: &Condition) {
+    let commands = condition.steps.iter().filter_map(|step| step.command.as_deref());
+    assert_eq!(commands.inspect(|command| run(command)).count(), 1);
 }
 
 #[test]
@@ -169,16 +180,55 @@ fn the_command_for_old_dirty_blocks_ends_the_condition() {
     let scratch = Scratch::new();
     let daemon = lazy(&scratch).start();
     daemon.connect().write(0, &[1; 4096]);
-    let control = daemon.spec.control();
-    let commands =
-        DaemonCommands { state: StatePlace::Directory("/".into()), control: Some(control), service: None };
-    let mut reports =
-        LaterReports { daemon: &daemon, watch: ConditionWatch::default(), commands, began: Instant::now() };
-    let mut quarters = 0..;
-    let condition = quarters.by_ref().take(26).find_map(|quarter| reports.too_old(quarter)).unwrap();
-    let steps = condition.steps.iter().filter_map(|step| step.command.as_deref());
-    assert_eq!(steps.inspect(|command| run(command)).count(), 1);
-    assert_eq!(reports.too_old(quarters.next().unwrap()), None);
+    let mut reports = LaterReports::new(&daemon);
+    let kind = ConditionKind::DirtyTooOld;
+    let mut quarters = (0..).map(|quarter| quarter * 900);
+    let condition = quarters.by_ref().take(26).find_map(|seconds| reports.condition(seconds, kind));
+    run_commands_of(&condition.unwrap());
+    assert_eq!(reports.condition(quarters.next().unwrap(), kind), None);
+    daemon.stop();
+}
+
+#[test]
+fn a_higher_limit_of_clients_ends_the_condition() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", "client-iops = 20")]);
+    let daemon = reloadable.start(&["one"]);
+    let (mut reports, kind) = (LaterReports::new(&daemon), ConditionKind::ClientsLimited);
+    assert_eq!(reports.condition(0, kind), None);
+    let mut client = reloadable.connect("one");
+    while daemon.volume_count("held_requests") == 0 {
+        drop(client.read(0, 4096));
+    }
+    let condition = reports.condition(1, kind).unwrap();
+    reloadable.write(&[("one", "client-iops = 1000000")]);
+    run_commands_of(&condition);
+    (0..100).for_each(|_| drop(client.read(0, 4096)));
+    assert_eq!(reports.condition(2, kind).map(|it| it.kind), Some(kind), "it was limited a minute ago");
+    assert_eq!(reports.condition(63, kind), None);
+    drop(client);
+    daemon.stop();
+}
+
+#[test]
+fn a_reload_serves_a_volume_with_an_origin_that_returned() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
+    // The folder is renamed: the times of the origin stay.
+    let [folder, away, file] = ["folder", "away", "config.toml"].map(|name| reloadable.scratch.path(name));
+    fs::create_dir(&folder).unwrap();
+    let origin = reloadable.scratch.path("two");
+    let moved = folder.join("two");
+    fs::rename(&origin, &moved).unwrap();
+    let text = fs::read_to_string(&file).unwrap();
+    reloadable
+        .write_text(&text.replace(&format!("\"{}\"", origin.display()), &format!("\"{}\"", moved.display())));
+    reloadable.start(&["one", "two"]).stop();
+    fs::rename(&folder, &away).unwrap();
+    let daemon = reloadable.start(&["one"]);
+    fs::rename(&away, &folder).unwrap();
+    end(&daemon, "volume-not-served");
+    drop(reloadable.connect("two"));
     daemon.stop();
 }
 
