@@ -333,7 +333,7 @@ struct Ready {
 /// first change; a volume that the start skipped and that still cannot be opened is removed from the changes, with
 /// a note.
 fn open_new(
-    started: &StartResult,
+    started: &mut StartResult,
     wanted: &ServePlan,
     reloaded: &mut Reloaded,
 ) -> Result<Vec<Ready>, ControlError> {
@@ -347,11 +347,11 @@ fn open_new(
 }
 
 fn prepare(
-    started: &StartResult,
+    started: &mut StartResult,
     wanted: &ServePlan,
     reloaded: &mut Reloaded,
 ) -> Result<Vec<Ready>, ControlError> {
-    let mut all = Vec::new();
+    let (mut all, mut skipped) = (Vec::new(), Vec::new());
     for (index, served) in started.servers.iter().enumerate() {
         let Some(cache) = wanted.cache(&served.cache.device) else { continue };
         let mut ready = Ready { index, volumes: Vec::new(), places: Vec::new() };
@@ -375,6 +375,9 @@ fn prepare(
                         let name = &volume.name;
                         reloaded.changes.retain(|change| change.volume() != Some(name));
                         reloaded.notes.push(format!("{name}: it is still not served: {error}"));
+                        let why = error.to_string();
+                        let why = why.strip_prefix(&format!("volume {name}: ")).unwrap_or(&why).into();
+                        skipped.push(SkippedVolume { name: name.clone(), why });
                     }
                     Err(error @ ServeError::Stopped) => return Err(control_error(error)),
                     Err(error) => {
@@ -388,6 +391,7 @@ fn prepare(
         }
         all.push(ready);
     }
+    started.note_reasons(skipped);
     Ok(all)
 }
 

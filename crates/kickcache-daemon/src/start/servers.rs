@@ -117,6 +117,15 @@ impl StartResult {
         }
     }
 
+    /// Notes newer reasons why volumes are not served.
+    pub(crate) fn note_reasons(&mut self, newer: Vec<SkippedVolume>) {
+        for newer in newer {
+            if let Some(known) = self.unserved.iter_mut().find(|known| known.name == newer.name) {
+                *known = newer;
+            }
+        }
+    }
+
     /// Whether a volume of the plan could not be served.
     pub(crate) fn is_unserved(&self, name: &str) -> bool {
         self.unserved.iter().any(|unserved| unserved.name == name)

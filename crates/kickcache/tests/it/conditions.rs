@@ -252,3 +252,20 @@ fn the_command_for_a_cache_without_gain_ends_the_condition() {
     drop(client);
     daemon.stop();
 }
+
+#[test]
+fn a_condition_has_the_reason_of_the_last_attempt() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", ""), ("two", "")]);
+    reloadable.start(&["one", "two"]).stop();
+    let [origin, away] = ["two", "away"].map(|name| reloadable.scratch.path(name));
+    fs::rename(&origin, &away).unwrap();
+    let daemon = reloadable.start(&["one"]);
+    let cause = || condition(&daemon, "volume-not-served").unwrap()["cause"].as_str().unwrap().to_owned();
+    assert!(cause().starts_with("cannot open "), "{}", cause());
+    // This changes a time of the file.
+    fs::rename(&away, &origin).unwrap();
+    commands(&daemon, "volume-not-served").iter().for_each(|command| run(command));
+    assert!(cause().starts_with("its origin was changed while it was not served "), "{}", cause());
+    daemon.stop();
+}
