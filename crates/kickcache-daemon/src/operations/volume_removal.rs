@@ -58,6 +58,8 @@ pub(crate) fn part(server: &ServerHandle, order: &RemovalOrder) -> Result<Remove
     };
     let superblock = stored.is_ok().then(|| Box::new(held.superblock.clone()));
     let gone = server.in_turn(move |verbs, _| verbs.end_removal(superblock))?;
+    // In this order: once another operation has the superblock, it may hide another volume.
+    drop(hidden);
     drop(held);
     // Closes the origin before the removal is reported, so that the user can open it then.
     drop(gone);
