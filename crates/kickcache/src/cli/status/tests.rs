@@ -252,10 +252,12 @@ fn a_page_fits_into_80_columns() {
             its dirty blocks to another one, DEVICE, while clients are served
             (`kickcache replace --cache /dev/nvme0n1p4 --with DEVICE`)
         vm1: its origin /dev/vm1 had 21,254 errors, the last EIO (write) 3.2 s ago.
-            Requests of clients that met an error failed; writeback is tried again.
-            Check the origin; the log has the first error of each kind.
+            Requests of clients that met an error failed; writeback is tried again; this
+            ends 10 minutes after the last error. Check the origin; the log has the
+            first error of each kind.
         /dev/nvme0n1p4: 1 error, the last EIO (write) 3.2 s ago. Clients are served;
-            unreadable clean blocks are read from the origin.
+            unreadable clean blocks are read from the origin; this ends 10 minutes after
+            the last error.
           1. check the device
           2. move the cache to another one, if it has to be replaced: kickcache replace
             --cache /dev/nvme0n1p4 --with DEVICE
