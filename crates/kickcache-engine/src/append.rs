@@ -2,7 +2,7 @@
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::device::{DeviceOperation, Memory};
+use crate::device::{Device, DeviceOperation, Memory};
 use crate::format::journal::Fact;
 use crate::ids::RequestSlot;
 use crate::inflight::purpose::Purpose;
@@ -54,6 +54,7 @@ impl State {
             self.cache.segment_mut(write.segment).last_sequence = sequence;
             self.device.counters.batches += 1;
             let operation = DeviceOperation::WriteMetadata {
+                device: Device::Cache,
                 offset: write.offset,
                 bytes: write.header.into_boxed_slice(),
                 pieces: write.pieces,

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use crate::cache::segments::Segments;
 use crate::config::{CACHE_WRITE_ERRORS_MAX, EngineSettings};
-use crate::device::{DeviceError, DeviceOperation};
+use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::durable::Durable;
 use crate::format::journal::{Fact, Record};
 use crate::format::summary::Summary;
@@ -107,6 +107,7 @@ impl CacheDevice {
         let RecordsWrite { write, sequences } = self.journal.take_records(self.durable());
         self.order.begin_journal_block(write.number);
         let operation = DeviceOperation::WriteMetadata {
+            device: Device::Cache,
             offset: write.offset,
             bytes: write.bytes.into_boxed_slice(),
             pieces: Vec::new(),

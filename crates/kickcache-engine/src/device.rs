@@ -32,6 +32,8 @@ pub enum Device {
     /// The device that is to take over from the cache device, while there is one. The engine itself submits no
     /// operation to it ([`crate::mirror`]).
     Successor,
+    /// The redo journal of the volumes that are written back in cuts.
+    RedoJournal,
 }
 
 /// A place in the driver's memory.
@@ -123,13 +125,15 @@ pub enum DeviceOperation {
         /// If durable, the data survives a power cut when the write has completed (RWF_DSYNC).
         durability: Durability,
     },
-    /// Writes bytes of the engine's own, and the pieces right behind them, to the cache device in one write.
+    /// Writes bytes of the engine's own, and the pieces right behind them, in one write.
     WriteMetadata {
-        /// Byte offset on the cache device.
+        /// The cache device, or the redo journal.
+        device: Device,
+        /// Byte offset on the device.
         offset: u64,
         /// A multiple of 4096 bytes.
         bytes: Box<[u8]>,
-        /// Payload behind the bytes: the blocks of a batch; empty for all other structures.
+        /// Payload behind the bytes: the blocks of a batch or of a chunk; empty for all other structures.
         pieces: Vec<Piece>,
         /// If durable, the data survives a power cut when the operation has completed.
         durability: Durability,
@@ -199,12 +203,13 @@ impl DeviceOperation {
         match self {
             DeviceOperation::Read { device, .. }
             | DeviceOperation::Write { device, .. }
+            | DeviceOperation::WriteMetadata { device, .. }
             | DeviceOperation::Flush { device }
             | DeviceOperation::Discard { device, .. }
             | DeviceOperation::WriteZeroes { device, .. } => Some(*device),
-            DeviceOperation::WriteMetadata { .. }
-            | DeviceOperation::ReadMetadata { .. }
-            | DeviceOperation::NoteOutOfService { .. } => Some(Device::Cache),
+            DeviceOperation::ReadMetadata { .. } | DeviceOperation::NoteOutOfService { .. } => {
+                Some(Device::Cache)
+            }
             DeviceOperation::Copy { .. } | DeviceOperation::Zero { .. } => None,
         }
     }

@@ -19,7 +19,7 @@ use crate::inflight::requests::{Cursor, Stage};
 use crate::inflight::writing::Writing;
 use crate::order::DurableWaiter;
 use crate::path::{
-    checkpoint, discard, fill, flush, grow, land, mark, merge, read, reclaim, recover, write, writeback,
+    checkpoint, discard, fill, flush, grow, land, mark, merge, read, reclaim, recover, redo, write, writeback,
 };
 use crate::policy::drain_end::DrainEnd;
 use crate::policy::offload::Offload;
@@ -207,6 +207,14 @@ impl Engine {
             Purpose::Mark { copy } => mark::on_written(state, copy, done),
             Purpose::Note => mark::on_noted(state, done),
             Purpose::Recovery(step) => recover::on_step(state, step, result),
+            Purpose::CutRead { chunk, blocks } => redo::journal::on_read(state, chunk, &blocks, result),
+            Purpose::RedoChunk { chunk } => redo::journal::on_chunk(state, chunk, done),
+            Purpose::RedoFlush => redo::journal::on_flushed(state, done),
+            Purpose::RedoCommit => redo::journal::on_committed(state, done),
+            Purpose::RedoTail(tail) => redo::release::on_tail(state, tail, done),
+            Purpose::ApplyRead(part) => redo::apply::on_read(state, part, result),
+            Purpose::ApplyWrite(write) => redo::apply::on_written(state, write, done),
+            Purpose::ApplyFlush { volume } => redo::apply::on_flushed(state, volume, done),
         }
     }
 
@@ -241,6 +249,7 @@ impl Engine {
             Task::Writeback(volume) => writeback::go_on(state, volume),
             Task::Checkpoint => checkpoint::begin(state),
             Task::Mark => mark::go_on(state),
+            Task::Redo => redo::go_on(state),
             Task::PastCache(slot) => self.go_past_cache(slot, Ok(())),
             Task::NotPastCache(slot) => self.go_past_cache(slot, Err(Errno::Io)),
         }
@@ -294,6 +303,7 @@ impl Engine {
             }
             DurableWaiter::Drained(volume) => state.end_drain(volume),
             DurableWaiter::Forgotten(volume) => state.end_forgetting(volume),
+            DurableWaiter::Cut(number) => redo::cut::on_durable(state, number, true),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -328,6 +338,7 @@ impl Engine {
             DurableWaiter::Writeback => writeback::on_not_durable(state),
             DurableWaiter::Drained(volume) => state.end_drain(volume),
             DurableWaiter::Forgotten(volume) => state.end_forgetting(volume),
+            DurableWaiter::Cut(number) => redo::cut::on_durable(state, number, false),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -356,6 +367,7 @@ impl Engine {
             self.state.agenda.extend([Task::Reclaim, Task::Mark]);
             self.state.probe_if_due();
             grow::go_on(&mut self.state);
+            redo::go_on(&mut self.state);
             self.state.write_old_records();
         }
         self.run_agenda();
@@ -420,7 +432,7 @@ impl Engine {
         let state = &self.state;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
         first = earlier(first, earlier(mark::poll_timeout(state), state.probe_timeout()));
-        first = earlier(first, state.delay_timeout());
+        first = earlier(first, earlier(state.delay_timeout(), redo::poll_timeout(state)));
         first = earlier(first, earlier(state.records_due, grow::is_due(state).then_some(state.now)));
         for volume in state.volumes.ids() {
             let flush = flush::due_at(state, volume);
@@ -510,7 +522,7 @@ impl Engine {
             (found.draining, found.drain_end) = (true, DrainEnd::default());
         }
         self.state.end_drain_when_durable(volume);
-        self.state.agenda.push_back(Task::Writeback(volume));
+        self.state.agenda.extend([Task::Writeback(volume), Task::Redo]);
         self.run_agenda();
     }
 }

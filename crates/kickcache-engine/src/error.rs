@@ -72,6 +72,12 @@ pub enum Error {
         /// The reason why it is impossible.
         what: String,
     },
+    /// A redo journal cannot be used.
+    #[error("the redo journal cannot be used: {what}")]
+    Redo {
+        /// The reason, and the remedy.
+        what: String,
+    },
     /// The log could not be read back.
     #[error(
         "the cache device answered with an error to {what}, so that its log cannot be read back; nothing is changed: see to \

@@ -45,6 +45,8 @@ pub(crate) enum DurableWaiter {
     Stop,
     /// Writeback: dirty blocks in the log are to become durable.
     Writeback,
+    /// The cut of this number: its members are to become durable.
+    Cut(u64),
 }
 
 /// From when on a flush serves a waiter.

@@ -253,19 +253,25 @@ impl Scene {
 
 /// A device's operation as a line; copies in memory are none.
 fn show(operation: &DeviceOperation) -> String {
-    let name = |device: &Device| if *device == Device::Cache { "cache" } else { "origin" };
+    let name = |device: &Device| match device {
+        Device::Cache => "cache",
+        Device::RedoJournal => "redo",
+        Device::Origin(_) | Device::Successor => "origin",
+    };
     let durable = |durability: &Durability| if *durability == Durability::Durable { ", durable" } else { "" };
     match operation {
         DeviceOperation::Read { device: Device::Cache, pieces, .. } => {
             format!("cache read {}", pieces.length())
         }
-        DeviceOperation::Read { offset, pieces, .. } => format!("origin read {offset}+{}", pieces.length()),
+        DeviceOperation::Read { device, offset, pieces, .. } => {
+            format!("{} read {offset}+{}", name(device), pieces.length())
+        }
         DeviceOperation::Write { device, offset, pieces, durability } => {
             format!("{} write {offset}+{}{}", name(device), pieces.length(), durable(durability))
         }
-        DeviceOperation::WriteMetadata { pieces, durability, .. } => {
+        DeviceOperation::WriteMetadata { device, pieces, durability, .. } => {
             let payload: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-            format!("cache log {payload}{}", durable(durability))
+            format!("{} log {payload}{}", name(device), durable(durability))
         }
         DeviceOperation::ReadMetadata { .. } => "cache metadata".to_string(),
         DeviceOperation::Flush { device } => format!("{} flush", name(device)),

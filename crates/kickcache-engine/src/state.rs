@@ -21,9 +21,11 @@ use crate::inflight::searching::Searching;
 use crate::inflight::submissions::Submissions;
 use crate::inflight::unreadable::Unreadable;
 use crate::inflight::writebacks::Writebacks;
+use crate::path::redo;
 use crate::policy::retention::Retention;
 use crate::policy::wear::Wear;
 use crate::pool::Pool;
+use crate::redo::Redo;
 use crate::request::{Errno, Reply};
 use crate::stats::CacheHealth;
 use crate::task::Task;
@@ -54,6 +56,7 @@ pub(crate) struct State {
     pub(crate) recovery: Option<Box<Recovery>>,
     pub(crate) marking: Marking,
     pub(crate) growth: Option<Growth>,
+    pub(crate) redo: Option<Box<Redo>>,
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
@@ -89,6 +92,7 @@ impl State {
             recovery: None,
             marking: Marking::default(),
             growth: None,
+            redo: None,
             waiters: Waiters::default(),
             agenda: VecDeque::new(),
             records_due: None,
@@ -164,6 +168,7 @@ impl State {
             return;
         }
         self.device.health = CacheHealth::OutOfService;
+        redo::cut::abandon(self);
         for key in core::mem::take(&mut self.overtaken) {
             self.cache.remove(key);
         }

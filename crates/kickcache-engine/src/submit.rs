@@ -27,16 +27,16 @@ impl State {
             DeviceOperation::Read { device, pieces, .. } => self.count_read(*device, pieces.length()),
             DeviceOperation::ReadMetadata { extent } => self.count_read(Device::Cache, extent.length),
             DeviceOperation::Write { device, pieces, .. } => self.count_write(*device, pieces.length()),
-            DeviceOperation::WriteMetadata { bytes, pieces, .. } => {
+            DeviceOperation::WriteMetadata { device, bytes, pieces, .. } => {
                 let data: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-                self.count_write(Device::Cache, bytes.len() as u64 + data);
+                self.count_write(*device, bytes.len() as u64 + data);
             }
             DeviceOperation::WriteZeroes { device, extent, .. } => self.count_write(*device, extent.length),
             DeviceOperation::Flush { device: Device::Cache } => self.device.counters.flushes += 1,
             DeviceOperation::Flush { device: Device::Origin(volume) } => {
                 self.volumes.get_mut(*volume).counters.origin_flushes += 1;
             }
-            DeviceOperation::Flush { device: Device::Successor }
+            DeviceOperation::Flush { device: Device::Successor | Device::RedoJournal }
             | DeviceOperation::Discard { .. }
             | DeviceOperation::NoteOutOfService { .. }
             | DeviceOperation::Copy { .. }
@@ -55,6 +55,7 @@ impl State {
                 counters.origin_reads += 1;
                 counters.origin_read_bytes += bytes;
             }
+            Device::RedoJournal => {}
         }
     }
 
@@ -70,6 +71,7 @@ impl State {
                 counters.origin_writes += 1;
                 counters.origin_write_bytes += bytes;
             }
+            Device::RedoJournal => {}
         }
     }
 

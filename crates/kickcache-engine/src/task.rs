@@ -42,4 +42,6 @@ pub(crate) enum Task {
     PastCache(RequestSlot),
     /// The record that the cache device is out of service cannot be made for now: a request must not bypass the device.
     NotPastCache(RequestSlot),
+    /// The cut, or the oldest group of the redo journal, may continue.
+    Redo,
 }

@@ -7,12 +7,16 @@
 //! * F-1 of the searches: they receive each block of their extents that is inserted or moved.
 
 mod check;
+pub(crate) mod cut;
 pub(crate) mod index;
 pub(crate) mod search;
 mod searches;
 pub(crate) mod segments;
 pub(crate) mod slots;
 
+use alloc::boxed::Box;
+
+use crate::cache::cut::CutSearch;
 use crate::cache::index::Index;
 use crate::cache::searches::Searches;
 use crate::cache::segments::{Segment, SegmentState, Segments};
@@ -85,6 +89,8 @@ pub(crate) struct Cache {
     segments: Segments,
     volumes: [VolumeBlocks; VOLUME_COUNT_MAX],
     searches: Searches,
+    /// The cut whose members are being searched.
+    cut: Option<Box<CutSearch>>,
 }
 
 impl Cache {
@@ -102,6 +108,7 @@ impl Cache {
             segments,
             volumes: [VolumeBlocks::default(); VOLUME_COUNT_MAX],
             searches: Searches::default(),
+            cut: None,
         }
     }
 
@@ -153,6 +160,9 @@ impl Cache {
     }
 
     pub(crate) fn set_segment_state(&mut self, segment: SegmentIndex, state: SegmentState) {
+        if let (Some(cut), SegmentState::Opening | SegmentState::Open) = (&mut self.cut, state) {
+            cut.leave_out(segment);
+        }
         self.segments.set_state(segment, state);
     }
 
@@ -309,6 +319,9 @@ impl Cache {
     fn bury(&mut self, location: Location) {
         let state = self.slots.state(location);
         debug_assert!(state != SlotState::Dead, "B-1: the index named a dead slot");
+        if self.cut.is_some() {
+            self.note_death_in_cut(location);
+        }
         self.count_damaged(location, -1);
         self.slots.set_state(location, SlotState::Dead);
         self.segments.remove_live(self.geometry.segment_of(location), state);

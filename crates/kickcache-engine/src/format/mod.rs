@@ -13,6 +13,7 @@ pub mod geometry;
 pub mod growth;
 pub mod journal;
 pub mod mark;
+pub mod redo;
 pub mod succession;
 pub mod summary;
 pub mod superblock;

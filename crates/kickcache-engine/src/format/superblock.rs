@@ -32,7 +32,8 @@ const GROWN_AT: usize = 96;
 const VOLUMES_AT: usize = 128;
 /// Recovery retires a segment with a higher generation than this. See [`Superblock::unopened`].
 pub const GENERATION_WORN_OUT: u32 = u32::MAX / 2;
-const VOLUME_BYTES: usize = 640;
+/// Bytes of a volume in the table.
+pub(crate) const VOLUME_BYTES: usize = 640;
 const TAKEOVER_AT: usize = 12_288;
 
 const _: () = assert!(VOLUMES_AT + VOLUME_COUNT_MAX * VOLUME_BYTES <= TAKEOVER_AT);
@@ -311,7 +312,8 @@ fn check_size(origin_size: u64) -> Result<(), String> {
 }
 
 impl VolumeRecord {
-    fn put(&self, writer: &mut Writer) {
+    /// Appends the record to a structure.
+    pub(crate) fn put(&self, writer: &mut Writer) {
         writer.put_u8(self.id.get());
         writer.put_u8(u8::try_from(self.name.len()).expect("at most 63 bytes"));
         let identity = u16::try_from(self.origin_identity.len()).expect("at most 511 bytes");
@@ -324,7 +326,8 @@ impl VolumeRecord {
         writer.put(self.origin_identity.as_bytes());
     }
 
-    fn take(bytes: &[u8]) -> Option<VolumeRecord> {
+    /// Reads a record that [`put`](Self::put) appended.
+    pub(crate) fn take(bytes: &[u8]) -> Option<VolumeRecord> {
         let mut reader = Reader::bare(bytes);
         let id = VolumeId::new(reader.take_u8()?);
         let name_length = usize::from(reader.take_u8()?);

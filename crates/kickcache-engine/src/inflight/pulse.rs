@@ -20,6 +20,7 @@ impl PulseId {
     pub(crate) const CACHE: PulseId = PulseId(0);
     /// The id of the host's memory.
     const MEMORY: PulseId = PulseId(31);
+    const REDO_JOURNAL: PulseId = PulseId(30);
 
     /// The id of a device; that of the host's memory without one.
     #[inline]
@@ -27,6 +28,7 @@ impl PulseId {
         match device {
             Some(Device::Cache | Device::Successor) => PulseId::CACHE,
             Some(Device::Origin(volume)) => PulseId(1 + volume.get()),
+            Some(Device::RedoJournal) => PulseId::REDO_JOURNAL,
             None => PulseId::MEMORY,
         }
     }
@@ -39,7 +41,7 @@ impl PulseId {
 
 /// More entries than devices: a power of two, so that an index needs no bounds check.
 const PULSES: usize = 32;
-const _: () = assert!(VOLUME_COUNT_MAX + 2 <= PULSES);
+const _: () = assert!(VOLUME_COUNT_MAX + 3 <= PULSES);
 
 /// The pulse of each device.
 #[derive(Default, Debug)]

@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use crate::device::DeviceOperation;
+use crate::format::redo::RedoTail;
 use crate::ids::{BatchSlot, FillSlot, RequestSlot, Ticket, WritebackSlot};
+use crate::path::redo::apply::{ApplyWrite, ChunkPart};
 use crate::request::Durability;
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};
@@ -141,6 +143,22 @@ pub(crate) enum Purpose {
     Note,
     /// A step of recovery.
     Recovery(RecoveryRead),
+    /// Members of a chunk of a cut, by their places in the chunk, read from the cache device.
+    CutRead { chunk: usize, blocks: Vec<usize> },
+    /// A chunk of a cut, written to the redo journal.
+    RedoChunk { chunk: usize },
+    /// A flush of the redo journal.
+    RedoFlush,
+    /// The commit of a cut.
+    RedoCommit,
+    /// A tail of the redo journal.
+    RedoTail(RedoTail),
+    /// A part of a chunk, read from the redo journal.
+    ApplyRead(ChunkPart),
+    /// Blocks of a group, written to an origin.
+    ApplyWrite(ApplyWrite),
+    /// A flush of an origin after the writes of a group.
+    ApplyFlush { volume: VolumeId },
 }
 
 impl Purpose {
@@ -153,6 +171,7 @@ impl Purpose {
                 | Purpose::MergeCached { .. }
                 | Purpose::WritebackRead { .. }
                 | Purpose::Reinsert { .. }
+                | Purpose::CutRead { .. }
         )
     }
 }

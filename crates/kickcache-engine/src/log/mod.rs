@@ -487,6 +487,12 @@ impl Log {
         Some(Appended { location, opened: None, header: None, joined })
     }
 
+    /// The segments that heads write, or with a batch that has neither landed nor failed, and the number of their
+    /// blocks that batches have taken.
+    pub(crate) fn open_positions(&self) -> Vec<(SegmentIndex, u32)> {
+        self.open.iter().map(|open| (open.segment, open.position)).collect()
+    }
+
     /// The sequence number under which a block of an open segment was submitted; `None` if it was not, or if the
     /// segment is not open.
     pub(crate) fn sequence_of(&self, segment: SegmentIndex, location: Location) -> Option<Sequence> {

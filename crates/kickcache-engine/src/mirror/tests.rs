@@ -18,6 +18,7 @@ fn write(number: u64, offset: u64) -> Submission {
 fn write_of(number: u64, offset: u64, length: usize) -> Submission {
     let bytes: Box<[u8]> = vec![0; length].into();
     let operation = DeviceOperation::WriteMetadata {
+        device: Device::Cache,
         offset,
         bytes,
         pieces: Vec::new(),

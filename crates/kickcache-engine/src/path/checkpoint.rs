@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cache::segments::{Segment, SegmentState};
-use crate::device::{DeviceError, DeviceOperation};
+use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::journal::{Chunk, SegmentImage, SegmentKind, chunk_count, segments_per_chunk};
 use crate::inflight::jobs::{Checkpoint, Position};
 use crate::inflight::purpose::Purpose;
@@ -162,6 +162,7 @@ pub(crate) fn on_durable(state: &mut State) {
         let write = state.device.journal.take_chunk(chunk, durable);
         state.device.order.begin_journal_block(write.number);
         let operation = DeviceOperation::WriteMetadata {
+            device: Device::Cache,
             offset: write.offset,
             bytes: write.bytes.into_boxed_slice(),
             pieces: Vec::new(),

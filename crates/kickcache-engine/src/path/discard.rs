@@ -36,8 +36,13 @@ fn whole_blocks(extent: ByteExtent) -> ByteExtent {
 pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent, has_failed) = (pending.volume, pending.extent, pending.error.is_some());
+    // A discard of a volume that is written back in cuts has no effect: the origin changes only by groups.
     let whole = whole_blocks(extent);
-    if whole.length == 0 || cursor(state, slot).next >= whole.end() || has_failed {
+    if state.is_point_in_time(volume)
+        || whole.length == 0
+        || cursor(state, slot).next >= whole.end()
+        || has_failed
+    {
         state.end_request(slot);
         return;
     }

@@ -5,12 +5,13 @@ use alloc::vec::Vec;
 use crate::append::{Claim, NewBlock};
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::device::{DeviceError, DeviceOperation};
+use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::summary::Summary;
 use crate::ids::{BatchSlot, RequestSlot};
 use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::Stage;
 use crate::log::{Batch, Entry};
+use crate::path::redo;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
@@ -44,6 +45,8 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
 /// the cache accepts no new data, and the origin must have it. Returns the pages that other batches have taken over.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
+    // Members of the cut may be lost, or are written again elsewhere.
+    redo::cut::abandon(state);
     if state.device.fails_too_often() {
         state.take_out_of_service();
     }
@@ -163,6 +166,7 @@ fn write_summary(state: &mut State, mut summary: Summary) {
     let geometry = *state.cache.geometry();
     let at = geometry.first_location(segment).plus(geometry.batch_blocks());
     let operation = DeviceOperation::WriteMetadata {
+        device: Device::Cache,
         offset: geometry.byte_offset(at),
         bytes: summary.encode(&geometry).into_boxed_slice(),
         pieces: Vec::new(),

@@ -9,7 +9,7 @@
 use alloc::vec::Vec;
 
 use crate::config::MARK_PATIENCE;
-use crate::device::{DeviceError, DeviceOperation};
+use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::mark::{MARK_OFFSETS, ServiceMark};
 use crate::ids::RequestSlot;
 use crate::inflight::origin_flush::Covered;
@@ -58,6 +58,7 @@ fn write_marks(state: &mut State, incomplete: VolumeSet) {
         keeper.in_flight = Some(incomplete);
         let mark = ServiceMark::OutOfService { incomplete };
         let operation = DeviceOperation::WriteMetadata {
+            device: Device::Cache,
             offset,
             bytes: mark.encode(state.device.uuid).into_boxed_slice(),
             pieces: Vec::new(),

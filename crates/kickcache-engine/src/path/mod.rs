@@ -12,5 +12,6 @@ pub(crate) mod merge;
 pub(crate) mod read;
 pub(crate) mod reclaim;
 pub(crate) mod recover;
+pub(crate) mod redo;
 pub(crate) mod write;
 pub(crate) mod writeback;

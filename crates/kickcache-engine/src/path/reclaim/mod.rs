@@ -366,7 +366,8 @@ fn finish_emptied(state: &mut State) {
 fn is_done(state: &State, emptying: &Emptying) -> bool {
     let found = state.cache.segments().get(emptying.segment);
     let is_pinned = found.pins > 0 && !mutant!(ReuseUnderReader);
-    emptying.reads_in_flight == 0 && !is_pinned && found.live == 0
+    let is_held = state.cache.is_held_by_cut(emptying.segment);
+    emptying.reads_in_flight == 0 && !is_pinned && !is_held && found.live == 0
 }
 
 /// Takes the segments that satisfy a condition out of the list of segments that are being emptied.

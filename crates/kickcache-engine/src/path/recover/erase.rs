@@ -11,7 +11,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::config::Service;
-use crate::device::{DeviceError, DeviceOperation};
+use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::inflight::purpose::{Purpose, RecoveryRead};
 use crate::request::Durability;
 use crate::state::State;
@@ -27,6 +27,7 @@ pub(super) fn begin(state: &mut State) -> u32 {
     state.recovering().erasing = u32::try_from(torn.len()).expect("the ring has fewer than 2^32 blocks");
     for offset in torn {
         let operation = DeviceOperation::WriteMetadata {
+            device: Device::Cache,
             offset,
             bytes: vec![0; BLOCK_BYTES].into_boxed_slice(),
             pieces: Vec::new(),

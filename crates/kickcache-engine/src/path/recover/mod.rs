@@ -491,6 +491,7 @@ fn seal(state: &mut State, summary: &Summary) {
         state.pin(first);
     }
     let operation = DeviceOperation::WriteMetadata {
+        device: Device::Cache,
         offset: geometry.byte_offset(at),
         bytes: summary.encode(&geometry).into_boxed_slice(),
         pieces: Vec::new(),

@@ -22,6 +22,7 @@ use crate::ids::RequestSlot;
 use crate::inflight::writing::{LoggedPart, Logging, Route, WriteData, WritePhase};
 pub(crate) use crate::path::write::log::go_on_appending;
 pub(crate) use crate::path::write::origin::{go_past_cache, on_origin};
+use crate::request::Errno;
 use crate::state::State;
 use crate::task::Task;
 use crate::units::{ByteExtent, VolumeId};
@@ -48,7 +49,13 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     };
     state.requests.get_mut(slot).writing().extent = part;
     let extent = state.requests.get_mut(slot).writing().extent.widened_to_blocks();
-    if state.must_stall(volume, extent) {
+    if state.is_point_in_time(volume) && state.device.is_out_of_service() {
+        // The block must not reach the origin without the others of its instant.
+        state.requests.get_mut(slot).fail(Errno::Io);
+        state.end_request(slot);
+        return;
+    }
+    if state.must_stall(volume, extent) || state.must_wait_for_group(slot) {
         state.stall(slot);
         return;
     }
@@ -78,7 +85,7 @@ pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
 /// turn.
 fn zeroes_max(state: &State, volume: VolumeId) -> u64 {
     let is_out = state.device.is_out_of_service() && state.cache.volume(volume).cached > 0;
-    if is_out { state.logged_zeroes_max() } else { u64::MAX }
+    if is_out || state.is_point_in_time(volume) { state.logged_zeroes_max() } else { u64::MAX }
 }
 
 /// The search of a write ended.

@@ -12,6 +12,7 @@ use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::policy::wear::Rank;
 use crate::state::State;
+use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
 /// Except below the dirty limit in write-back mode, a write that is for the log makes a flush urgent if at least one in
@@ -23,10 +24,13 @@ impl State {
     /// volume: then only blocks that the log has dirty or unflushed, and parts that are not aligned to sectors, may
     /// enter it.
     pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
+        let volume = self.requests.get(slot).volume;
+        if self.is_point_in_time(volume) {
+            return Route::Log;
+        }
         if self.device.is_out_of_service() {
             return Route::Through;
         }
-        let volume = self.requests.get(slot).volume;
         if self.are_long_zeroes(slot) {
             return Route::Supersede;
         }
@@ -47,6 +51,26 @@ impl State {
         }
         let stays = settings.mode == Mode::WriteBack && self.keys(slot).all(|key| self.is_not_clean(key));
         if stays { Route::Log } else { Route::LogThrough }
+    }
+
+    /// Whether a write of a volume that is written back in cuts waits for the group: the log has no more space for its
+    /// volume, or the redo journal none for more dirty blocks. A write that only replaces dirty or unflushed blocks
+    /// needs no more space in the log.
+    pub(crate) fn must_wait_for_group(&mut self, slot: RequestSlot) -> bool {
+        let volume = self.requests.get(slot).volume;
+        if !self.is_point_in_time(volume) {
+            return false;
+        }
+        let new =
+            self.keys(slot).filter(|key| self.cache.state_of(*key) != Some(SlotState::Dirty)).count() as u64;
+        let stays = self.keys(slot).all(|key| self.is_not_clean(key));
+        let is_too_much = new > 0 && self.dirty_in_group() + new > self.redo().dirty_max();
+        let must_wait = is_too_much || !stays && self.is_log_overdrawn(volume);
+        if must_wait {
+            self.redo().is_awaited = true;
+            self.agenda.push_back(Task::Redo);
+        }
+        must_wait
     }
 
     /// Whether write-zeroes are too long for the log, and the log may have blocks of the extent.

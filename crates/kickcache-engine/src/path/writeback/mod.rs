@@ -41,7 +41,7 @@ pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
         return WritebackPace::RestUntil(found.backoff_until);
     }
     let blocks = state.cache.volume(volume);
-    if blocks.dirty == blocks.damaged {
+    if blocks.dirty == blocks.damaged || state.is_point_in_time(volume) {
         return WritebackPace::Rest;
     }
     if let Some(at) = state.unreadable.rest_until() {

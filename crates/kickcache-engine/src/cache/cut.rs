@@ -1,0 +1,270 @@
+//! The membership of a cut: the dirty copies of a group of volumes that had a location at the instant of the cut.
+//!
+//! A cut begins without a look at the blocks: each segment is examined later, in slices. A location belongs to the cut if
+//! it was behind the end of its segment at the instant, and is dirty when its segment is examined, or was dirty when it
+//! died before that. A segment is not opened again before it was examined.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::cache::Cache;
+use crate::cache::slots::SlotState;
+use crate::units::{BlockKey, Location, SegmentIndex, VolumeSet};
+
+/// A copy that belongs to a cut. Its segment is pinned.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Member {
+    pub(crate) key: BlockKey,
+    pub(crate) location: Location,
+}
+
+/// A cut whose segments are being examined.
+#[derive(Debug)]
+pub(super) struct CutSearch {
+    volumes: VolumeSet,
+    /// One bit for each segment of the instant that was not examined, and that was not opened since.
+    unexamined: Vec<u64>,
+    /// All segments before this one were examined.
+    next: u32,
+    /// Segments that were open at the instant, with the number of their blocks then.
+    open: Vec<(SegmentIndex, u32)>,
+    /// Members that died before their segment was examined.
+    died: Vec<Member>,
+}
+
+impl CutSearch {
+    fn new(segment_count: u32, volumes: VolumeSet, open: Vec<(SegmentIndex, u32)>) -> CutSearch {
+        let mut unexamined = vec![u64::MAX; segment_count.div_ceil(64) as usize];
+        if let Some(last) = unexamined.last_mut() {
+            *last >>= unexamined_rest(segment_count);
+        }
+        CutSearch { volumes, unexamined, next: 0, open, died: Vec::new() }
+    }
+
+    pub(super) fn holds(&self, segment: SegmentIndex) -> bool {
+        let word = self.unexamined.get(segment.get() as usize / 64).copied().unwrap_or(0);
+        word >> (segment.get() % 64) & 1 == 1
+    }
+
+    /// The segment was examined, or is opened: new blocks in it do not belong to the cut.
+    pub(super) fn leave_out(&mut self, segment: SegmentIndex) {
+        if let Some(word) = self.unexamined.get_mut(segment.get() as usize / 64) {
+            *word &= !(1 << (segment.get() % 64));
+        }
+    }
+
+    /// Blocks of a segment that had a location at the instant, counted from its start.
+    fn end_of(&self, segment: SegmentIndex) -> u32 {
+        let open = self.open.iter().find(|(open, _)| *open == segment);
+        open.map_or(u32::MAX, |(_, end)| *end)
+    }
+
+    /// The next segment to examine.
+    fn next_segment(&mut self) -> Option<SegmentIndex> {
+        let mut word = self.next as usize / 64;
+        let mut bits = self.unexamined.get(word)? & (u64::MAX << (self.next % 64));
+        while bits == 0 {
+            word += 1;
+            bits = *self.unexamined.get(word)?;
+        }
+        let segment = u32::try_from(word * 64).expect("segments have 32 bits") + bits.trailing_zeros();
+        self.next = segment;
+        Some(SegmentIndex::new(segment))
+    }
+}
+
+/// Bits of the last word that belong to no segment.
+const fn unexamined_rest(segment_count: u32) -> u32 {
+    (64 - segment_count % 64) % 64
+}
+
+/// The result of a slice of a search for the members of a cut.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum CutSlice {
+    /// The members of a segment, ascending by key.
+    Segment(Vec<Member>),
+    /// All segments are examined. These members died before their segment was examined, ascending by key.
+    End(Vec<Member>),
+    /// The slice is used up.
+    Nothing,
+}
+
+impl Cache {
+    /// Begins a cut of these volumes. `open` has the segments that are open now, with the number of their blocks.
+    ///
+    /// # Panics
+    /// If another cut is being searched.
+    pub(crate) fn begin_cut(&mut self, volumes: VolumeSet, open: Vec<(SegmentIndex, u32)>) {
+        assert!(self.cut.is_none(), "one cut at a time");
+        self.cut = Some(CutSearch::new(self.segments.count(), volumes, open).into());
+    }
+
+    /// Examines segments until one has members, all are examined, or the steps are used up. The segments of members are
+    /// pinned, once for each member.
+    pub(crate) fn search_cut(&mut self, steps: &mut u32) -> CutSlice {
+        while *steps > 0 {
+            let cut = self.cut.as_mut().expect("a cut is being searched");
+            let Some(segment) = cut.next_segment() else {
+                let mut died = self.cut.take().expect("a cut is being searched").died;
+                died.sort_unstable();
+                return CutSlice::End(died);
+            };
+            cut.leave_out(segment);
+            let (volumes, end) = (cut.volumes, cut.end_of(segment));
+            *steps = steps.saturating_sub(1);
+            if self.segments.get(segment).not_clean == 0 {
+                continue;
+            }
+            *steps = steps.saturating_sub(self.geometry.batch_blocks());
+            let first = self.geometry.first_location(segment).get();
+            let is_member = |location: &Location| {
+                self.slots.state(*location) == SlotState::Dirty
+                    && !self.slots.is_damaged(*location)
+                    && location.get() - first < end
+                    && volumes.contains(self.slots.key(*location).volume())
+            };
+            let found = self.live_in(segment).filter(is_member);
+            let mut members: Vec<Member> =
+                found.map(|location| Member { key: self.slots.key(location), location }).collect();
+            if members.is_empty() {
+                continue;
+            }
+            members.sort_unstable();
+            self.segments.get_mut(segment).pins += u32::try_from(members.len()).expect("a segment's blocks");
+            return CutSlice::Segment(members);
+        }
+        CutSlice::Nothing
+    }
+
+    /// Ends the search for the members of a cut, if there is one; returns the members that died meanwhile, with their
+    /// pins.
+    pub(crate) fn end_cut(&mut self) -> Vec<Member> {
+        self.cut.take().map_or_else(Vec::new, |cut| cut.died)
+    }
+
+    /// Whether a segment may have members of a cut that were not found yet: it must not be opened.
+    pub(crate) fn is_held_by_cut(&self, segment: SegmentIndex) -> bool {
+        self.cut.as_ref().is_some_and(|cut| cut.holds(segment))
+    }
+
+    /// A live block dies.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn note_death_in_cut(&mut self, location: Location) {
+        let segment = self.geometry.segment_of(location);
+        let key = self.slots.key(location);
+        let is_dirty = self.slots.state(location) == SlotState::Dirty && !self.slots.is_damaged(location);
+        let Some(cut) = &mut self.cut else { return };
+        let offset = location.get() - self.geometry.first_location(segment).get();
+        let is_member = is_dirty
+            && cut.holds(segment)
+            && offset < cut.end_of(segment)
+            && cut.volumes.contains(key.volume());
+        if is_member {
+            cut.died.push(Member { key, location });
+            self.segments.get_mut(segment).pins += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::geometry::Geometry;
+    use crate::units::{BlockIndex, Checksum, VolumeId};
+
+    fn key(volume: u8, block: u64) -> BlockKey {
+        BlockKey::new(VolumeId::new(volume), BlockIndex::new(block))
+    }
+
+    fn group() -> VolumeSet {
+        [VolumeId::new(0), VolumeId::new(1)].into_iter().collect()
+    }
+
+    fn put(cache: &mut Cache, key: BlockKey, location: u32) {
+        cache.insert(key, Location::new(location), Checksum::new(0), SlotState::Dirty);
+    }
+
+    /// Searches to the end; returns all members, ascending.
+    fn search(cache: &mut Cache) -> Vec<Member> {
+        let mut all = Vec::new();
+        loop {
+            match cache.search_cut(&mut 10_000) {
+                CutSlice::Segment(members) => all.extend(members),
+                CutSlice::End(died) => {
+                    all.extend(died);
+                    all.sort_unstable();
+                    return all;
+                }
+                CutSlice::Nothing => {}
+            }
+        }
+    }
+
+    fn member(key: BlockKey, location: u32) -> Member {
+        Member { key, location: Location::new(location) }
+    }
+
+    #[test]
+    fn a_cut_has_the_dirty_blocks_of_its_instant() {
+        let geometry = Geometry::for_device(16 << 20).unwrap();
+        let mut cache = Cache::new(geometry);
+        let second = geometry.first_location(SegmentIndex::new(1)).get();
+        put(&mut cache, key(0, 5), 1);
+        put(&mut cache, key(1, 7), 2);
+        put(&mut cache, key(2, 7), 3);
+        put(&mut cache, key(0, 1), second);
+        put(&mut cache, key(0, 2), second + 1);
+        put(&mut cache, key(0, 3), second + 2);
+        cache.set_state(Location::new(second + 2), SlotState::Clean);
+        cache.begin_cut(group(), [(SegmentIndex::new(0), 3), (SegmentIndex::new(2), 0)].into());
+        // After the instant: a new block, a superseded one, a dropped one, one in a segment that is opened.
+        put(&mut cache, key(0, 9), 3 + 1);
+        put(&mut cache, key(0, 5), 5);
+        cache.remove(key(0, 1));
+        let third = geometry.first_location(SegmentIndex::new(2)).get();
+        put(&mut cache, key(0, 10), third);
+        assert!(cache.is_held_by_cut(SegmentIndex::new(1)));
+        let found = search(&mut cache);
+        let wanted = [
+            member(key(0, 1), second),
+            member(key(0, 2), second + 1),
+            member(key(0, 5), 1),
+            member(key(1, 7), 2),
+        ];
+        assert_eq!(found, wanted);
+        assert!(!cache.is_held_by_cut(SegmentIndex::new(1)));
+        let pins = |segment| cache.segments().get(SegmentIndex::new(segment)).pins;
+        assert_eq!((pins(0), pins(1), pins(2)), (2, 2, 0), "one for each member");
+    }
+
+    #[test]
+    fn a_copy_that_dies_after_its_segment_was_examined_is_found_once() {
+        let mut cache = Cache::new(Geometry::for_device(16 << 20).unwrap());
+        put(&mut cache, key(0, 5), 1);
+        cache.begin_cut(group(), Vec::new());
+        assert_eq!(cache.search_cut(&mut 10_000), CutSlice::Segment([member(key(0, 5), 1)].into()));
+        cache.remove(key(0, 5));
+        assert_eq!(search(&mut cache), []);
+    }
+
+    #[test]
+    fn an_abandoned_search_returns_its_pins() {
+        let mut cache = Cache::new(Geometry::for_device(16 << 20).unwrap());
+        put(&mut cache, key(0, 5), 1);
+        cache.begin_cut(group(), Vec::new());
+        cache.remove(key(0, 5));
+        assert_eq!(cache.end_cut(), [member(key(0, 5), 1)]);
+        assert_eq!(cache.end_cut(), []);
+        cache.begin_cut(group(), Vec::new());
+        assert_eq!(search(&mut cache), [], "a dead copy belongs to no later cut");
+    }
+
+    #[test]
+    fn a_slice_ends_when_its_steps_are_used_up() {
+        let mut cache = Cache::new(Geometry::for_device(1 << 30).unwrap());
+        cache.begin_cut(group(), Vec::new());
+        assert_eq!(cache.search_cut(&mut 3), CutSlice::Nothing);
+        assert_eq!(search(&mut cache), []);
+    }
+}

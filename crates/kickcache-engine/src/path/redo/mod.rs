@@ -1,0 +1,87 @@
+//! Point-in-time write-back: dirty blocks of a group of volumes go to the redo journal as cuts, and from there to the
+//! origins.
+//!
+//! 1. A *cut* is the dirty blocks of one instant ([`cut`]).
+//! 2. Its blocks are written to the journal, and committed ([`journal`]).
+//! 3. The oldest committed group is written to all origins, which are flushed ([`apply`]).
+//! 4. Its blocks become clean, and its slots of the ring are free ([`release`]).
+//!
+//! Invariants:
+//! * P-1: a group is committed only when its blocks are durable on the cache device and on the journal.
+//! * P-2: an origin receives blocks of committed groups only, in the order of the groups.
+//! * P-3: a block becomes clean only when its group is on all origins, durably.
+
+pub(crate) mod apply;
+pub(crate) mod cut;
+pub(crate) mod journal;
+pub(crate) mod release;
+#[cfg(test)]
+mod tests;
+
+use crate::redo::Redo;
+use crate::state::State;
+use crate::time::{Duration, Instant, earlier};
+use crate::units::VolumeId;
+
+/// The least time between two slices of work.
+const REST: Duration = Duration::from_micros(30);
+/// Pause after an error of the journal, or a failed cut.
+const BACKOFF: Duration = Duration::from_millis(1_000);
+
+impl State {
+    /// The redo journal.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(crate) fn redo(&mut self) -> &mut Redo {
+        self.redo.as_deref_mut().expect("there is a redo journal")
+    }
+
+    /// Whether a volume is written back in cuts.
+    pub(crate) fn is_point_in_time(&self, volume: VolumeId) -> bool {
+        self.redo.as_ref().is_some_and(|redo| redo.volumes.contains(volume))
+    }
+
+    /// Dirty blocks that a cut would have now.
+    pub(crate) fn dirty_in_group(&self) -> u64 {
+        let Some(redo) = &self.redo else { return 0 };
+        let dirty = |volume| {
+            let blocks = self.cache.volume(volume);
+            blocks.dirty - blocks.damaged
+        };
+        redo.volumes.iter().map(dirty).sum()
+    }
+}
+
+/// Continues the cut and the oldest group.
+pub(crate) fn go_on(state: &mut State) {
+    if state.redo.is_none() {
+        return;
+    }
+    if cut::due_at(state).is_some_and(|at| state.now >= at) {
+        cut::begin(state);
+    }
+    cut::go_on(state);
+    apply::go_on(state);
+    release::go_on(state);
+}
+
+/// Begins a slice of work if it is due.
+fn begin_slice(state: &mut State) -> bool {
+    let now = state.now;
+    let redo = state.redo();
+    let is_due = now >= redo.next_slice;
+    if is_due {
+        redo.next_slice = now.plus(REST);
+    }
+    is_due
+}
+
+/// When [`go_on`] must be called, if no operation of the journal ends before.
+pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
+    let redo = state.redo.as_ref()?;
+    let searches = redo.cut.as_ref().is_some_and(|cut| !cut.is_searched && !cut.is_abandoned);
+    let releases = release::is_due(state);
+    let slice = (searches || releases).then_some(redo.next_slice);
+    earlier(earlier(slice, cut::due_at(state)), earlier(apply::retry_at(state), cut::patience_end(state)))
+}

@@ -1,0 +1,100 @@
+//! A committed group, and its progress to the origins.
+
+use alloc::vec::Vec;
+
+use crate::cache::BlockCopy;
+use crate::format::redo::RedoBlock;
+use crate::redo::recovery::FoundGroup;
+use crate::units::VolumeId;
+
+/// A chunk of a committed group.
+#[derive(Debug)]
+pub(crate) struct GroupChunk {
+    /// Ascending by key.
+    pub(crate) blocks: Vec<RedoBlock>,
+    /// The copies on the cache device that the group has; empty if the group was committed by an earlier process.
+    pub(crate) copies: Vec<BlockCopy>,
+}
+
+/// A committed group.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) number: u64,
+    /// The instant of the cut, in nanoseconds since 1970.
+    pub(crate) instant: u64,
+    /// Position of the first chunk, and the position after the commit.
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) chunks: Vec<GroupChunk>,
+}
+
+impl Group {
+    /// A group that an earlier process committed.
+    pub(crate) fn found(found: FoundGroup) -> Group {
+        let FoundGroup { number, instant, start, chunks } = found;
+        let end = start + chunks.len() as u64 + 1;
+        let chunks = chunks.into_iter().map(|blocks| GroupChunk { blocks, copies: Vec::new() });
+        Group { number, instant, start, end, chunks: chunks.collect() }
+    }
+
+    /// The volumes with blocks in the group, ascending.
+    fn volumes(&self) -> Vec<VolumeId> {
+        let mut volumes: Vec<VolumeId> =
+            self.chunks.iter().flat_map(|chunk| &chunk.blocks).map(|block| block.key.volume()).collect();
+        volumes.dedup();
+        volumes
+    }
+}
+
+/// The flush of an origin after the writes of a group.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OriginFlushed {
+    No,
+    InFlight,
+    Yes,
+}
+
+/// The progress of a group at one origin.
+#[derive(Debug)]
+pub(crate) struct VolumeApply {
+    pub(crate) volume: VolumeId,
+    /// The next chunk to read.
+    pub(crate) next: usize,
+    /// Reads of the journal, and writes and flushes of the origin, in flight or queued.
+    pub(crate) in_flight: u32,
+    /// An operation failed, or the origin may have lost writes: all chunks are applied again.
+    pub(crate) must_restart: bool,
+    pub(crate) flushed: OriginFlushed,
+}
+
+/// The progress of the oldest group.
+#[derive(Debug)]
+pub(crate) struct Applying {
+    pub(crate) volumes: Vec<VolumeApply>,
+    /// The chunks whose blocks are clean.
+    pub(crate) released: usize,
+    /// The new tail is being written.
+    pub(crate) is_ending: bool,
+}
+
+impl Applying {
+    pub(crate) fn new(group: &Group) -> Applying {
+        let apply = |volume| VolumeApply {
+            volume,
+            next: 0,
+            in_flight: 0,
+            must_restart: false,
+            flushed: OriginFlushed::No,
+        };
+        Applying { volumes: group.volumes().into_iter().map(apply).collect(), released: 0, is_ending: false }
+    }
+
+    /// Whether all origins have the data of the group, durably.
+    pub(crate) fn is_durable(&self) -> bool {
+        self.volumes.iter().all(|apply| apply.flushed == OriginFlushed::Yes)
+    }
+
+    pub(crate) fn of(&mut self, volume: VolumeId) -> Option<&mut VolumeApply> {
+        self.volumes.iter_mut().find(|apply| apply.volume == volume)
+    }
+}
