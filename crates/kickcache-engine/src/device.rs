@@ -11,12 +11,12 @@ use crate::units::{ByteExtent, Checksum, PageIndex, VolumeId, VolumeSet};
 pub struct SubmissionId(pub(crate) u64);
 
 impl SubmissionId {
-    /// The number, for a driver that must carry it through a 64-bit field.
+    /// The number of the submission.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The id with this number, as [`SubmissionId::as_u64`] returns it.
+    /// The submission with this number.
     pub const fn from_u64(raw: u64) -> SubmissionId {
         SubmissionId(raw)
     }
@@ -29,8 +29,7 @@ pub enum Device {
     Cache,
     /// The origin of a volume.
     Origin(VolumeId),
-    /// The device that is to take over from the cache device, while there is one. The engine itself submits no
-    /// operation to it ([`crate::mirror`]).
+    /// The successor of the cache device, if there is one.
     Successor,
 }
 
@@ -44,7 +43,7 @@ pub enum Memory {
         /// Byte offset in the request's payload.
         offset: u32,
     },
-    /// A page of the engine's pool, from its byte `offset` on. Longer pieces run on into the pages that follow.
+    /// A page of the engine's pool, from its byte `offset` on.
     Pool {
         /// First page.
         page: PageIndex,
@@ -65,7 +64,7 @@ pub struct Piece {
 /// The memory of a read or write, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pieces {
-    /// A single stretch: no allocation.
+    /// A single stretch.
     One(Piece),
     /// Several stretches.
     Many(Vec<Piece>),
@@ -86,7 +85,7 @@ impl Pieces {
     }
 }
 
-/// Whether the driver must hand checksums back with the completion.
+/// Whether the completion carries checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Checksums {
     /// For a read, one CRC32C for each 4096 bytes of the pieces taken together, in order; for a copy or zeroing in
@@ -120,18 +119,18 @@ pub enum DeviceOperation {
         offset: u64,
         /// From which memory.
         pieces: Pieces,
-        /// If durable, the data survives a power cut when the write has completed (RWF_DSYNC).
+        /// If durable, the data survives a power cut after the write has completed.
         durability: Durability,
     },
-    /// Writes bytes of the engine's own, and the pieces right behind them, to the cache device in one write.
+    /// Writes `bytes`, and the pieces right behind them, to the cache device in one write.
     WriteMetadata {
         /// Byte offset on the cache device.
         offset: u64,
-        /// A multiple of 4096 bytes.
+        /// The first bytes, a multiple of 4096.
         bytes: Box<[u8]>,
-        /// Payload behind the bytes: the blocks of a batch; empty for all other structures.
+        /// The blocks behind them, for a batch.
         pieces: Vec<Piece>,
-        /// If durable, the data survives a power cut when the operation has completed.
+        /// If durable, the data survives a power cut after the operation has completed.
         durability: Durability,
     },
     /// Reads bytes of the cache device for the engine itself; the completion carries them.
@@ -159,18 +158,16 @@ pub enum DeviceOperation {
         extent: ByteExtent,
         /// Whether the device may punch a hole.
         unmap: Unmap,
-        /// If durable, the data survives a power cut when the operation has completed.
+        /// If durable, the data survives a power cut after the operation has completed.
         durability: Durability,
     },
-    /// Records durably, on the host and not on the cache device, that the cache device is out of service for ever.
-    /// Submitted if the device's own marks could not be written, or not soon enough, and again if the volumes change
-    /// after that: an earlier record about the same device is replaced.
+    /// Records durably, on the host, that the cache device is out of service.
     NoteOutOfService {
         /// Volumes with origins that may lack data of the cache device.
         incomplete: VolumeSet,
     },
-    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` is Compute: it carries
-    /// the checksum of the whole 4096-byte page that the copy changed (`to` is then a pool page).
+    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` is
+    /// [`Checksums::Compute`].
     Copy {
         /// Source.
         from: Memory,
@@ -178,23 +175,22 @@ pub enum DeviceOperation {
         to: Memory,
         /// Bytes.
         length: u32,
-        /// Checksum of the destination page wanted?
+        /// Whether the checksum of the destination page is wanted.
         checksums: Checksums,
     },
-    /// Zeroes memory at once, in the order of polling; completions as for a copy.
+    /// Zeroes memory at once, in the order of polling; completions as for [`DeviceOperation::Copy`].
     Zero {
         /// Destination.
         to: Memory,
         /// Bytes.
         length: u32,
-        /// Checksum of the destination page wanted?
+        /// Whether the checksum of the destination page is wanted.
         checksums: Checksums,
     },
 }
 
 impl DeviceOperation {
-    /// The device of the operation, if there is one. A [`DeviceOperation::NoteOutOfService`] counts as an operation of
-    /// the cache device.
+    /// The device of the operation; `None` for operations in memory.
     pub fn device(&self) -> Option<Device> {
         match self {
             DeviceOperation::Read { device, .. }
@@ -210,7 +206,7 @@ impl DeviceOperation {
     }
 }
 
-/// An operation for the driver; each is answered by one [`Completion`] (but see [`DeviceOperation::Copy`]).
+/// An operation for the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission {
     /// Returned in the completion.
@@ -222,13 +218,13 @@ pub struct Submission {
 /// How a device failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeviceError {
-    /// An I/O error (EIO and all errors without a better name).
+    /// An I/O error, or another error without a name here.
     Io,
     /// The device is missing (ENODEV, ENXIO).
     Gone,
-    /// No space is left, for example on the file system of a file-backed device.
+    /// No space is left.
     NoSpace,
-    /// The device cannot do that (discard, write zeroes).
+    /// The device does not support the operation.
     Unsupported,
 }
 

@@ -1,5 +1,4 @@
-//! Identifiers of operations in flight: places in tables, and tickets. This module depends on no table, so that tables
-//! may refer to each other's entries.
+//! Identifiers of operations in flight: places in tables, and tickets.
 
 /// Number of a request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -13,7 +12,7 @@ pub(crate) struct FillSlot(pub(crate) u32);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WritebackSlot(pub(crate) u32);
 
-/// Number of a batch in memory, until its write has ended.
+/// Number of a batch in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BatchSlot(pub(crate) u32);
 
