@@ -18,7 +18,7 @@ pub(crate) struct Growth {
 /// The stage of the growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The journal must get space for the checkpoints of the larger device.
+    /// The journal must get space for larger checkpoints.
     Room,
     /// The metadata of the cache gets larger tables.
     Tables,
