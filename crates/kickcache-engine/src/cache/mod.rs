@@ -29,7 +29,7 @@ pub(crate) struct VolumeBlocks {
     pub(crate) cached: u64,
     pub(crate) unflushed: u64,
     pub(crate) dirty: u64,
-    /// The dirty blocks that are damaged, so that no read can return them.
+    /// The dirty blocks that are damaged.
     pub(crate) damaged: u64,
 }
 
@@ -48,8 +48,7 @@ impl VolumeBlocks {
     }
 }
 
-/// A block at a location, in one generation of its segment: it never equals a block of a later generation at this
-/// location.
+/// A block at a location, in one generation of its segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BlockCopy {
     pub(crate) key: BlockKey,
@@ -57,26 +56,22 @@ pub(crate) struct BlockCopy {
     generation: Generation,
 }
 
-/// A block and its location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CachedBlock {
     pub(crate) key: BlockKey,
     pub(crate) location: Location,
 }
 
-/// The properties of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Touch {
-    /// The block had no hits before: none since it was inserted, or none left.
+    /// The block's count of hits was 0.
     pub(crate) is_first: bool,
     /// The first use of a read-ahead block.
     pub(crate) is_first_of_read_ahead: bool,
-    /// The block's segment became a candidate of a shift of the working set since it was last opened, even if that
-    /// shift has ended.
+    /// The block's segment became a candidate of a shift of the working set since it was last opened.
     pub(crate) is_candidate: bool,
 }
 
-/// The metadata of one cache device.
 #[derive(Debug)]
 pub(crate) struct Cache {
     geometry: Geometry,
@@ -111,7 +106,7 @@ impl Cache {
         Cache::open(geometry, Generation::new(0))
     }
 
-    /// Begins to make space for the blocks of a larger device; `None` if there is not enough memory.
+    /// Begins to make space for a larger device; `None` if there is not enough memory.
     pub(crate) fn begin_growth(&mut self, geometry: &Geometry) -> Option<()> {
         self.segments.reserve(geometry.segment_count)?;
         self.slots.begin_growth(geometry.location_count())?;
@@ -126,7 +121,7 @@ impl Cache {
         }
     }
 
-    /// From here on the device has this size; the space was made before.
+    /// Begins to use the new part of the device.
     pub(crate) fn use_grown(&mut self, geometry: Geometry, unopened: Generation) {
         assert!(self.slots.count() == geometry.location_count(), "room was made for another size");
         self.searches.on_growth(geometry.segment_count - self.segments.count());
@@ -146,8 +141,7 @@ impl Cache {
         &self.segments
     }
 
-    /// Gives access to the queue, the generation, the pins, the last sequence number and the hits as a candidate of a
-    /// segment. Its state and its counts of blocks change only by the other methods of this type.
+    /// For changes of fields other than the state and the counts of blocks.
     pub(crate) fn segment_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
         self.segments.get_mut(segment)
     }
@@ -173,8 +167,7 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
-    /// Blocks of the log that the dirty and unflushed blocks of each volume use, with a proportional part of the
-    /// headers in the segments of such blocks.
+    /// Blocks of the log that the dirty and unflushed blocks of each volume use, with their part of the headers.
     pub(crate) fn log_use(&self) -> impl Fn(VolumeId) -> u64 {
         let all: u64 = self.volumes.iter().map(VolumeBlocks::not_clean).sum();
         let headers = self.segments.not_clean_headers();
@@ -184,12 +177,12 @@ impl Cache {
         }
     }
 
-    /// A batch begins in a segment, the first in its generation or a later one.
+    /// A batch begins in a segment.
     pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
         self.segments.add_header(segment);
     }
 
-    /// Sets the number of blocks of a segment without an entry: see [`Segment::headers`].
+    /// Sets the number of headers of a segment.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }
@@ -203,8 +196,7 @@ impl Cache {
         self.geometry.segment_of(location)
     }
 
-    /// Loads the index buckets and slots of these blocks into the processor's caches, several loads in parallel:
-    /// look-ups one by one would each wait for memory.
+    /// Loads the index buckets and slots of these blocks into the processor's caches.
     pub(crate) fn warm(&self, keys: impl Iterator<Item = BlockKey> + Clone) {
         keys.clone().for_each(|key| self.index.warm(key));
         keys.for_each(|key| self.index.warm_slot(key, &self.slots));
@@ -235,7 +227,7 @@ impl Cache {
         self.is_current(copy.key, copy.location) && self.copy_at(copy.key, copy.location) == copy
     }
 
-    /// Puts a block at a location of an open segment; an older copy dies. Gives the older copy's location.
+    /// Puts a block at a location; returns the location of the older copy, which dies.
     pub(crate) fn insert(
         &mut self,
         key: BlockKey,
@@ -273,7 +265,7 @@ impl Cache {
         self.searches.note_placed(key);
     }
 
-    /// Makes a superseded copy current again, and dirty: the copy that superseded it becomes dead.
+    /// Makes a superseded copy current again, and dirty.
     pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
         assert!(self.slots.key(older) == key, "B-1: another block took the place of a copy that was held");
         assert!(self.slots.state(older) == SlotState::Dead, "B-1: a block has one live copy");
@@ -295,7 +287,7 @@ impl Cache {
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
-    /// Drops a block; returns its location, `None` if it is not cached.
+    /// Drops a block; returns its location.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
         if mutant!(MetadataDrift) {
@@ -331,8 +323,7 @@ impl Cache {
         }
     }
 
-    /// Changes the state of a live block to another live state. A block that is not dirty any more is not damaged
-    /// either: the origin has its data.
+    /// Changes the state of a live block to another live state. A block that is not dirty is not damaged either.
     pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
         let old = self.slots.state(location);
         assert!(old != SlotState::Dead && state != SlotState::Dead, "B-1: {old:?} to {state:?}");
@@ -351,7 +342,7 @@ impl Cache {
         }
     }
 
-    /// Replaces the checksum of a block if its data is replaced in memory before it is written.
+    /// Replaces the checksum of a block.
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
         self.set_sound(location);
         self.slots.set_checksum(location, checksum);
@@ -380,7 +371,6 @@ impl Cache {
         self.slots.raise(location, SlotFlag::ReadAhead);
     }
 
-    /// A sweep or a writeback includes the block, or a write through the log is about to store it on the origin.
     pub(crate) fn enter_sweep(&mut self, location: Location) {
         self.slots.raise(location, SlotFlag::InSweep);
     }
@@ -397,7 +387,7 @@ impl Cache {
         self.slots.lower(location, SlotFlag::InWriteback);
     }
 
-    /// Marks a dirty block as damaged: no read can return it any more.
+    /// Marks a dirty block as damaged.
     pub(crate) fn set_damaged(&mut self, location: Location) {
         debug_assert!(!self.slots.is_damaged(location), "a block is damaged once");
         self.slots.raise(location, SlotFlag::Damaged);
@@ -422,7 +412,7 @@ impl Cache {
             .filter(|location| self.slots.state(*location) != SlotState::Dead)
     }
 
-    /// Checks that no structure refers to a segment before its next generation begins.
+    /// Checks that no structure refers to a segment.
     ///
     /// # Panics
     /// I-4: if some structure still refers to it.

@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use crate::step::Step;
 use crate::units::{BlockKey, Checksum, Location};
 
-/// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 11;
 
 const STATE_MASK: u8 = 0b0000_0011;
@@ -57,7 +56,7 @@ impl SlotState {
         }
     }
 
-    /// Whether this may be the only durable copy: the block is dirty, or the origin has not flushed it.
+    /// Whether the block is dirty or unflushed.
     pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
@@ -68,11 +67,11 @@ impl SlotState {
 pub(crate) enum SlotFlag {
     /// The block was read ahead, and no client has requested it.
     ReadAhead,
-    /// A sweep or a writeback includes the block, or a write through the log is about to store it on the origin.
+    /// A sweep, a writeback or a write through the log includes the block.
     InSweep,
     /// The writeback of the block is in flight.
     InWriteback,
-    /// The block is dirty and damaged: no read can return it any more.
+    /// The block is dirty and damaged.
     Damaged,
 }
 
@@ -87,7 +86,6 @@ impl SlotFlag {
     }
 }
 
-/// The slots of all locations.
 #[derive(Debug)]
 pub(crate) struct Slots {
     bytes: Vec<[u8; SLOT_BYTES]>,
@@ -119,7 +117,7 @@ const fn empty_slot() -> [u8; SLOT_BYTES] {
 }
 
 impl Slots {
-    /// All dead. The constructor touches the memory at once, so that its size is visible from the start.
+    /// Touches the memory at once, so that its size is visible from the start.
     pub(crate) fn new(count: u32) -> Slots {
         Slots { bytes: vec![empty_slot(); count as usize], grown: Vec::new() }
     }
@@ -129,7 +127,7 @@ impl Slots {
         self.grown.last().map_or_else(first, Stretch::end)
     }
 
-    /// Begins to make room for `count` slots in all, more than before; `None` if there is no memory.
+    /// Begins to make room for `count` slots in all; `None` if there is no memory.
     pub(crate) fn begin_growth(&mut self, count: u32) -> Option<()> {
         let start = self.count();
         let mut bytes = Vec::new();
@@ -138,7 +136,7 @@ impl Slots {
         Some(())
     }
 
-    /// Adds some of the new slots, all dead, until there are `count` in all.
+    /// Adds some of the new slots, until there are `count` in all.
     pub(crate) fn grow(&mut self, count: u32) -> Step {
         let missing = (count - self.count()) as usize;
         if let Some(stretch) = self.grown.last_mut() {
@@ -183,7 +181,7 @@ impl Slots {
         &mut self.slot_mut(location)[6]
     }
 
-    /// Fetches a slot. A plain load, since safe Rust has no prefetch: the processor runs several loads in parallel.
+    /// A plain load, since safe Rust has no prefetch.
     pub(crate) fn warm(&self, location: Location) {
         core::hint::black_box(self.slot(location)[6]);
     }

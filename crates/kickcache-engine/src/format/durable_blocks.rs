@@ -9,9 +9,9 @@ const COUNT_MAX: u64 = (1 << 24) - 1;
 /// Numbers of durable journal blocks, from `first` up to and without `end`. Empty if `first` is not below `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DurableBlocks {
-    /// The first.
+    /// The first number.
     pub first: u64,
-    /// The number after the last.
+    /// The number after the last block.
     pub end: u64,
 }
 
@@ -43,8 +43,8 @@ impl DurableBlocks {
         Some(DurableBlocks { first: end.checked_sub(u64::from(count))?, end })
     }
 
-    /// Appends the number of blocks between the last one and block `number` in 3 bytes, and the number of blocks in 4;
-    /// two zeroes if the range is empty, ends after that block, or ends too long before it.
+    /// Appends the range in 7 bytes, relative to block `number`; zeroes if the range is empty, ends after that block,
+    /// or ends too long before it.
     pub(crate) fn put_before(&self, number: u64, writer: &mut Writer) {
         let told = number.checked_sub(self.end).filter(|between| *between <= COUNT_MAX && !self.is_empty());
         let between = u32::try_from(told.unwrap_or(0)).expect("24 bits");

@@ -1,4 +1,4 @@
-//! The summary at the end of a sealed segment: one entry for each of its blocks.
+//! The summary at the end of a sealed segment.
 
 use alloc::vec::Vec;
 
@@ -25,7 +25,7 @@ const DIRTY: u8 = 2;
 pub struct SummaryEntry {
     /// Which block.
     pub key: BlockKey,
-    /// Whether the block must be kept, as in its batch header.
+    /// Whether the block must be kept.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -33,7 +33,7 @@ pub struct SummaryEntry {
     pub sequence: Sequence,
 }
 
-/// The content of a segment, block by block; `None` for headers, void entries, torn blocks and blocks never written.
+/// The content of a segment, block by block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// The cache that the summary belongs to.
@@ -42,11 +42,11 @@ pub struct Summary {
     pub segment: SegmentIndex,
     /// The segment's generation.
     pub generation: Generation,
-    /// The queue that the segment belonged to.
+    /// The queue of the segment.
     pub queue: Queue,
     /// The structures that were durable when the summary was written.
     pub durable: Durable,
-    /// Block by block from the segment's first.
+    /// Block by block from the segment's first; `None` without data.
     pub entries: Vec<Option<SummaryEntry>>,
 }
 
@@ -64,7 +64,7 @@ impl Summary {
     /// The summary's blocks.
     ///
     /// # Panics
-    /// If the sequence numbers of one segment span 2^32: the log seals a segment long before.
+    /// If the sequence numbers of one segment span 2^32.
     pub fn encode(&self, geometry: &Geometry) -> Vec<u8> {
         let length = BLOCK_BYTES.saturating_mul(geometry.summary_blocks() as usize);
         let base = self.base();

@@ -1,4 +1,4 @@
-//! The takeover of one cache device by another: the state that the superblock of each records.
+//! The takeover of one cache device by another.
 
 use alloc::string::{String, ToString};
 
@@ -16,7 +16,7 @@ const REPLACED: u8 = 3;
 /// The other device of a replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherDevice {
-    /// The id of the replacement: drawn for it, the same on both devices.
+    /// The id of the replacement.
     pub uuid: [u8; 16],
     /// The path of the other device.
     pub path: String,
@@ -28,7 +28,7 @@ pub enum Takeover {
     /// No replacement.
     #[default]
     None,
-    /// The other device is to take over; this device is the cache until its superblock records that it was replaced.
+    /// The other device is to take over.
     Begun(OtherDevice),
     /// This device is to take over from the other one, and its copy is not complete.
     Incomplete(OtherDevice),

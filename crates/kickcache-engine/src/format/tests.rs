@@ -130,8 +130,7 @@ fn an_image_has_its_required_parts() {
     assert!(!SegmentImage { kind: SegmentKind::Free, ..taken }.has_batches());
 }
 
-/// If it is truncated at any byte or any bit is flipped, a structure must not decode; undamaged, it must decode to the
-/// same value.
+/// A truncated structure, or one with a flipped bit, must not decode.
 fn check_decoder<T: PartialEq + core::fmt::Debug>(
     bytes: &[u8],
     value: &T,
@@ -321,7 +320,7 @@ fn older_programs_refuse_a_device_that_must_not_serve() {
     // A power cut between the copies: the newer one counts.
     let (new, old) = (Superblock { epoch: 2, ..replaced_superblock() }.encode(), superblock().encode());
     assert!(matches!(Superblock::decode([&old, &new], 8 << 20), Err(Error::Replaced { .. })));
-    // Until the successor is complete, older programs serve the old device, and so does this one.
+    // Until the successor is complete, the old device is served.
     let begun = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
     let bytes = begun.encode();
     assert_eq!(bytes[12], 2);

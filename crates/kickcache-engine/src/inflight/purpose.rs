@@ -109,14 +109,19 @@ pub(crate) enum Purpose {
     Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
     /// The origin's part of a write, and of the writes that it replaces, oldest first.
     RequestWrite { request: RequestSlot, stands_for: Vec<RequestSlot> },
+    /// A discard of a request at the origin.
     Discard { request: RequestSlot },
+    /// A batch.
     Batch { batch: BatchSlot },
     /// A journal block with records.
     Journal { block: u64, sequences: Vec<Sequence> },
+    /// A summary.
     Summary { segment: SegmentIndex },
     /// A discard of an empty segment.
     SegmentDiscard { segment: SegmentIndex },
+    /// A flush of the cache device.
     CacheFlush,
+    /// A flush of an origin.
     OriginFlush { volume: VolumeId },
     /// A read of a stretch of the cache device with blocks for writebacks.
     WritebackRead { parts: Vec<WritebackPart> },
@@ -128,9 +133,11 @@ pub(crate) enum Purpose {
     Probe,
     /// A chunk of a checkpoint.
     Checkpoint { block: u64 },
+    /// A service mark.
     Mark { copy: u8 },
     /// The host records that the cache device is out of service.
     Note,
+    /// A step of recovery.
     Recovery(RecoveryRead),
 }
 

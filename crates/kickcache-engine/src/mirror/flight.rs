@@ -35,7 +35,6 @@ pub(super) struct Released {
     pub(super) endings: Vec<Ending>,
 }
 
-/// All operations in flight.
 #[derive(Default, Debug)]
 pub(super) struct Flights {
     table: BTreeMap<SubmissionId, Flight>,
@@ -60,13 +59,12 @@ impl Flight {
 }
 
 impl Flights {
-    /// Adds an operation.
     pub(super) fn begin(&mut self, id: SubmissionId, flight: Flight) {
         let before = self.table.insert(id, flight);
         assert!(before.is_none(), "a submission begins once");
     }
 
-    /// Processes the end of an operation on a device.
+    /// The end of an operation on a device.
     pub(super) fn end(&mut self, id: SubmissionId, side: Side, result: Result<(), DeviceError>) -> Ending {
         let Some(flight) = self.table.get_mut(&id) else { return Ending::Passed };
         match side {
@@ -99,12 +97,10 @@ impl Flights {
         released
     }
 
-    /// Whether this operation is in flight.
     pub(super) fn has(&self, id: SubmissionId) -> bool {
         self.table.contains_key(&id)
     }
 
-    /// Whether an operation is a discard.
     pub(super) fn is_discard(&self, id: SubmissionId) -> bool {
         self.table.get(&id).is_some_and(|flight| flight.is_discard)
     }
@@ -119,7 +115,6 @@ impl Flights {
         self.table.values().any(|flight| flight.on_new == Progress::UnderWay)
     }
 
-    /// Whether no operation is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

@@ -62,7 +62,7 @@ fn copied_parts_are_written_to_both_devices() {
     mirror.handle_copied();
     mirror.handle_submission(write(1, MIB));
     mirror.handle_submission(write(2, 3 * MIB));
-    // The third write is a service mark, which both devices get.
+    // The third write is a service mark.
     mirror.handle_submission(write(3, 16_384));
     assert_eq!(sides(&mut mirror), [Side::Old, Side::New, Side::Old, Side::Old, Side::New]);
     assert_eq!(end(&mut mirror, 1, Side::New), Ending::Awaited);
@@ -103,7 +103,6 @@ fn a_postponed_part_is_requested_again() {
     assert_eq!(mirror.poll_copy(), Some(ByteExtent { start: 2 * MIB, length: MIB }));
 }
 
-/// A segment of several MiB has batches across the boundary.
 #[test]
 fn a_write_across_the_copied_boundary_goes_to_both_devices() {
     let mut mirror = mirror();
@@ -181,7 +180,6 @@ fn a_silent_new_device_is_dropped_with_its_late_completions() {
     assert!(mirror.poll_copy().is_some());
     mirror.handle_copied();
     assert_eq!(mirror.waits_for_new(), None);
-    // Of two writes and a flush, one has ended on the old device.
     for submission in [write(1, MIB), write(2, MIB + 4096), flush(3)] {
         mirror.handle_submission(submission);
     }
