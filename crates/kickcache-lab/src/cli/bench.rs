@@ -123,7 +123,6 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 impl BenchArgs {
-    /// Measures, for a program that was built from a commit.
     pub fn run(self, commit: Option<&'static str>, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
         if let Some(most) = self.rounds_max.filter(|most| *most < self.rounds) {
@@ -196,7 +195,6 @@ impl BenchArgs {
     }
 }
 
-/// The exit code and the message of the process.
 fn end(end: &End, summary: &Summary) -> Result<(), Failure> {
     let fail = |exit, sentence: String| Err(Failure { exit, error: anyhow::Error::msg(sentence) });
     match end {

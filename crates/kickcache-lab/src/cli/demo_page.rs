@@ -62,7 +62,6 @@ impl RunDisplay for DemoPage {
     }
 }
 
-/// The run that the page shows.
 #[derive(Default)]
 struct RunTarget {
     run: Mutex<Option<ShownRun>>,

@@ -79,7 +79,6 @@ fn bytes(bytes: f64) -> String {
     show_bytes(bytes as u64)
 }
 
-/// The advice with all figures.
 pub(super) fn json(advice: &Advice) -> Value {
     let candidates: Vec<Value> = advice.candidates.iter().map(of_candidate).collect();
     json!({

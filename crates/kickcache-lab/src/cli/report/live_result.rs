@@ -1,5 +1,4 @@
-//! The volumes in `status --json`, converted to results: since the volume was added, at the start of the
-//! daemon or later.
+//! The volumes in `status --json`, converted to results.
 
 use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
@@ -58,8 +57,7 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
     run
 }
 
-/// The known figures of the requests: the daemon reports means and 99th percentiles of their times, no
-/// histogram.
+/// The known figures of the requests.
 fn load(activity: &Activity) -> String {
     let known = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
     let took = |(name, took): (&str, &RequestLatency)| {

@@ -44,7 +44,6 @@ pub struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// A file of results.
 struct StoredRuns {
     runs: Vec<RunResult>,
     /// A description, in a sentence.
@@ -75,8 +74,7 @@ impl ReportArgs {
     }
 }
 
-/// The names of the files in the names of runs: of each file the stem, or the path if stems are equal, with a
-/// number if paths are equal.
+/// The names of the files in the names of runs.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let whole = |path: &PathBuf| path.display().to_string();
@@ -96,7 +94,6 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().enumerate().map(name).collect()
 }
 
-/// A run of a file.
 #[derive(Clone, Copy, Debug)]
 struct StoredRun<'a> {
     /// The name of the file.
@@ -111,7 +108,7 @@ impl StoredRuns {
 }
 
 impl StoredRun<'_> {
-    /// The run of one of several files, with the first run of the same name in an earlier file.
+    /// The run with the name of its file, and with the first run of the same name.
     fn named(&self, all: &[StoredRun<'_>]) -> RunResult {
         let full = |file: &str, name: &str| format!("{file}: {name}");
         let StoredRun { file, result } = *self;
@@ -178,7 +175,7 @@ fn check_lengths(runs: &[RunResult]) -> Result<(), String> {
     })
 }
 
-/// Refuses results of a later program: the meaning of its words may have changed.
+/// Refuses results of a later program.
 fn check_version(value: &Value, known: u32) -> Result<(), String> {
     match value["version"].as_u64() {
         Some(version) if version > u64::from(known) => Err(format!(

@@ -85,7 +85,7 @@ impl PublishedArgs {
     }
 }
 
-/// The pace of all tasks that made runs; counts in steady state have no virtual time.
+/// The pace of all tasks that made runs.
 fn pace(results: &[Timed]) -> Pace {
     let mut pace = Pace::default();
     for Timed { outcome, took } in results {
@@ -104,7 +104,6 @@ fn outcomes(simulations: Vec<Simulation>, results: Vec<Timed>) -> anyhow::Result
     Ok(Outcomes::new(simulated.collect::<anyhow::Result<_>>()?))
 }
 
-/// Runs a simulation on one thread, and measures its processor time.
 fn task(simulation: Simulation, seed: u64) -> Task<Timed> {
     let Length { name, weight, nanos } = Length::of(simulation);
     let work = Box::new(move |progress: &mut dyn FnMut(u64)| {
@@ -140,7 +139,7 @@ impl Length {
     }
 }
 
-/// The weight of a minute: hits take most of the time, and less data has more hits.
+/// The weight of a minute.
 fn hits(scene: Scene) -> u64 {
     match scene.cache {
         Cache::BareDisk => 1,

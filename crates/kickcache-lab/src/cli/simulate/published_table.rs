@@ -10,9 +10,7 @@ use kickcache_model::published::simulation::Outcomes;
 /// How rows are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
-    /// Aligned columns, for people.
     Text,
-    /// Markdown, for documents.
     Markdown,
 }
 

@@ -102,14 +102,13 @@ pub(crate) struct TraceArgs {
     output: Option<PathBuf>,
 }
 
-/// A trace that was named or found in a directory, or standard input.
+/// A trace file, or standard input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct TraceFile {
     name: String,
     path: PathBuf,
 }
 
-/// A task with a finding.
 type Run = Task<anyhow::Result<Finding>>;
 
 impl TraceArgs {
@@ -179,7 +178,7 @@ impl TraceArgs {
         Ok(found)
     }
 
-    /// The traces with at least one of the runs, and the numbers of their first runs.
+    /// The traces with at least one of the runs.
     fn surveyed(&self, files: Vec<TraceFile>, runs: &Range<usize>) -> Result<Vec<SurveyedTrace>, Failure> {
         let per_trace = self.sizes.len();
         let is_asked = |first: usize| first < runs.end && first + per_trace > runs.start;
@@ -265,7 +264,7 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache, with both fills and all reference policies.
+/// Runs one trace through one size of cache.
 fn measure(
     path: &Path,
     survey: &Survey,

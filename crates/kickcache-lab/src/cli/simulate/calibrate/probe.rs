@@ -8,7 +8,6 @@ pub(super) const LATE: f64 = 5.0;
 /// The parameters of one run of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
-    /// The probe in a few words.
     pub(super) name: &'static str,
     /// fio's name of the pattern.
     pub(super) pattern: &'static str,
@@ -24,7 +23,7 @@ const fn read(name: &'static str, pattern: &'static str, block: &'static str, de
     Probe { name, pattern, block, depth, flushes: false }
 }
 
-/// Reads at random, by their depth, and in order; longer ones at random.
+/// Reads at random and in order.
 pub(super) const READS: [Probe; READ_COUNT] = [
     read("4 KiB at random, one in flight", "randread", "4k", 1),
     read("4 KiB at random, 4 in flight", "randread", "4k", 4),
@@ -35,10 +34,9 @@ pub(super) const READS: [Probe; READ_COUNT] = [
     read("16 KiB at random, 4 in flight", "randread", "16k", 4),
 ];
 
-/// How many probes read.
 pub(super) const READ_COUNT: usize = 7;
 
-/// Writes at random, the last of these with flushes, and sequential writes; then reads and writes together.
+/// Writes, then reads and writes together.
 pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB written at random, one in flight", "randwrite", "4k", 1),
     read("4 KiB written at random, 8 in flight", "randwrite", "4k", 8),
@@ -50,7 +48,6 @@ pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB, half writes, at random, 16 in flight", "randrw", "4k", 16),
 ];
 
-/// How many probes write.
 pub(super) const WRITE_COUNT: usize = 5;
 
 /// The results of one run. Times are in microseconds, from submission to completion.
@@ -93,7 +90,7 @@ impl ProbeResult {
         })
     }
 
-    /// The median of each figure over runs of one probe: effects in few runs only are not the device's.
+    /// The median of each figure over runs of one probe.
     ///
     /// # Panics
     /// If there is no run.
@@ -124,7 +121,6 @@ pub(super) struct RunPair {
     pub(super) given: ProbeResult,
 }
 
-/// The results of all probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Runs {
     /// The results of [`READS`], in their order.
@@ -145,7 +141,7 @@ impl Runs {
         self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)
     }
 
-    /// Each run with its probe and the run of a model; writes only if both have writes.
+    /// Each run with its probe and the run of a model.
     pub(super) fn beside(&self, other: &Runs) -> Vec<RunPair> {
         let beside = |probes: &[Probe], measured: &[ProbeResult], given: &[ProbeResult]| {
             let runs = measured.iter().zip(given).zip(probes);
