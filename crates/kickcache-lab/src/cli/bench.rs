@@ -154,14 +154,12 @@ impl BenchArgs {
         end(&result.end, &summary)
     }
 
-    /// The files that are read, or measured.
     fn files(&self) -> Vec<&Path> {
         let targets = self.targets.iter().flat_map(TargetSpec::files);
         let devices = self.predict.iter().flat_map(PredictionSpec::files);
         self.job.as_deref().into_iter().chain(targets).chain(devices).collect()
     }
 
-    /// Writes all requested files, even if one of the writes fails.
     fn keep(&self, result: &BenchResult, summary: &Summary, json: &str) -> anyhow::Result<()> {
         let saved = self.save.as_ref().map_or(Ok(()), |path| output::write_result(path, json));
         let page = || page(result, summary);

@@ -117,7 +117,6 @@ fn dim(cells: Vec<Cell>) -> Vec<Cell> {
     cells.into_iter().map(|cell| cell.with_tone(Tone::Warning)).collect()
 }
 
-/// The row of a prediction.
 fn cells_of_prediction(row: &Row, foretold: &PredictedFigures) -> Vec<Cell> {
     vec![
         Cell::new("  predicted"),
@@ -136,7 +135,6 @@ fn cells_of_prediction(row: &Row, foretold: &PredictedFigures) -> Vec<Cell> {
     ]
 }
 
-/// The basis of the figures, in sentences.
 pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> {
     let Summary { rounds, discarded, others_most, .. } = summary;
     let mut lines = match rounds {
@@ -216,7 +214,6 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// Operations a second.
 fn rate(iops: f64) -> String {
     if iops > 0.0 && iops < 9.95 { format!("{iops:.1}") } else { show_whole(iops) }
 }

@@ -125,7 +125,6 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// Returns the exit code.
     pub fn run(self, out: &mut dyn Write) -> u8 {
         // 101, the code of a panic, would be a verdict.
         let code = catch_unwind(AssertUnwindSafe(|| match self.save.clone() {
@@ -261,7 +260,6 @@ fn listen() -> Result<Interrupt, NoVerdict> {
         .map_err(|error| NoVerdict::stop(format!("signals cannot be listened to: {error}")))
 }
 
-/// An unpredictable seed.
 fn any_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 16
 }

@@ -23,7 +23,6 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Bytes of the cache, if there is one.
     pub(crate) fn cache_bytes(self) -> Option<u64> {
         match self {
             Layout::Cached(bytes) => Some(bytes),
@@ -31,7 +30,6 @@ impl Layout {
         }
     }
 
-    /// The candidate with this layout.
     pub(crate) fn among(self, candidates: &[Candidate]) -> Option<&Candidate> {
         candidates.iter().find(|one| one.layout == self)
     }
@@ -72,14 +70,12 @@ pub(crate) struct Candidate {
 #[derive(Clone, Debug)]
 pub(crate) struct Economy {
     pub(crate) prices: Prices,
-    /// Bytes of the volume.
     pub(crate) volume_bytes: u64,
     /// Bytes that may be written to the cache device in its life.
     pub(crate) endurance_bytes: Option<u64>,
 }
 
 impl Candidate {
-    /// From runs that differ in their seed only.
     pub(crate) fn new(layout: Layout, runs: &[RunResult], economy: &Economy) -> Candidate {
         let of = |figure: &dyn Fn(&RunResult) -> f64| {
             median(&runs.iter().map(figure).collect::<Vec<f64>>()).unwrap_or(0.0)
@@ -116,7 +112,6 @@ impl Candidate {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
     }
 
-    /// The speed of this candidate, as a multiple of another candidate's.
     pub(crate) fn times(&self, other: &Candidate) -> f64 {
         self.speed() / other.speed().max(f64::MIN_POSITIVE)
     }

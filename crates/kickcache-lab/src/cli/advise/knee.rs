@@ -8,7 +8,6 @@ pub(crate) const DOUBLING_GAIN_MIN: f64 = 0.1;
 /// A size, and the gain of larger caches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Knee {
-    /// The index of the candidate.
     pub(crate) index: usize,
     /// The most that a larger cache adds to the hit ratio for each doubling; `None` if no larger cache was simulated.
     pub(crate) gain: Option<f64>,

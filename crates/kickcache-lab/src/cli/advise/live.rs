@@ -123,7 +123,6 @@ impl LiveVolume {
         }
     }
 
-    /// The run of a layout.
     pub(super) fn task(&self, layout: Layout, seed: u64, devices: &Devices) -> Task<RunResult> {
         let (shape, origin, cache, fast) =
             (self.shape, devices.origin.clone(), devices.cache.clone(), devices.fast.clone());

@@ -253,7 +253,6 @@ impl AdviseArgs {
         }
     }
 
-    /// The input files.
     fn files(&self) -> Vec<&Path> {
         let devices = [&self.device, &self.cache_device].into_iter().chain(&self.fast_device).map(Path::new);
         self.load.files().chain(self.prices.as_deref()).chain(devices).collect()
@@ -319,7 +318,6 @@ impl AdviseArgs {
         Ok(Source::Live(Box::new(LiveVolume::find(&report, name, self.load.depth())?)))
     }
 
-    /// The seeds of each candidate's runs.
     fn seeds(&self, count: u64) -> impl Iterator<Item = u64> {
         (0..self.repeat.unwrap_or(count)).map(|offset| self.seed.wrapping_add(offset))
     }
@@ -331,7 +329,6 @@ impl AdviseArgs {
         run_all(layouts.iter().flat_map(of_layout).collect(), self.threads.unwrap_or_else(processors))
     }
 
-    /// All runs, grouped by layout.
     fn simulate(
         &self,
         layouts: &[Layout],

@@ -113,7 +113,6 @@ impl Prices {
         self.cache.is_some() || self.origin.is_some() || self.fast.is_some()
     }
 
-    /// An amount with its currency.
     pub(crate) fn show(&self, amount: f64) -> String {
         let decimals = match amount {
             1_000.0.. => 0,

@@ -10,7 +10,7 @@ use crate::cli::advise::price::Prices;
 /// A candidate with this part of the highest speed, or more, counts as nearly as fast.
 const NEARLY: f64 = 0.85;
 
-/// A p99 that is more than this many times that of the next smaller cache is explained.
+/// The least rise of the p99 that is explained, as a factor.
 const P99_RISE: f64 = 1.2;
 
 /// A cache pays only if the fastest one has at least this many times the speed without a cache.
@@ -19,10 +19,9 @@ const PAYS: f64 = 1.1;
 /// The least hit ratio that needs no note on missing larger caches.
 const ENOUGH_HITS: f64 = 0.95;
 
-/// A cache that is faster than the recommended one by this factor is mentioned.
+/// If the fastest larger cache is faster than the recommended one by this factor, it is mentioned.
 const MUCH_FASTER: f64 = 2.0;
 
-/// The note on a knee at the smallest size.
 const NO_SMALLER: &str = " No smaller cache was simulated.";
 
 /// A cache that is slower than the origin alone by more than this factor gets a warning.
@@ -31,12 +30,10 @@ const SLOWER: f64 = 1.05;
 /// The recommended candidate, if there is one, and the reason.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
-    /// The index of the recommended candidate.
     pub(crate) chosen: Option<usize>,
     pub(crate) reason: String,
 }
 
-/// The recommendation; `needs` are the requirements of the user.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
     if needs.is_empty() {
         return without_needs(candidates, prices);
@@ -88,7 +85,6 @@ fn without_needs(candidates: &[Candidate], prices: &Prices) -> Recommendation {
     }
 }
 
-/// The reason against all caches.
 fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     format!(
         "A cache does not pay: the fastest ({}) has {:.2} times the speed without one ({}; without: {}).",
@@ -99,7 +95,6 @@ fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     )
 }
 
-/// The reason for the smallest cache that a larger one improves little.
 fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     let chosen = &candidates[knee.index];
     let bare = Layout::Origin.among(candidates);
@@ -232,7 +227,6 @@ fn enough(chosen: &Candidate, needs: &[Need], prices: &Prices) -> String {
     format!("{what}{}: {}; the {least} with {}.", costs(chosen, prices), gives(chosen), listed(needs))
 }
 
-/// The reason if no candidate meets all requirements.
 fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let missing: Vec<Need> =
         needs.iter().copied().filter(|need| !candidates.iter().any(|one| need.is_met_by(one))).collect();

@@ -22,13 +22,11 @@ const STALE_READS: u32 = 2;
 pub(super) struct SimulatedTarget {
     pub(super) name: String,
     pub(super) cache: CacheKind,
-    /// Bytes of the cache.
     pub(super) size: u64,
     pub(super) origin: DeviceFile,
     pub(super) cache_device: Option<DeviceFile>,
     pub(super) load: SimulatedLoad,
     pub(super) seed: u64,
-    /// The phases, in order.
     pub(super) phases: Vec<SimulatedPhase>,
 }
 
@@ -96,7 +94,6 @@ impl SimulatedTarget {
         Ok(Ready { model, devices, at: Instant::ZERO, cost })
     }
 
-    /// A named run with the figures of a simulated one.
     fn filled(&self, named: &RunResult, figures: RunResult) -> RunResult {
         RunResult {
             name: named.name.clone(),
@@ -113,7 +110,6 @@ impl SimulatedTarget {
 }
 
 impl Ready {
-    /// Runs a job on the present state.
     fn run(&mut self, job: &str, seed: u64, progress: Progress<'_>) -> Result<RunResult, String> {
         let mut jobs = FioWorkload::parse(job, seed).map_err(|error| error.to_string())?;
         let course =

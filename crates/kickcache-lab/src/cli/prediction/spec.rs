@@ -15,7 +15,6 @@ pub(crate) struct PredictionSpec {
     pub(super) cache: Option<String>,
     /// The model of the cache, if it is given.
     pub(super) model: Option<CacheKind>,
-    /// Bytes of the cache, if they are given.
     pub(super) size: Option<Size>,
 }
 

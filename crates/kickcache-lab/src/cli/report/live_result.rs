@@ -7,7 +7,6 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, JobResult, Pacing, RunResult};
 
-/// A run for each volume that is served.
 pub(super) fn runs(report: &Report) -> Vec<RunResult> {
     let of_cache = |cache: &CacheReport| {
         cache.volumes.iter().map(|volume| of_volume(cache, volume)).collect::<Vec<RunResult>>()
@@ -57,7 +56,6 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
     run
 }
 
-/// The known figures of the requests.
 fn load(activity: &Activity) -> String {
     let known = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
     let took = |(name, took): (&str, &RequestLatency)| {

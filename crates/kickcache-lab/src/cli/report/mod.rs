@@ -46,7 +46,6 @@ pub struct ReportArgs {
 
 struct StoredRuns {
     runs: Vec<RunResult>,
-    /// A description, in a sentence.
     description: String,
 }
 
@@ -96,7 +95,6 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
 
 #[derive(Clone, Copy, Debug)]
 struct StoredRun<'a> {
-    /// The name of the file.
     file: &'a str,
     result: &'a RunResult,
 }

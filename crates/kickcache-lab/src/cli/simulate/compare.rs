@@ -253,7 +253,7 @@ fn kinds<'a>(plans: &[PlannedRun], results: &'a [RunResult]) -> Vec<ComparedRuns
     plans.chunk_by(PlannedRun::repeats).map(kind).collect()
 }
 
-/// Each cache of each size once.
+/// Each pair of a cache and a size once, and no cache once.
 fn sized_caches(choices: &[CacheKind], sizes: &[Size]) -> Vec<SizedCache> {
     let mut caches: Vec<SizedCache> = Vec::new();
     for choice in choices {

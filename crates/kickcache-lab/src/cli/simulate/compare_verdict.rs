@@ -10,7 +10,6 @@ use crate::cli::simulate::compared_runs::ComparedRuns;
 /// A cache that is faster by less than this factor counts as equally fast.
 const CLEAR: f64 = 1.05;
 
-/// The verdicts, in sentences.
 pub(crate) fn sentences(kinds: &[ComparedRuns<'_>]) -> Vec<String> {
     let mut sizes: Vec<Size> = kinds.iter().filter_map(|kind| kind.size).collect();
     sizes.sort_unstable();

@@ -20,7 +20,6 @@ pub(crate) fn print(results: &[CaseResult], out: &mut dyn Printer) -> io::Result
     print_summary(results, out)
 }
 
-/// The figures of a case that miss their bounds.
 fn print_case(result: &CaseResult, out: &mut dyn Printer) -> io::Result<()> {
     writeln!(out, "{}", result.case)?;
     let caches = result.got.keys().map(|name| (name.to_uppercase(), Align::Right));

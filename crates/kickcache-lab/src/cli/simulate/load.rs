@@ -107,12 +107,10 @@ impl LoadArgs {
         self.runtime.map(|runtime| runtime.as_secs())
     }
 
-    /// Accesses in flight, if the user names a number.
     pub(crate) fn depth(&self) -> Option<u32> {
         self.depth
     }
 
-    /// The files of the load.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.source.job.iter().chain(&self.source.trace).map(PathBuf::as_path)
     }
@@ -245,7 +243,6 @@ impl Load {
         span.is_some_and(|span| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000))
     }
 
-    /// Whether the load is a trace.
     pub(crate) fn is_trace(&self) -> bool {
         matches!(self.kind, LoadKind::Trace(..))
     }
@@ -262,7 +259,6 @@ impl Opened {
 /// The progress of a whole trace, as [`Opened::share`] counts it.
 pub(crate) const PROGRESS_MAX: u64 = 1_000_000;
 
-/// A trace that counts its replayed records.
 struct Counted {
     trace: TraceWorkload,
     made: Rc<Cell<u64>>,

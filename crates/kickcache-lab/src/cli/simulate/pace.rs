@@ -21,7 +21,6 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Counts runs that took this much processor time together.
     pub(crate) fn add(&mut self, runs: &[&RunResult], took: Duration) {
         self.accesses += runs.iter().map(|run| run.count()).sum::<u64>();
         self.took += took;

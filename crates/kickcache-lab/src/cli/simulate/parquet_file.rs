@@ -13,7 +13,6 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-/// A column: a value a row.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Column {
     name: &'static str,
@@ -32,7 +31,7 @@ impl Column {
         Column { name, values: Values::Text(values.into_iter().collect()) }
     }
 
-    /// Counts and bytes. A value above the largest signed number of 64 bits becomes that number.
+    /// A value above the largest signed number of 64 bits becomes that number.
     pub(crate) fn count(name: &'static str, values: impl IntoIterator<Item = Option<u64>>) -> Column {
         let signed = |value: Option<u64>| value.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         Column { name, values: Values::Count(values.into_iter().map(signed).collect()) }

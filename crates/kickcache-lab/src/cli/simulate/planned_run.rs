@@ -23,12 +23,10 @@ pub(crate) struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// Bytes of the cache device, if there is one.
     pub(crate) fn cache_bytes(&self) -> Option<u64> {
         self.sized().map(Size::bytes)
     }
 
-    /// The size of the cache, if there is one.
     pub(crate) fn sized(&self) -> Option<Size> {
         (self.choice != CacheKind::None).then_some(self.size)
     }

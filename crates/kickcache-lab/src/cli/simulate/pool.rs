@@ -74,12 +74,10 @@ fn run_one<T>(task: Task<T>, bar: &ProgressBar) -> T {
     result
 }
 
-/// Processors that can be used.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A number of threads as people write it.
 pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=1_024).contains(count));
     count.ok_or_else(|| format!("`{text}` is not a number of threads; write one from 1 to 1024"))

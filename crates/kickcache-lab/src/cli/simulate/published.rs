@@ -49,7 +49,6 @@ pub(crate) struct PublishedArgs {
     output: Option<PathBuf>,
 }
 
-/// The result of a task, and its processor time.
 struct Timed {
     outcome: anyhow::Result<Outcome>,
     took: Duration,

@@ -21,7 +21,6 @@ pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
         .html()
 }
 
-/// The result of a table, in a sentence.
 fn answer(overview: &Overview) -> Option<String> {
     let column =
         |name: &str| overview.series.iter().position(|series| series == name || series.ends_with(name));
@@ -75,7 +74,6 @@ fn overview(table: &Table, outcomes: &Outcomes, groups: &mut Vec<Group>) -> Over
     }
 }
 
-/// The figures of an experiment on the page, by series.
 fn figures(table: &Table, experiment: &Experiment, outcomes: &Outcomes) -> Vec<Option<f64>> {
     let columns = (experiment.columns)(outcomes);
     let find = |key: &str| columns.iter().find(|column| column.key.as_deref() == Some(key));

@@ -7,7 +7,6 @@ use kickcache_command::user_text::Printer;
 use kickcache_model::published::experiment::{Column, Experiment, Figure, Table as Published};
 use kickcache_model::published::simulation::Outcomes;
 
-/// How rows are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
     Text,
@@ -17,7 +16,6 @@ pub(crate) enum Layout {
 /// The cell of a missing figure.
 const NOTHING: &str = "-";
 
-/// Prints all tables that have rows.
 pub(crate) fn print(
     tables: &[Published],
     outcomes: &Outcomes,

@@ -221,7 +221,6 @@ impl TraceArgs {
             .map_err(|error| Failure::usage(format!("a cache of {size} for {name}: {error}")))
     }
 
-    /// The runs, and notes on sizes that are too small.
     fn tasks(
         &self,
         traces: &[SurveyedTrace],
@@ -264,7 +263,6 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache.
 fn measure(
     path: &Path,
     survey: &Survey,

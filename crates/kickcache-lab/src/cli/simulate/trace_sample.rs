@@ -30,7 +30,6 @@ pub(crate) struct SampledTrace<'a> {
     adaptive: Vec<SampledOutcome>,
 }
 
-/// Runs samples of all traces, each with its sizes.
 pub(crate) fn run<'a>(
     traces: &'a [SurveyedTrace],
     sizes: Vec<Vec<CandidateCache>>,

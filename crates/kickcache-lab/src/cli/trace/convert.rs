@@ -73,7 +73,6 @@ fn parse_file(text: &str) -> Result<String, String> {
 struct Converted {
     count: u64,
     lacks: Lacks,
-    /// Parts that were left out.
     bad: u64,
     repairs: TimeRepairs,
 }
@@ -216,7 +215,6 @@ impl ConvertArgs {
     }
 }
 
-/// A progress bar over the bytes of the input.
 fn bar(input: &Path) -> ProgressBar {
     let length = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
     let (bar, style) = match length {

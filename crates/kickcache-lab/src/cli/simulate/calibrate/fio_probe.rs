@@ -64,14 +64,12 @@ impl FioProbe<'_> {
     }
 }
 
-/// The accesses of a report's job.
 fn measured(report: &str) -> Option<ProbeResult> {
     let run = report::read(report, &[String::new()], Duration::from_secs(1)).ok()?;
     let job = run.jobs.first()?;
     ProbeResult::of(job, run.took.as_secs_f64())
 }
 
-/// Mean time of a submission, in microseconds.
 fn submission(report: &str) -> Option<f64> {
     let json: Value = serde_json::from_str(&report[report.find('{')?..]).ok()?;
     Some(json["jobs"][0]["read"]["slat_ns"]["mean"].as_f64()? / 1_000.0)

@@ -13,7 +13,6 @@ pub(super) struct Probe {
     pub(super) pattern: &'static str,
     /// Bytes of an access, as fio writes them.
     pub(super) block: &'static str,
-    /// Accesses in flight.
     pub(super) depth: u32,
     /// A flush behind each write.
     pub(super) flushes: bool,
@@ -90,8 +89,6 @@ impl ProbeResult {
         })
     }
 
-    /// The median of each figure over runs of one probe.
-    ///
     /// # Panics
     /// If there is no run.
     pub(super) fn median(runs: &[ProbeResult]) -> ProbeResult {
@@ -135,7 +132,6 @@ impl Runs {
         [self.reads[0], self.reads[1], self.reads[2], self.reads[3]]
     }
 
-    /// Accesses a second of the fastest run.
     pub(super) fn iops_max(&self) -> f64 {
         let writes = self.writes.iter().flatten();
         self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)

@@ -21,7 +21,6 @@ const LONGEST: Span = Span::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bench {
-    /// Bytes of the device.
     pub(super) bytes: u64,
     /// Processor time of an access, in microseconds.
     pub(super) access_cost: f64,
@@ -71,7 +70,6 @@ fn nothing(span: Span) -> ProbeResult {
     least
 }
 
-/// Processor time of an access.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and costs are short")]
 pub(crate) fn cost(micros: f64) -> Duration {
     Duration::from_nanos((micros * 1_000.0) as u64)

@@ -24,7 +24,6 @@ const TAIL_PERMILLE: u64 = 25;
 /// A tail of less than this part of the median read time is ignored.
 const TAIL_LEAST: f64 = 0.05;
 
-/// The model of flash that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let guessed = guess(measured);
     let unpaused = without_pauses(measured, &guessed);
@@ -114,7 +113,6 @@ fn pauses(random: &[ProbeResult; 4]) -> Pauses {
     Pauses { every: (1e6 / a_second - longest / 2.0).max(longest / 2.0), longest }
 }
 
-/// The figures without pauses.
 fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let mean = ssd.pause_max / 2.0;
     let working = if ssd.pause_every > 0.0 { ssd.pause_every / (ssd.pause_every + mean) } else { 1.0 };

@@ -19,7 +19,6 @@ pub(super) enum DeviceClass {
     Remote,
 }
 
-/// The apparent kind of the measured device.
 pub(super) fn seen(measured: &Runs) -> DeviceClass {
     let [single, _, several, _] = measured.random();
     let is_parallel = several.iops > PARALLEL * single.iops;

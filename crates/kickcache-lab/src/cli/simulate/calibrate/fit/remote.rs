@@ -14,7 +14,6 @@ const LIMITED: f64 = 0.85;
 /// A rate above all measured ones, in operations a second.
 const NO_LIMIT: f64 = 1e6;
 
-/// The model of a remote device that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let start = guess(measured);
     let model = |figures: &[f64; 4]| {

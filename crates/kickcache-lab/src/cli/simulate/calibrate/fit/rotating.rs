@@ -9,7 +9,6 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 /// How often the model is corrected.
 const ROUND_COUNT: usize = 16;
 
-/// The model of a rotating disk that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let mut disk = DiskParameters::rpm_7200();
     let reads = Runs { writes: None, ..*measured };
