@@ -45,7 +45,6 @@ impl Bucket {
         zero_bytes(low) | zero_bytes(high) << 8
     }
 
-    /// The first empty way.
     fn empty_way(&self) -> Option<usize> {
         let ways = self.places.iter().enumerate();
         let empty = ways.fold(0, |bits: u32, (way, place)| bits | (u32::from(*place == EMPTY) << way));
@@ -98,7 +97,6 @@ fn bucket_count(count: u32) -> usize {
 }
 
 impl Index {
-    /// Room for `count` entries at a load of 14/15.
     pub(crate) fn new(count: u32) -> Index {
         let table = Table { buckets: vec![EMPTY_BUCKET; bucket_count(count)], len: 0 };
         Index { table, larger: Table { buckets: Vec::new(), len: 0 }, wanted: 0, done: 0, moved: 0 }
@@ -154,7 +152,6 @@ impl Index {
         self.of_mut(hash).insert(hash, location);
     }
 
-    /// Removes a key; returns its location.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).remove(key, hash, slots)
@@ -170,7 +167,6 @@ impl Index {
         Some(())
     }
 
-    /// One step of the growth.
     pub(crate) fn grow(&mut self, slots: &Slots) -> Step {
         match self.grow_tables() {
             Step::More => Step::More,
@@ -185,7 +181,6 @@ impl Index {
         if missing > MADE_AT_ONCE { Step::More } else { Step::Done }
     }
 
-    /// Moves the entries of this many buckets to the larger table.
     fn take_over(&mut self, count: usize, slots: &Slots) -> Step {
         let end = self.table.buckets.len().min(self.done + count);
         for bucket in self.done..end {
@@ -240,7 +235,6 @@ impl Table {
         }
     }
 
-    /// Fetches the slots of all entries of a bucket.
     fn warm_slots(&self, bucket: usize, slots: &Slots) {
         let places = self.buckets[bucket].places.iter().filter(|place| **place != EMPTY);
         places.for_each(|place| slots.warm(Location::new(*place)));
@@ -306,7 +300,6 @@ impl Table {
         Some(Location::new(location))
     }
 
-    /// Empties the place of an entry with this home.
     fn take(&mut self, home: usize, place: Place, slots: &Slots) {
         let mut at = home;
         while at != place.bucket {
@@ -437,7 +430,6 @@ mod tests {
         }
     }
 
-    /// Buckets that a look-up of a missing key reads.
     fn buckets_of_a_miss(index: &Index, key: BlockKey) -> usize {
         let mut at = index.table.home(key.hash());
         let mut count = 1;
@@ -473,14 +465,12 @@ mod tests {
         assert!(total < 60_000, "{total} buckets for 10000 misses");
     }
 
-    /// The expected content of an index, and the free places.
     struct Model {
         map: BTreeMap<u64, Location>,
         free: Vec<u32>,
     }
 
     impl Model {
-        /// Adds a number that is missing, if there is space, or removes one.
         fn step(
             &mut self,
             number: u64,
@@ -519,7 +509,6 @@ mod tests {
             }
         }
 
-        /// Growth begins before one of the operations.
         #[test]
         fn behaves_like_a_map_while_it_grows(
             operations in prop::collection::vec((0u64..90, any::<bool>()), 100..500),

@@ -23,18 +23,15 @@ use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
-/// Blocks of one volume in the cache metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct VolumeBlocks {
     pub(crate) cached: u64,
     pub(crate) unflushed: u64,
     pub(crate) dirty: u64,
-    /// The dirty blocks that are damaged.
     pub(crate) damaged: u64,
 }
 
 impl VolumeBlocks {
-    /// Blocks that are dirty or unflushed.
     pub(crate) const fn not_clean(&self) -> u64 {
         self.dirty + self.unflushed
     }
@@ -66,7 +63,6 @@ pub(crate) struct CachedBlock {
 pub(crate) struct Touch {
     /// The block's count of hits was 0.
     pub(crate) is_first: bool,
-    /// The first use of a read-ahead block.
     pub(crate) is_first_of_read_ahead: bool,
     /// The block's segment became a candidate of a shift of the working set since it was last opened.
     pub(crate) is_candidate: bool,
@@ -83,8 +79,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache without opened segments. [`Superblock::unopened`] is the generation of segments behind the
-    /// formatted size.
+    /// [`Superblock::unopened`] is the generation of segments behind the formatted size.
     ///
     /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
     pub(crate) fn open(geometry: Geometry, unopened: Generation) -> Cache {
@@ -100,7 +95,6 @@ impl Cache {
         }
     }
 
-    /// An empty cache on a device that has not grown.
     #[cfg(test)]
     pub(crate) fn new(geometry: Geometry) -> Cache {
         Cache::open(geometry, Generation::new(0))
@@ -113,7 +107,6 @@ impl Cache {
         self.index.begin_growth(geometry.location_count())
     }
 
-    /// One step of the growth.
     pub(crate) fn grow(&mut self, geometry: &Geometry) -> Step {
         match self.slots.grow(geometry.location_count()) {
             Step::More => Step::More,
@@ -121,7 +114,6 @@ impl Cache {
         }
     }
 
-    /// Begins to use the new part of the device.
     pub(crate) fn use_grown(&mut self, geometry: Geometry, unopened: Generation) {
         assert!(self.slots.count() == geometry.location_count(), "room was made for another size");
         self.searches.on_growth(geometry.segment_count - self.segments.count());
@@ -158,7 +150,6 @@ impl Cache {
         self.segments.unlink(segment, next);
     }
 
-    /// See [`Segments::move_to`].
     pub(crate) fn move_to(&mut self, segment: SegmentIndex, queue: Queue) {
         self.segments.move_to(segment, queue);
     }
@@ -177,12 +168,10 @@ impl Cache {
         }
     }
 
-    /// A batch begins in a segment.
     pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
         self.segments.add_header(segment);
     }
 
-    /// Sets the number of headers of a segment.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }
@@ -206,7 +195,6 @@ impl Cache {
         self.index.find(key, &self.slots)
     }
 
-    /// The state of a block, if it is cached.
     pub(crate) fn state_of(&self, key: BlockKey) -> Option<SlotState> {
         self.find(key).map(|location| self.slots.state(location))
     }
@@ -216,7 +204,6 @@ impl Cache {
         self.slots.state(location) != SlotState::Dead && self.slots.key(location) == key
     }
 
-    /// The copy of a block at a location.
     pub(crate) fn copy_at(&self, key: BlockKey, location: Location) -> BlockCopy {
         let generation = self.segments.get(self.segment_of(location)).generation;
         BlockCopy { key, location, generation }
@@ -287,7 +274,6 @@ impl Cache {
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
-    /// Drops a block; returns its location.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
         if mutant!(MetadataDrift) {
@@ -342,13 +328,11 @@ impl Cache {
         }
     }
 
-    /// Replaces the checksum of a block.
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
         self.set_sound(location);
         self.slots.set_checksum(location, checksum);
     }
 
-    /// Counts a hit.
     pub(crate) fn touch(&mut self, location: Location) -> Touch {
         let hits = self.slots.hits(location);
         if hits < HITS_MAX {
@@ -387,7 +371,6 @@ impl Cache {
         self.slots.lower(location, SlotFlag::InWriteback);
     }
 
-    /// Marks a dirty block as damaged.
     pub(crate) fn set_damaged(&mut self, location: Location) {
         debug_assert!(!self.slots.is_damaged(location), "a block is damaged once");
         self.slots.raise(location, SlotFlag::Damaged);
@@ -412,8 +395,6 @@ impl Cache {
             .filter(|location| self.slots.state(*location) != SlotState::Dead)
     }
 
-    /// Checks that no structure refers to a segment.
-    ///
     /// # Panics
     /// I-4: if some structure still refers to it.
     pub(crate) fn check_empty(&self, segment: SegmentIndex) {

@@ -28,7 +28,6 @@ pub(crate) enum SearchResult {
 }
 
 impl Cache {
-    /// Begins a search for the cached blocks of an extent.
     pub(crate) fn begin_search(&mut self, id: RequestSlot, volume: VolumeId, extent: ByteExtent) {
         let first = blocks_of(extent).next().map_or(0, BlockIndex::get);
         let blocks = first..first + blocks_of(extent).len() as u64;
@@ -168,7 +167,6 @@ mod tests {
         cache.insert(key, location, Checksum::new(0), SlotState::Clean);
     }
 
-    /// Removes the blocks that the searches find; returns their numbers, and the number of steps.
     fn remove_all(cache: &mut Cache, volume: VolumeId) -> (Vec<u64>, u32) {
         let (mut left, mut blocks) = (u32::MAX, Vec::new());
         loop {

@@ -7,7 +7,6 @@ use core::ops::Range;
 use crate::ids::RequestSlot;
 use crate::units::{BlockIndex, BlockKey, SegmentIndex, VolumeId};
 
-/// A search over the blocks of an extent.
 #[derive(Debug)]
 pub(super) struct BlockSearch {
     pub(super) id: RequestSlot,
@@ -24,7 +23,7 @@ pub(super) struct SegmentSearch {
     pub(super) left: u32,
 }
 
-/// The searches for blocks of one volume. Their extents do not overlap.
+/// Their extents do not overlap.
 #[derive(Debug)]
 pub(super) struct VolumeSearches {
     volume: VolumeId,
@@ -105,7 +104,6 @@ impl Searches {
         self.0.iter_mut().find(|found| found.volume == volume)
     }
 
-    /// The searches of a volume.
     pub(super) fn begin(&mut self, volume: VolumeId) -> &mut VolumeSearches {
         let at = self.0.iter().position(|found| found.volume == volume).unwrap_or_else(|| {
             self.0.push(VolumeSearches::new(volume));
@@ -129,7 +127,6 @@ impl Searches {
         self.0.is_empty()
     }
 
-    /// A block was inserted or moved.
     #[inline]
     pub(super) fn note_placed(&mut self, key: BlockKey) {
         if !self.is_empty() {
@@ -146,7 +143,6 @@ impl Searches {
         }
     }
 
-    /// The cache has grown by this many segments.
     pub(super) fn on_growth(&mut self, more: u32) {
         let searches = self.0.iter_mut().flat_map(|found| &mut found.by_segment);
         searches.for_each(|search| search.left += more);

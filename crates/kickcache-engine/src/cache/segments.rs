@@ -89,19 +89,16 @@ struct List {
 #[derive(Debug)]
 pub(crate) struct Segments {
     segments: Vec<Segment>,
-    /// Segments in each state.
     counts: [u32; SegmentState::ALL.len()],
     lists: [List; 2],
     /// Live blocks by queue, over segments in every state.
     live: [u64; 2],
-    /// Headers of the segments with blocks that are not clean.
     not_clean_headers: u64,
     /// Segments that may have blocks of each volume.
     holding: [u32; VOLUME_COUNT_MAX],
 }
 
 impl Segment {
-    /// A segment that was never opened.
     const fn unopened(generation: Generation) -> Segment {
         Segment {
             state: SegmentState::Free,
@@ -140,7 +137,6 @@ impl Segments {
         self.segments.try_reserve_exact((count as usize).saturating_sub(self.segments.len())).ok()
     }
 
-    /// Adds segments up to `count` in all.
     pub(crate) fn grow(&mut self, count: u32, unopened: Generation) {
         self.counts[SegmentState::Free as usize] += count - self.count();
         self.segments.resize(count as usize, Segment::unopened(unopened));
@@ -225,7 +221,6 @@ impl Segments {
         self.holding[usize::from(volume.get())]
     }
 
-    /// A live block of a segment is not clean from here on.
     pub(crate) fn add_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean += 1;
@@ -234,7 +229,6 @@ impl Segments {
         }
     }
 
-    /// A block of a segment that was not clean is clean or dead.
     pub(crate) fn remove_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean -= 1;
@@ -243,7 +237,6 @@ impl Segments {
         }
     }
 
-    /// Sets the number of headers of a segment.
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {
@@ -252,7 +245,6 @@ impl Segments {
         found.headers = headers;
     }
 
-    /// A batch begins in a segment.
     pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
         self.set_headers(segment, self.get(segment).headers + 1);
     }

@@ -24,7 +24,6 @@ const IN_WRITEBACK: u8 = 0b1000_0000;
 /// Most hits that a slot counts.
 pub(crate) const HITS_MAX: u8 = 3;
 
-/// State of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotState {
     /// No block, or a superseded or dropped one.
@@ -56,7 +55,6 @@ impl SlotState {
         }
     }
 
-    /// Whether the block is dirty or unflushed.
     pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
@@ -93,7 +91,6 @@ pub(crate) struct Slots {
     grown: Vec<Stretch>,
 }
 
-/// The slots of one growth of a cache device.
 #[derive(Debug)]
 struct Stretch {
     /// The first location.
@@ -136,7 +133,6 @@ impl Slots {
         Some(())
     }
 
-    /// Adds some of the new slots, until there are `count` in all.
     pub(crate) fn grow(&mut self, count: u32) -> Step {
         let missing = (count - self.count()) as usize;
         if let Some(stretch) = self.grown.last_mut() {

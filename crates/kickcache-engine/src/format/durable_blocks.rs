@@ -1,5 +1,4 @@
-//! The blocks of the journal that were durable when a daemon wrote a structure of the log. This declaration
-//! distinguishes a rotten block from a torn one.
+//! The blocks of the journal that were durable when a daemon wrote a structure of the log.
 
 use crate::format::bytes::{Reader, Writer};
 
@@ -43,8 +42,7 @@ impl DurableBlocks {
         Some(DurableBlocks { first: end.checked_sub(u64::from(count))?, end })
     }
 
-    /// Appends the range in 7 bytes, relative to block `number`; zeroes if the range is empty, ends after that block,
-    /// or ends too long before it.
+    /// Appends 7 bytes: the range, relative to block `number`, or zeroes.
     pub(crate) fn put_before(&self, number: u64, writer: &mut Writer) {
         let told = number.checked_sub(self.end).filter(|between| *between <= COUNT_MAX && !self.is_empty());
         let between = u32::try_from(told.unwrap_or(0)).expect("24 bits");

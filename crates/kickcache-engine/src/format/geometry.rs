@@ -18,7 +18,7 @@ pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
 /// The smallest segment of devices from [`THOUSANDTH_FROM`] on.
 const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
-/// Devices from this size on have segments of 1/1024, 4 MiB at most.
+/// The device size from which [`a_thousandth`] applies.
 const THOUSANDTH_FROM: u64 = 512 << 20;
 /// Smallest journal, in bytes.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;

@@ -113,7 +113,7 @@ pub enum JournalBody {
 pub struct JournalBlock {
     /// The cache that the block belongs to.
     pub uuid: [u8; 16],
-    /// The block's number, counted over all lives; its place in the ring is this number modulo the ring's size.
+    /// The block's number, counted over all lives.
     pub ring: u64,
     /// The structures that were durable when the block was submitted.
     pub durable: Durable,

@@ -58,7 +58,7 @@ pub struct Superblock {
     pub version: u32,
     /// Random id of this format of the device.
     pub uuid: [u8; 16],
-    /// Grows with every change; the copy with the larger epoch wins.
+    /// The copy with the larger epoch wins.
     pub epoch: u64,
     /// Number of the start: 1 when the device is formatted, and one more for each start and each takeover. 0 on devices
     /// that were served only by programs without this count.
@@ -94,8 +94,7 @@ impl Superblock {
         })
     }
 
-    /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`], `device_size` is the present size
-    /// of the device.
+    /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`].
     ///
     /// # Errors
     /// No valid copy, another version, a layout that does not fit the device, two copies that contradict each other, a
@@ -174,8 +173,7 @@ impl Superblock {
         }
     }
 
-    /// Records an extension of the device. `found` is the highest generation of its own structures in the new part,
-    /// from [`growth::generation_found`].
+    /// Records an extension of the device. `found` is the highest generation of its own structures in the new part.
     ///
     /// # Errors
     /// [`Error::Growth`].

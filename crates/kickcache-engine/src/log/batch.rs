@@ -10,7 +10,6 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, Checksum, Location, PageIndex, SegmentIndex, Sequence};
 
-/// A block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     /// `None` if the block died before the batch was submitted.
@@ -24,7 +23,6 @@ pub(crate) struct Entry {
     pub(crate) older: Option<Location>,
 }
 
-/// Blocks that are written together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Batch {
     pub(crate) queue: Queue,
@@ -57,7 +55,6 @@ impl Batch {
     }
 }
 
-/// An entry to append, with its requirements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Append {
     pub(crate) queue: Queue,

@@ -50,7 +50,6 @@ struct OpenSegment {
     base: Option<Sequence>,
     /// Batches begun that have neither landed nor failed.
     pending: u32,
-    /// A batch failed.
     failed: bool,
 }
 
@@ -73,7 +72,6 @@ pub(crate) struct Log {
     linger: Duration,
 }
 
-/// The kind of the block of a batch entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingKind {
     /// A clean block of a fill or of reclaim.
@@ -104,7 +102,6 @@ pub(crate) struct Appended {
 
 struct GatheringBatch {
     slot: BatchSlot,
-    /// A segment that the head opened for the batch.
     opened: Option<SegmentIndex>,
     /// Whether this append began the batch.
     is_new: bool,
@@ -120,7 +117,6 @@ pub(crate) struct BatchWrite {
     pub(crate) segment: SegmentIndex,
 }
 
-/// The place of an entry in a batch that has not landed.
 struct PendingPlace {
     batch: u32,
     at: usize,
@@ -139,7 +135,6 @@ impl Log {
         }
     }
 
-    /// Adds a segment with a durable opening, for the heads.
     pub(crate) fn add_ready(&mut self, segment: SegmentIndex, generation: Generation) {
         self.ready.push_back((segment, generation));
     }
@@ -249,7 +244,6 @@ impl Log {
         Some(segment)
     }
 
-    /// Ends the gathering batch of a head.
     fn close(&mut self, queue: Queue) {
         let head = &mut self.heads[queue.index()];
         let Some(slot) = head.gathering.take() else { return };
@@ -272,12 +266,10 @@ impl Log {
         Queue::ALL.into_iter().for_each(|queue| self.close_segment(queue));
     }
 
-    /// Ends the gathering batches.
     pub(crate) fn close_all(&mut self) {
         Queue::ALL.into_iter().for_each(|queue| self.close(queue));
     }
 
-    /// Closes batches that are due.
     pub(crate) fn close_due(&mut self, now: Instant) {
         for queue in Queue::ALL {
             let head = &self.heads[queue.index()];
@@ -349,7 +341,6 @@ impl Log {
         BatchWrite { slot, offset, header, pieces, durability, segment }
     }
 
-    /// The write of a batch has ended.
     pub(crate) fn land(&mut self, slot: BatchSlot) -> Batch {
         let batch = self.batches.remove(slot.0).expect("a batch lands once");
         self.heads[batch.queue.index()].in_flight -= 1;

@@ -105,12 +105,11 @@ impl Flights {
         self.table.get(&id).is_some_and(|flight| flight.is_discard)
     }
 
-    /// Whether any operation writes into an extent.
+    /// Whether any write or discard touches an extent.
     pub(super) fn touch(&self, extent: ByteExtent) -> bool {
         self.table.values().filter_map(|flight| flight.extent).any(|other| extent.overlaps(other))
     }
 
-    /// Whether any operation is in flight on the new device.
     pub(super) fn has_twins(&self) -> bool {
         self.table.values().any(|flight| flight.on_new == Progress::UnderWay)
     }

@@ -39,7 +39,6 @@ pub struct Routed {
     pub submission: Submission,
 }
 
-/// The stage of the mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     /// The old device is being copied, or the copy is complete.
@@ -77,8 +76,6 @@ pub struct Mirror {
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
-    /// The first error of the new device, except of a discard; after sealing, of either device since
-    /// [`Mirror::take_failure`].
     failure: Option<DeviceError>,
 }
 
@@ -316,7 +313,6 @@ impl Mirror {
         self.outbox.push_back(Routed { side, submission });
     }
 
-    /// Submits the waiting operations.
     fn release(&mut self) {
         for submission in core::mem::take(&mut self.held) {
             self.handle_submission(submission);
@@ -324,7 +320,6 @@ impl Mirror {
     }
 }
 
-/// The id of a submission on the old device.
 const fn old_id(id: SubmissionId) -> SubmissionId {
     SubmissionId::from_u64(id.as_u64() & !TWIN)
 }
