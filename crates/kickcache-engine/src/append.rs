@@ -22,7 +22,6 @@ pub(crate) enum Claim {
     Any,
 }
 
-/// A block that is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NewBlock {
     pub(crate) claim: Claim,
@@ -70,7 +69,6 @@ impl State {
         }
     }
 
-    /// Drops a block, if it is cached.
     pub(crate) fn forget(&mut self, key: BlockKey) {
         let Some(location) = self.cache.find(key) else { return };
         self.submit_or_void(location);
@@ -82,7 +80,6 @@ impl State {
         self.device.note_gone();
     }
 
-    /// Counts a block that was read ahead and never used.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_read_ahead(location)

@@ -31,7 +31,6 @@ pub(crate) struct CacheDevice {
     summaries: Vec<Summary>,
     /// The newest sequence number when a block or a volume was last dropped. 0 if none was dropped.
     newest_gone: Sequence,
-    /// Batches that failed since the engine was opened.
     failed_batches: u32,
     pub(crate) health: CacheHealth,
     pub(crate) counters: CacheCounters,
@@ -71,7 +70,7 @@ impl CacheDevice {
         !self.journal.has_room() && !self.is_out_of_service()
     }
 
-    /// Whether a kill would make clean blocks dirty.
+    /// Whether the device is in service, and a kill would make clean blocks dirty.
     pub(crate) fn is_clean_untold(&self) -> bool {
         let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
@@ -82,7 +81,6 @@ impl CacheDevice {
         self.has_untold_clean |= told;
     }
 
-    /// Adds a record, unless the device is out of service.
     pub(crate) fn record(&mut self, fact: Fact) {
         if self.is_out_of_service() {
             return;

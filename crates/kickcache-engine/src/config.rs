@@ -34,7 +34,7 @@ pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
 /// About the most blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
-/// The most unflushed blocks of an origin before a flush is due; a small cache has a lower limit.
+/// The number of blocks that wait for the next flush of an origin and force it; a small cache has a lower one.
 pub const UNFLUSHED_BLOCKS_MAX: usize = 8_192;
 /// The number of failed batches at which the cache device is put out of service.
 pub const CACHE_WRITE_ERRORS_MAX: u32 = 8;
@@ -100,10 +100,10 @@ impl Default for SequentialCutoff {
     }
 }
 
-/// Whether the origin can fail alone.
+/// Whether the origin can restart while this machine continues.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OriginKind {
-    /// Acknowledged writes are lost only if this machine fails.
+    /// Unflushed writes are lost only if this machine fails.
     #[default]
     Local,
     /// A remote server, which may lose unflushed writes and restart while this machine continues.
@@ -225,7 +225,7 @@ pub enum FreedSegments {
     /// No treatment.
     #[default]
     Kept,
-    /// The segment is discarded.
+    /// The segment is discarded, unless a discard failed before.
     Discarded,
 }
 
@@ -248,7 +248,7 @@ pub struct EngineSettings {
     pub freed_segments: FreedSegments,
     /// Bytes that may be written to the cache device in a day.
     pub write_budget: Option<NonZeroU64>,
-    /// The most steps of a slice of the searches for cached blocks, at least one.
+    /// Steps of a slice of the searches for cached blocks, one at least.
     pub search_steps: u32,
 }
 

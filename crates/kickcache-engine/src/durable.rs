@@ -25,7 +25,7 @@ impl State {
         }
     }
 
-    /// Ends the drain of a volume once the *clean* records of its blocks are durable, or cannot become durable: a kill
+    /// If all blocks of a draining volume are clean, makes their *clean* records durable before the drain ends: a kill
     /// before that would make the blocks dirty again.
     pub(crate) fn end_drain_when_durable(&mut self, volume: VolumeId) {
         if !self.volumes.get(volume).draining || self.cache.volume(volume).not_clean() > 0 {
@@ -44,7 +44,6 @@ impl State {
         }
     }
 
-    /// The wait of a drain is over.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // A removed volume has no drain.
@@ -61,14 +60,12 @@ impl State {
         self.volumes.find_mut(volume).into_iter().for_each(|found| found.is_forgotten = true);
     }
 
-    /// A flush of an origin or a durable writeback ended.
     pub(crate) fn await_old_records(&mut self) {
         if self.device.journal.gathered() > 0 {
             self.records_due = Some(self.now.plus(RECORDS_AFTER));
         }
     }
 
-    /// Makes gathered records durable if their deadline is over.
     pub(crate) fn write_old_records(&mut self) {
         if self.records_due.is_some_and(|due| due <= self.now) {
             self.records_due = None;

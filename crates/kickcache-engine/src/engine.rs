@@ -407,7 +407,6 @@ impl Engine {
         earlier(self.state.search_timeout(), self.poll_other_timeout())
     }
 
-    /// The earliest deadline, searches not counted.
     fn poll_other_timeout(&self) -> Option<Instant> {
         let state = &self.state;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
@@ -532,7 +531,6 @@ fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<
     }
 }
 
-/// The error in the settings of a volume, if any.
 fn settings_fault(settings: &VolumeSettings) -> Option<&'static str> {
     let window = settings.fill_window_max;
     if !window.is_power_of_two() || !(FILL_WINDOW_MIN..=FILL_WINDOW_MAX).contains(&window) {

@@ -54,7 +54,7 @@ pub enum Error {
         /// The path of that device.
         path: String,
     },
-    /// The device has only a part of the data of the device that it is to replace.
+    /// The device is to take over from another one, and its copy is not complete.
     #[error(
         "this cache device was to replace the device that was at {path} then; its copy is not complete, and its blocks are not used; give that \
          device, which has all blocks"
@@ -63,7 +63,7 @@ pub enum Error {
         /// The path of that device.
         path: String,
     },
-    /// A volume or its settings are impossible.
+    /// A volume cannot be used, added or changed.
     #[error("volume {name}: {what}")]
     Volume {
         /// Name of the volume.

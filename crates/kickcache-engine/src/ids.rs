@@ -1,18 +1,14 @@
 //! Identifiers of operations in flight: places in tables, and tickets.
 
-/// Number of a request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct RequestSlot(pub(crate) u32);
 
-/// Number of a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillSlot(pub(crate) u32);
 
-/// Number of a writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WritebackSlot(pub(crate) u32);
 
-/// Number of a batch in memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BatchSlot(pub(crate) u32);
 

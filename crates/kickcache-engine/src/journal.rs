@@ -16,7 +16,6 @@ use crate::units::{BLOCK_SIZE, Sequence};
 pub(crate) struct JournalWrite {
     /// The block's number, counted over all lives; its place in the ring is this number modulo the ring's size.
     pub(crate) number: u64,
-    /// Byte offset on the cache device.
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
 }
@@ -26,7 +25,6 @@ pub(crate) struct RecordsWrite {
     pub(crate) sequences: Vec<Sequence>,
 }
 
-/// The ring, and gathered records.
 #[derive(Debug)]
 pub(crate) struct Journal {
     uuid: [u8; 16],
@@ -72,7 +70,6 @@ impl Journal {
         self.next - self.tail
     }
 
-    /// Blocks that a checkpoint takes.
     fn checkpoint_blocks(&self) -> u64 {
         u64::from(chunk_count(&self.geometry))
     }
@@ -135,7 +132,6 @@ impl Journal {
         }
     }
 
-    /// The blocks that recovery needs.
     pub(crate) fn span(&self) -> Range<u64> {
         self.tail..self.next
     }

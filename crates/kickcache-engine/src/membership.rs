@@ -102,7 +102,7 @@ impl Engine {
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Forgotten(volume)));
     }
 
-    /// Whether it is durable that a volume has no blocks, or never will be.
+    /// Whether it is durable, or cannot become durable, that a volume has no blocks.
     pub fn is_forgotten(&self, volume: VolumeId) -> bool {
         self.state.volumes.get(volume).is_forgotten
     }
@@ -110,7 +110,7 @@ impl Engine {
     /// From here on the engine has no such volume.
     ///
     /// # Panics
-    /// If the volume has an operation in flight or blocks left, or it is not durable that it has none.
+    /// If the volume has an operation in flight or blocks left, or [`Engine::is_forgotten`] is false.
     pub fn remove_volume(&mut self, volume: VolumeId) {
         assert!(self.has_ended(volume) && self.is_forgotten(volume), "the volume has no blocks left");
         assert_eq!(self.cached_blocks(volume), 0, "the volume has no blocks left");

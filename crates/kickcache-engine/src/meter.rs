@@ -80,7 +80,7 @@ impl State {
         self.volumes.get_mut(volume).offload.origin.end_writeback(now, bytes);
     }
 
-    /// Begins to measure a long write with data.
+    /// Begins to measure a long write on some routes.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot, route: Route) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -103,7 +103,6 @@ impl State {
         }
     }
 
-    /// Ends the measurement of a write, if there is one.
     pub(crate) fn end_metered(&mut self, slot: RequestSlot) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -123,7 +122,6 @@ impl State {
     }
 }
 
-/// The reads and writes of a volume's clients so far.
 const fn served(counters: &VolumeCounters) -> ServedLoad {
     let requests = counters.reads + counters.writes;
     ServedLoad { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }

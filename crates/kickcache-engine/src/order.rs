@@ -16,7 +16,6 @@ use crate::ids::RequestSlot;
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 use crate::watermark::Watermark;
 
-/// The waiters for durability on the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum DurableWaiter {
     /// A flush request.
@@ -26,7 +25,6 @@ pub(crate) enum DurableWaiter {
     Around(RequestSlot),
     /// Empty segments, before their opening.
     Emptied {
-        /// The segments.
         segments: Vec<SegmentIndex>,
         /// The number of failed batches before.
         failed_batches: u32,
@@ -59,10 +57,8 @@ pub(crate) enum Need {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct FlushCount(u64);
 
-/// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// The first number assigned in this life.
     first: Sequence,
     next: Sequence,
     in_flight: BTreeSet<Sequence>,
@@ -73,7 +69,6 @@ pub(crate) struct Order {
     waiting: Vec<(Need, DurableWaiter)>,
     /// The newest number that the flush in flight covers, and its waiters.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
-    /// The count of the flushes that were submitted.
     submitted: FlushCount,
     /// The count of the newest flush that succeeded.
     flushed: FlushCount,
@@ -102,7 +97,6 @@ impl Order {
         }
     }
 
-    /// The next sequence number.
     pub(crate) fn assign(&mut self) -> Sequence {
         let sequence = self.next;
         self.next = sequence.next();
@@ -110,14 +104,12 @@ impl Order {
         sequence
     }
 
-    /// The next sequence number, for a batch.
     pub(crate) fn assign_batch(&mut self) -> Sequence {
         let sequence = self.assign();
         self.batches.begin(sequence.get());
         sequence
     }
 
-    /// The newest number assigned.
     pub(crate) fn newest(&self) -> Sequence {
         Sequence::new(self.next.get() - 1)
     }
@@ -130,7 +122,6 @@ impl Order {
         self.unflushed = true;
     }
 
-    /// The write of a batch failed.
     pub(crate) fn fail_batch(&mut self, sequence: Sequence) {
         self.batches.fail(sequence.get());
         self.land(sequence);
@@ -152,7 +143,6 @@ impl Order {
         self.journal_blocks.begin(number);
     }
 
-    /// The write of the journal block ended.
     pub(crate) fn end_journal_block(&mut self, number: u64, result: Result<(), DeviceError>) {
         match result {
             Ok(()) => self.journal_blocks.end(number),

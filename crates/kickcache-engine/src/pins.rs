@@ -8,7 +8,6 @@ use crate::task::Task;
 use crate::units::{BlockKey, Location};
 
 impl State {
-    /// An operation on a segment begins.
     pub(crate) fn pin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         self.cache.segment_mut(segment).pins += 1;
@@ -35,7 +34,6 @@ impl State {
         found.filter(|location| self.cache.slots().state(*location).is_not_clean())
     }
 
-    /// Unpins the copies that a batch superseded.
     pub(crate) fn release_older(&mut self, batch: &Batch) {
         batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.unpin(older));
     }

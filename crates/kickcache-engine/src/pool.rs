@@ -38,7 +38,6 @@ impl Pool {
     /// Page 0 has zeroes for ever and is never assigned.
     pub(crate) const ZERO_PAGE: PageIndex = PageIndex::new(0);
 
-    /// A pool of `count` pages for these volumes.
     pub(crate) fn new(count: u32, volumes: VolumeSet) -> Pool {
         Pool {
             free: (1..count).rev().map(PageIndex::new).collect(),
@@ -49,7 +48,6 @@ impl Pool {
         }
     }
 
-    /// Divides the pool among these volumes.
     pub(crate) fn set_volumes(&mut self, volumes: VolumeSet) {
         self.quota = quota(self.count, volumes);
     }
@@ -101,7 +99,6 @@ impl Pool {
         pages
     }
 
-    /// A page is not counted for a volume any more.
     pub(crate) fn disown(&mut self, page: PageIndex) {
         let owner = core::mem::replace(&mut self.owners[page.get() as usize], NOBODY);
         if let Some(used) = self.used.get_mut(usize::from(owner)) {
@@ -116,7 +113,7 @@ impl Pool {
         self.free.push(page);
     }
 
-    /// Pages that a volume may take.
+    /// Free pages of a volume's share.
     pub(crate) fn free_for(&self, volume: VolumeId) -> usize {
         let used = |volume: VolumeId| u64::from(self.used[usize::from(volume.get())]);
         let left = self.quota.allowance(volume, used).saturating_sub(used(volume));

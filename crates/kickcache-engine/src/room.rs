@@ -15,7 +15,6 @@ use crate::units::VolumeId;
 
 /// The excess for writes through the log: one part in this many of the cache, divided among the volumes.
 const THROUGH_PART: u64 = 16;
-/// The least value of [`State::ready_low`].
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
 /// The excess over [`State::room_max`], in segments, above which reads promote no blocks.
 const OVERDRAWN_SEGMENTS: u64 = 4;
@@ -37,7 +36,6 @@ impl State {
         has_more || queue == Queue::Probation && self.device.log.room(queue) > 0
     }
 
-    /// How difficult it is to make space in the log.
     pub(crate) fn pressure(&self) -> Pressure {
         if self.device.log.ready_count() <= RESERVED_SEGMENTS { Pressure::High } else { Pressure::None }
     }

@@ -26,13 +26,12 @@ pub(crate) struct Scene {
 
 #[derive(Clone, Copy)]
 struct Failing {
-    /// The beginning of their lines.
+    /// The beginning of the lines of failing operations.
     begin: &'static str,
     error: DeviceError,
     left: u32,
 }
 
-/// The result of a request, and its device operations.
 pub(crate) type Outcome = (Result<(), Errno>, Vec<String>);
 
 const VOLUME: VolumeId = VolumeId::new(0);

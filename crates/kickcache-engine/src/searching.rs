@@ -36,7 +36,7 @@ impl State {
         self.go_on_searching();
     }
 
-    /// Continues the searches until they have ended or a slice of work is done.
+    /// Continues the searches for the rest of a slice.
     pub(crate) fn go_on_searching(&mut self) {
         self.searching.begin_slice(self.now);
         while self.searching.left > 0

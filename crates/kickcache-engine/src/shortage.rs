@@ -19,7 +19,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, VolumeId};
 
 /// The time without a completion after which an origin with submissions in flight is silent.
 const SILENT_MIN: Duration = Duration::from_millis(500);
-/// The longest delay of a write by the throttle.
+/// The longest delay of a write by the throttle, without a drain.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 const WAIT_MAX_DRAINING: Duration = Duration::from_millis(100);
 /// The least shortage for writes with data in write-back mode during a drain.
@@ -140,7 +140,6 @@ impl State {
         self.agenda.extend(delayed.drain(..).map(|(_, slot)| Task::Begin(slot)));
     }
 
-    /// The start of the next delayed request.
     pub(crate) fn delay_timeout(&self) -> Option<Instant> {
         let first = |volume| self.volumes.get(volume).delayed.front().map(|(at, _)| *at);
         self.volumes.ids().map(first).fold(None, earlier)
@@ -161,10 +160,9 @@ mod tests {
     use crate::format::superblock::Superblock;
     use crate::request::{Durability, RequestId};
 
-    /// Nanoseconds of a request of the origin.
+    /// Nanoseconds of a request of the origin; half for a volatile write.
     const EACH: u64 = 4_000_000;
 
-    /// An engine in simulated time.
     struct Clocked {
         engine: Engine,
         now: Instant,

@@ -58,7 +58,6 @@ pub(crate) struct State {
     pub(crate) agenda: VecDeque<Task>,
     /// When gathered records are written even if they are few.
     pub(crate) records_due: Option<Instant>,
-    /// The engine is being stopped.
     pub(crate) is_ending: bool,
     /// Blocks that are dropped when the cache device is put out of service.
     pub(crate) overtaken: Vec<BlockKey>,
@@ -100,7 +99,6 @@ impl State {
         self.recovery.as_deref_mut().expect("recovery is in progress")
     }
 
-    /// One pending operation of a request has ended.
     #[inline]
     pub(crate) fn end_pending(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
@@ -130,7 +128,6 @@ impl State {
         self.requests.reply(Reply { id: pending.id, result, read_from: pending.read_from });
     }
 
-    /// An access to an origin ended.
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
         self.volumes.get_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));

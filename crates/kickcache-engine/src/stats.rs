@@ -28,7 +28,7 @@ pub struct VolumeCounters {
     pub miss_blocks: u64,
     /// Misses that joined an origin read already in flight.
     pub shared_blocks: u64,
-    /// Clean cached blocks that were read from the origin.
+    /// Clean cached blocks that were read from the origin to relieve the cache device.
     pub offloaded_blocks: u64,
     /// Blocks of misses that were not chosen for promotion, and blocks of writes that bypassed the log of a device in
     /// service.
@@ -119,7 +119,7 @@ pub struct VolumeStatus {
     /// Dirty blocks.
     pub dirty_blocks: u64,
     /// When a client's write last made a block dirty while none was; before such a write, when the engine began to
-    /// serve the volume. `None` without dirty blocks. `None` without dirty blocks.
+    /// serve the volume. `None` without dirty blocks.
     pub dirty_since: Option<Instant>,
     /// Dirty blocks that are damaged.
     pub damaged_blocks: u64,
@@ -144,7 +144,7 @@ pub struct VolumeStatus {
 pub enum GrowthPhase {
     /// The cache device does not grow, or has grown.
     None,
-    /// The growth is prepared.
+    /// The growth is being prepared.
     Preparing,
     /// All is ready: the superblock may be written, and then [`Engine::use_grown`] is due.
     ///
@@ -222,7 +222,8 @@ pub struct WearHistory {
 pub struct WearSlot {
     /// Bytes written.
     pub written: u64,
-    /// Blocks that would have been admitted without a budget.
+    /// Blocks that would have been admitted without a budget, read-ahead not included; counted only while there is a
+    /// budget.
     pub wanted: u64,
 }
 

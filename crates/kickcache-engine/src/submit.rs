@@ -11,7 +11,6 @@ impl State {
         self.submissions.add(self.now, PulseId::of(operation.device()), purpose, operation);
     }
 
-    /// Submits a read of whole cached blocks into one stretch of memory.
     #[inline]
     pub(crate) fn submit_hit(&mut self, purpose: Purpose, offset: u64, memory: Piece) {
         self.count_read(Device::Cache, u64::from(memory.length));

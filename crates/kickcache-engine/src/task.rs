@@ -4,7 +4,6 @@ use crate::ids::RequestSlot;
 use crate::order::DurableWaiter;
 use crate::units::{BlockKey, ByteExtent, PageIndex, VolumeId};
 
-/// Work that is left for a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Task {
     /// A request begins or continues.

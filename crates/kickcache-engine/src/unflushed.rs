@@ -12,11 +12,11 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::VolumeId;
 
-/// The limit of unflushed blocks: one part in this many of the cache.
+/// The limit of blocks that wait for a flush: one part in this many of the cache.
 const UNFLUSHED_PART: usize = 16;
 
 impl State {
-    /// The number of unflushed blocks that forces a flush of the origin.
+    /// The number of blocks that wait for a flush of the origin and force it.
     pub(crate) fn unflushed_max(&self) -> usize {
         let capacity = usize::try_from(self.retention.capacity()).unwrap_or(usize::MAX);
         UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART)
@@ -29,8 +29,8 @@ impl State {
         }
     }
 
-    /// Sets the state of a living block, with a record if it is clean. A full journal takes no *clean* record: the next
-    /// checkpoint makes the state durable.
+    /// Records a new state of a living block. A full journal takes no *clean* record: the next checkpoint makes the
+    /// state durable.
     pub(crate) fn record_state(&mut self, copy: BlockCopy, state_now: SlotState) {
         let BlockCopy { key, location, .. } = copy;
         // The origin is about to store a newer version of the block: if this copy were clean, a restart after a power

@@ -149,7 +149,7 @@ impl State {
         self.agenda.push_back(Task::Reclaim);
     }
 
-    /// Marks a dirty block as damaged. The volume's next flush reports the loss.
+    /// The volume's next flush reports the loss.
     pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
         if self.cache.slots().is_damaged(location) {
             return;

@@ -93,7 +93,6 @@ impl Engine {
         &self.state.volumes.get(volume).counters
     }
 
-    /// Takes over the counters of the volumes that both engines serve.
     pub(crate) fn keep_counters_of(&mut self, before: &Engine) {
         for volume in self.state.volumes.ids() {
             if let Some(found) = before.state.volumes.find(volume) {
@@ -129,8 +128,8 @@ impl Engine {
         blocks
     }
 
-    /// The blocks of a volume with acknowledged data that a loss of the cache device may lose, ascending. Walks the
-    /// whole table.
+    /// The blocks of a volume that a loss of the cache device may lose, ascending; blocks that are dirty only because
+    /// of an unacknowledged write through the log are left out. Walks the whole table.
     pub fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let state = &self.state;
         let is_lost_with_cache = |block: &BlockIndex| {

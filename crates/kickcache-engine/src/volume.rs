@@ -25,7 +25,6 @@ use crate::units::{ByteExtent, VolumeId};
 pub(crate) struct Volume {
     pub(crate) id: VolumeId,
     pub(crate) settings: VolumeSettings,
-    /// Bytes of the origin.
     pub(crate) size: u64,
     pub(crate) queue: OriginQueue,
     pub(crate) flush: OriginFlush,
@@ -61,14 +60,12 @@ pub(crate) struct Volume {
     pub(crate) flush_backoff_until: Instant,
     /// When blocks that the last check did not write back are checked again.
     pub(crate) look_again_at: Instant,
-    /// Reads are not promoted until this time.
     pub(crate) paused_until: Instant,
     /// When the origin refused a write of a client last.
     pub(crate) refused_at: Option<Instant>,
 }
 
 impl Volume {
-    /// The time from which the volume counts as idle.
     pub(crate) fn idle_at(&self) -> Instant {
         self.last_request.plus(self.settings.idle_after)
     }
@@ -84,20 +81,18 @@ impl Volume {
         RequestedBlocks { hits: hits - self.scanned_blocks, misses }
     }
 
-    /// A writeback or a flush of the origin failed.
     pub(crate) fn rest_after_origin_error(&mut self, now: Instant) {
         self.backoff_until = now.plus(WRITEBACK_BACKOFF);
         self.flush_backoff_until = self.backoff_until;
     }
 
-    /// Takes a place among the accesses to the origin for a client.
     pub(crate) fn enqueue(&mut self, extent: ByteExtent, access: OriginAccess) -> Ticket {
         self.foreground_total += 1;
         self.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
     }
 
-    /// The durability of a write to the origin without a copy in the log; at least `asked`. At a remote origin such a
-    /// write is durable, because it could not be repeated.
+    /// The durability of a write to the origin without a copy in the log; at least `asked`. At a remote origin it is
+    /// durable, because a write without a copy in the log could not be repeated.
     pub(crate) fn durability_without_copy(&self, asked: Durability) -> Durability {
         match self.settings.origin {
             OriginKind::Remote if !mutant!(WriteWithoutCopyVolatile) => Durability::Durable,

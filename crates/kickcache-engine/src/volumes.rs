@@ -9,7 +9,6 @@ use crate::volume::Volume;
 #[derive(Debug)]
 pub(crate) struct Volumes {
     table: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
-    /// All volumes, served or not.
     known: VolumeSet,
     served: VolumeSet,
 }
@@ -41,8 +40,6 @@ impl Volumes {
         self.served.iter()
     }
 
-    /// A volume that is served.
-    ///
     /// # Panics
     /// If it is not served.
     pub(crate) fn get(&self, volume: VolumeId) -> &Volume {

@@ -42,7 +42,6 @@ impl Waiters {
         !self.for_room.is_empty()
     }
 
-    /// The write that is next when there is space.
     pub(crate) fn first_for_room(&self) -> Option<RequestSlot> {
         self.for_room.front().copied()
     }

@@ -5,7 +5,6 @@
 
 use alloc::collections::BTreeSet;
 
-/// The end of the durable part of a numbered series.
 #[derive(Debug)]
 pub(crate) struct Watermark {
     /// The least number of the next write.

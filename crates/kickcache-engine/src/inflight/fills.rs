@@ -9,7 +9,6 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, PageIndex, VolumeId};
 
 const BLOCKS_MAX: usize = (FILL_WINDOW_MAX / BLOCK_SIZE) as usize;
 
-/// A set of the blocks of one fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct BlockSet([u64; BLOCKS_MAX / 64]);
 
@@ -23,7 +22,6 @@ impl BlockSet {
     }
 }
 
-/// A request that waits for a part of a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillWaiter {
     pub(crate) request: RequestSlot,
@@ -37,7 +35,6 @@ pub(crate) struct FillWaiter {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fill {
     pub(crate) volume: VolumeId,
-    /// Whole blocks of the volume.
     pub(crate) extent: ByteExtent,
     pub(crate) pages: Vec<PageIndex>,
     /// Blocks that a client requested.
@@ -129,7 +126,6 @@ mod tests {
         ByteExtent { start: first * BLOCK_SIZE, length: blocks * BLOCK_SIZE }
     }
 
-    /// A fill of 4 blocks from block 8 on.
     fn fills() -> Fills {
         let mut fills = Fills::new();
         fills.insert(Fill {

@@ -16,7 +16,7 @@ use crate::units::{Generation, SegmentIndex, Sequence};
 /// The part of the journal that recovery needs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct JournalSpan {
-    /// Number of its oldest block.
+    /// Number of the oldest needed block.
     pub(crate) tail: u64,
     /// Number of the next block.
     pub(crate) next: u64,
@@ -26,21 +26,17 @@ pub(crate) struct JournalSpan {
     missing: Vec<Range<u64>>,
 }
 
-/// A part of a checkpoint.
 #[derive(Debug)]
 struct FoundChunk {
-    /// Number of the journal block with this chunk.
     block: u64,
     /// Number of the journal block at which the checkpoint began.
     begun: Option<u64>,
-    /// Chunks of the checkpoint.
     count: u32,
     segments: Vec<SegmentImage>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ChunkKey {
-    /// The checkpoint's start.
     start: Sequence,
     part: u32,
 }
@@ -62,7 +58,6 @@ pub(crate) struct FoundJournal {
     /// Chunks of checkpoints, by start and number.
     chunks: BTreeMap<ChunkKey, FoundChunk>,
     records: Vec<FoundRecord>,
-    /// Numbers of all blocks.
     blocks: Vec<u64>,
     /// Blocks of the ring that the cache device cannot read, counted from its first.
     pub(crate) unreadable: BTreeSet<u64>,
@@ -223,7 +218,7 @@ fn chunks_of(start: Sequence) -> Range<ChunkKey> {
     ChunkKey { start, part: 0 }..ChunkKey { start: start.next(), part: 0 }
 }
 
-/// The segment was opened with this generation: all its blocks may be live.
+/// A segment was opened, unless its image has this generation or a later one: all its blocks may be live.
 pub(crate) fn note_opened(
     images: &mut [Option<SegmentImage>],
     segment: SegmentIndex,

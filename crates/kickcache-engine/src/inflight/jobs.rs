@@ -10,7 +10,6 @@ use crate::policy::shift::Shift;
 use crate::time::Instant;
 use crate::units::{Location, SegmentIndex, Sequence};
 
-/// A segment that reclaim empties.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Emptying {
     pub(crate) segment: SegmentIndex,
@@ -53,7 +52,6 @@ pub(crate) enum Position {
     Last,
 }
 
-/// A checkpoint in progress.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) position: Position,
@@ -62,7 +60,6 @@ pub(crate) struct Checkpoint {
     pub(crate) start: Sequence,
     /// Number of the journal block at which the checkpoint began.
     pub(crate) ring: u64,
-    /// Next chunk to snap.
     pub(crate) next: u32,
     /// Chunks snapped and not written.
     pub(crate) snapped: Vec<(u32, Vec<SegmentImage>)>,
@@ -73,13 +70,12 @@ pub(crate) struct Checkpoint {
     pub(crate) landed_at: FlushCount,
     /// All chunks are written.
     pub(crate) finishing: bool,
-    /// A batch was lost since the chunks were snapped.
+    /// A batch failed: the snapped chunks may be outdated.
     pub(crate) is_outdated: bool,
     /// The checkpoint declares blocks clean that have no *clean* record.
     pub(crate) tells_clean: bool,
 }
 
-/// The progress of the end of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     No,

@@ -40,15 +40,12 @@ pub(crate) struct Marking {
     pub(crate) is_known: bool,
     /// The volumes with origins that may lack data of the cache device; `None` while it is in service.
     pub(crate) incomplete: Option<VolumeSet>,
-    /// The marks on the cache device.
     pub(crate) copies: [Keeper; 2],
-    /// The host's own record.
     pub(crate) host: Keeper,
     /// When the host gets the record although no mark has failed.
     pub(crate) patience_until: Option<Instant>,
     /// When failed keepers are tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// Requests that wait for the record.
     pub(crate) waiting: Vec<RequestSlot>,
 }
 

@@ -1,7 +1,7 @@
 //! Accesses to one origin; if two accesses overlap and one is a write, they are executed in the order in which they
 //! were added.
 //!
-//! A ready client's write that covers a ready earlier one, and waits for no other access, replaces it.
+//! A ready client's write that covers a ready earlier one, and waits for no other access, may replace it.
 //!
 //! Invariants:
 //! * I-6: a write and another access to an overlapping extent are never in flight together.
@@ -74,7 +74,6 @@ impl OriginQueue {
         OriginQueue { entries: Vec::new(), next: 0, in_flight: 0, foreground_reads: 0, foreground: 0 }
     }
 
-    /// Foreground reads that are queued or in flight.
     pub(crate) fn foreground_reads(&self) -> usize {
         self.foreground_reads
     }
@@ -283,7 +282,6 @@ mod tests {
         assert!(queue.take_startable().is_some());
     }
 
-    /// A write of a client that is ready, as the request of this number.
     fn write(queue: &mut OriginQueue, number: u32, extent: ByteExtent, durability: Durability) -> Ticket {
         let ticket = queue.enqueue(AccessRequest { extent, ..ask(0, OriginAccess::Write) });
         prepare(queue, ticket, number, extent, durability);

@@ -27,7 +27,6 @@ pub(crate) enum Covered {
     Everything,
 }
 
-/// The result of a flush that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EndedFlush {
     /// The flush requests that this flush completes, with success or its error.
@@ -62,12 +61,10 @@ pub(crate) struct OriginFlush {
     flushing: Vec<BlockCopy>,
     /// When the first write or block began to wait for the next flush.
     since: Option<Instant>,
-    /// Writes since the last submission of a flush.
     given: UnflushedWrites,
     flushing_work: u64,
     /// Work of volatile writebacks in flight.
     volatile_in_flight: u64,
-    /// When the flush in flight was submitted.
     begun: Instant,
     budget: FlushBudget,
     wanted: bool,
@@ -99,7 +96,6 @@ impl OriginFlush {
         self.on_write(now);
     }
 
-    /// An event made a flush necessary.
     pub(crate) fn on_write(&mut self, now: Instant) {
         self.written = true;
         self.since.get_or_insert(now);
@@ -133,12 +129,10 @@ impl OriginFlush {
         self.given.bypassed <= self.budget.allowed()
     }
 
-    /// Whether the unflushed writes have reached the limit.
     pub(crate) fn is_at_limit(&self) -> bool {
         self.given.volatile >= self.budget.allowed()
     }
 
-    /// Whether enough was written for a flush without a request.
     pub(crate) fn has_much(&self) -> bool {
         self.given.bytes >= FLUSH_PART
     }
@@ -169,7 +163,6 @@ impl OriginFlush {
         self.since.get_or_insert(now);
     }
 
-    /// Blocks that wait for the next flush.
     pub(crate) fn gathered(&self) -> usize {
         self.gathering.len()
     }
@@ -207,7 +200,6 @@ impl OriginFlush {
         core::mem::take(&mut self.afterwards)
     }
 
-    /// A flush should be submitted soon.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
@@ -247,7 +239,6 @@ impl OriginFlush {
         self.covered
     }
 
-    /// The flush succeeded.
     pub(crate) fn end(&mut self, now: Instant) -> EndedFlush {
         self.budget.on_flushed(self.flushing_work, now.since(self.begun));
         self.finish()

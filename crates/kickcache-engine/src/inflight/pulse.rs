@@ -29,7 +29,6 @@ impl PulseId {
         }
     }
 
-    /// The place in the table.
     const fn index(self) -> usize {
         self.0 as usize % PULSES
     }

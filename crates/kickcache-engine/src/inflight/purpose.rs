@@ -88,7 +88,6 @@ pub(crate) enum WritebackPart {
     Between(PageIndex),
 }
 
-/// The purpose of a submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
     /// Whole blocks for a read.

@@ -30,7 +30,6 @@ pub(crate) enum Damage {
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedEntry {
     pub(crate) segment: SegmentIndex,
-    /// The block within the segment.
     pub(crate) offset: u32,
     pub(crate) entry: SummaryEntry,
     pub(crate) damage: Damage,
@@ -39,7 +38,6 @@ pub(crate) struct DamagedEntry {
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     pub(crate) reads_in_flight: u32,
-    /// Next byte of the journal to read.
     pub(crate) journal_at: u64,
     pub(crate) journal: FoundJournal,
     pub(crate) span: JournalSpan,
@@ -56,7 +54,6 @@ pub(crate) struct Recovery {
     pub(crate) durable: BTreeMap<Sequence, DurableRange>,
     /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
-    /// Next segment to read.
     pub(crate) next_segment: u32,
     /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
@@ -77,7 +74,6 @@ pub(crate) struct Recovery {
     pub(crate) unreadable_first: Option<SegmentIndex>,
     /// The lowest opened segment found without a record of its opening in the journal.
     pub(crate) unknown: Option<SegmentIndex>,
-    /// The reason why recovery failed.
     pub(crate) failed: Option<Error>,
 }
 
@@ -88,7 +84,6 @@ impl Recovery {
         self.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
     }
 
-    /// Records which structures were durable.
     pub(crate) fn note_durable(&mut self, durable: Durable) {
         let Durable { batches, journal } = durable;
         let known = self.durable.entry(batches.first).or_insert(batches);
@@ -133,7 +128,6 @@ impl Recovery {
         image.is_some_and(|image| place < image.written && image.is_live(place))
     }
 
-    /// Processes the batches of a segment.
     pub(crate) fn take_batches(&mut self, geometry: &Geometry, scan: &Scan<'_>, summary: &mut Summary) {
         let blocks: Vec<&[u8]> = scan.bytes.chunks_exact(BLOCK_BYTES).collect();
         for header in scan.batches {
@@ -176,7 +170,6 @@ impl Recovery {
         }
     }
 
-    /// The generation of a segment, according to the journal.
     pub(crate) fn generation(&self, segment: SegmentIndex) -> Option<Generation> {
         let image = self.images.get(segment.get() as usize).and_then(Option::as_ref);
         image.map(|image| image.generation)
@@ -205,7 +198,6 @@ impl Recovery {
 pub(crate) struct Scan<'a> {
     /// The segment's blocks before the summary; zeroes in place of unreadable blocks.
     pub(crate) bytes: &'a [u8],
-    /// The segment's batches.
     pub(crate) batches: &'a [BatchHeader],
     pub(crate) unreadable: &'a BTreeSet<u32>,
 }

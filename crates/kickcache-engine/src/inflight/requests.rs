@@ -10,7 +10,6 @@ use crate::inflight::writing::Writing;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use crate::units::{ByteExtent, Location, VolumeId};
 
-/// The stage of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
     /// A read, a flush, or a request that was just added.
@@ -21,7 +20,6 @@ pub(crate) enum Stage {
     Cursor(Cursor),
 }
 
-/// The progress of a long job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
     /// The next byte of the volume.
@@ -30,7 +28,6 @@ pub(crate) struct Cursor {
     pub(crate) ticket: Option<Ticket>,
 }
 
-/// A request in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pending {
     pub(crate) id: RequestId,
@@ -80,8 +77,6 @@ impl Pending {
         }
     }
 
-    /// The write state.
-    ///
     /// # Panics
     /// If the request is not a write.
     pub(crate) fn writing(&mut self) -> &mut Writing {

@@ -32,9 +32,7 @@ pub(crate) struct Stretch {
     pub(crate) extent: ByteExtent,
     /// Zeroes for unreadable blocks.
     pub(crate) bytes: Vec<u8>,
-    /// The unreadable blocks.
     pub(crate) unreadable: BTreeSet<u32>,
-    /// The next block to read.
     next: u32,
     /// Blocks with a read in flight or due.
     left: u32,
@@ -52,7 +50,6 @@ impl Stretch {
     }
 }
 
-/// A block to be read alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoneBlock {
     /// The number of the block in the extent.
@@ -98,7 +95,7 @@ impl Rereads {
         self.current.as_ref().map(|stretch| stretch.part)
     }
 
-    /// The read of a single block has ended. Returns the extent after its last block.
+    /// Returns the extent after its last block.
     pub(crate) fn end_block(&mut self, number: u32, bytes: Option<&[u8]>) -> Option<Stretch> {
         let stretch = self.current.as_mut().expect("blocks are read of a stretch");
         match bytes {

@@ -33,7 +33,6 @@ pub(crate) struct Search {
 #[derive(Debug)]
 pub(crate) struct Searching {
     searches: Vec<Search>,
-    /// Steps of a slice of work.
     slice: u32,
     /// Steps that are left in the current slice.
     pub(crate) left: u32,
@@ -47,7 +46,6 @@ impl Searching {
         Searching { searches: Vec::new(), slice, left: slice, next_slice: Instant::ZERO }
     }
 
-    /// Begins the next slice if it is due.
     pub(crate) fn begin_slice(&mut self, now: Instant) {
         if now >= self.next_slice {
             (self.left, self.next_slice) = (self.slice, now.plus(REST));

@@ -7,7 +7,6 @@ use crate::inflight::writing::{IfRefused, Writing, Written};
 use crate::task::Task;
 use crate::units::{BlockKey, Location, VolumeId};
 
-/// The write of the request, if it is a write through the log.
 fn through_write(pending: &Pending) -> Option<&Writing> {
     match &pending.stage {
         Stage::Write(writing) if writing.is_through_log() => Some(writing),

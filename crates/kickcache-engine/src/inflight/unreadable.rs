@@ -26,16 +26,13 @@ pub(crate) struct Failures {
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable {
     pub(crate) failing: Option<Failing>,
-    /// When a read succeeded last.
     pub(crate) answered: Instant,
-    /// Probes so far.
     pub(crate) probes: usize,
     pub(crate) is_probing: bool,
     /// Blocks in failed reads: each is read alone.
     pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
     /// When the read of a doubtful block alone last failed.
     pub(crate) last_failure: Instant,
-    /// The damaged blocks that are listed.
     pub(crate) damaged: BTreeSet<BlockKey>,
 }
 

@@ -13,7 +13,6 @@ use crate::units::{ByteExtent, PageIndex, VolumeId};
 pub(crate) struct Writeback {
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
-    /// The blocks in order.
     pub(crate) blocks: Vec<BlockCopy>,
     pub(crate) pages: Vec<PageIndex>,
     pub(crate) ticket: Ticket,
@@ -87,7 +86,6 @@ impl Sweep {
         self.blocks.pop()
     }
 
-    /// Whether a block is still in the sweep.
     pub(crate) fn has(&self, copy: BlockCopy) -> bool {
         self.blocks.binary_search_by(|other| copy.cmp(other)).is_ok()
     }

@@ -11,7 +11,6 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex};
 
-/// The source of the data of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteData {
     /// The request's memory.
@@ -50,7 +49,6 @@ impl Route {
     }
 }
 
-/// A block that a write stored in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Written {
     pub(crate) copy: BlockCopy,
@@ -68,7 +66,6 @@ pub(crate) enum IfRefused {
     Forgotten,
 }
 
-/// The part of a write that the log has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoggedPart {
     /// All blocks.
@@ -77,10 +74,8 @@ pub(crate) enum LoggedPart {
     Part,
 }
 
-/// A write into the log in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Logging {
-    /// The route of the write.
     pub(crate) route: Route,
     /// The write's place in the origin's queue, if it has one.
     pub(crate) ticket: Option<Ticket>,
@@ -95,7 +90,6 @@ pub(crate) struct OriginTurn {
     pub(crate) ticket: Ticket,
 }
 
-/// The phase of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritePhase {
     /// No step of the current part is done yet.
@@ -123,7 +117,6 @@ pub(crate) enum WritePhase {
     Ended,
 }
 
-/// The measurement of a long write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Metered {
     pub(crate) source: offload::ServedBy,
@@ -148,7 +141,6 @@ pub(crate) struct Writing {
     pub(crate) failed_batches: u32,
     /// Tasks for the time when the write has ended at the origin, or begins again.
     pub(crate) afterwards: Vec<Task>,
-    /// The measurement in progress, if there is one.
     pub(crate) metered: Option<Metered>,
 }
 
@@ -227,7 +219,6 @@ impl Writing {
         self.written.iter().filter(is_own).map(|written| written.copy).collect()
     }
 
-    /// The completed block, if it was a partial one.
     pub(crate) fn merged(&self, block: BlockIndex) -> Option<&Merged> {
         self.merged.iter().find(|merged| merged.block == block)
     }
