@@ -43,7 +43,7 @@ pub enum Memory {
         /// Byte offset in the request's payload.
         offset: u32,
     },
-    /// A page of the engine's pool, from its byte `offset` on.
+    /// A page of the engine's pool, from its byte `offset` on. Longer pieces run on into the pages that follow.
     Pool {
         /// First page.
         page: PageIndex,

@@ -106,7 +106,7 @@ impl StoredRuns {
 }
 
 impl StoredRun<'_> {
-    /// The run with the name of its file, and with the first run of the same name.
+    /// The run of one of several files, with the first run of the same name in an earlier file.
     fn named(&self, all: &[StoredRun<'_>]) -> RunResult {
         let full = |file: &str, name: &str| format!("{file}: {name}");
         let StoredRun { file, result } = *self;

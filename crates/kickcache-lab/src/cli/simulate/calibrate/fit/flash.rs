@@ -15,7 +15,7 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 const PAUSE_LEAST: f64 = 1.5 * LATE;
 /// The start of the search for the crowding of a KiB, in microseconds.
 const WIDE_CROWDING: f64 = 0.1;
-/// The least part of late accesses that counts as pauses.
+/// Fewer late accesses than this part of all are no pauses.
 const LATE_LEAST: f64 = 1e-4;
 /// If pauses make more than this part of the accesses late, the 99th percentile includes pauses.
 const LATE_IN_P99: f64 = 0.005;
