@@ -24,7 +24,8 @@ pub(crate) enum SegmentState {
     Opening,
     /// The segment's opening is durable; a head of the log may use it.
     Ready,
-    /// A head of the log fills the segment, or the writes of its batches have not all ended.
+    /// A head of the log fills the segment, or the writes of its batches have not all ended. Recovery loads segments in
+    /// this state.
     Open,
     /// The segment receives no more batches, and its summary is not written yet.
     Sealing,

@@ -31,7 +31,7 @@ pub(crate) struct Reclaim {
     pub(crate) postponed: Vec<Location>,
     /// No segment is emptied before this time.
     pub(crate) rest_until: Option<Instant>,
-    /// The run of reclaim since which clients have waited for room.
+    /// The time since which clients have waited for room.
     pub(crate) starved_since: Option<Instant>,
     /// A discard of the cache device failed: no other is submitted.
     pub(crate) cannot_discard: bool,
