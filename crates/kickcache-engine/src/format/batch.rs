@@ -13,7 +13,6 @@ use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Se
 pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
-/// Byte offset of the declaration of durable batches, after the entries.
 const DURABLE_AT: usize = 4080;
 const DIRTY: u8 = 1;
 const VOID: u8 = 2;

@@ -1,4 +1,4 @@
-//! The blocks of the journal that were durable when a daemon wrote a structure of the log.
+//! A range of durable journal blocks.
 
 use crate::format::bytes::{Reader, Writer};
 
@@ -35,7 +35,6 @@ impl DurableBlocks {
         writer.put_u64(if self.is_empty() { 0 } else { self.end });
     }
 
-    /// Reads a range that [`put`](Self::put) appended.
     pub(crate) fn take(reader: &mut Reader<'_>) -> Option<DurableBlocks> {
         let count = reader.take_u24()?;
         let end = reader.take_sequence()?.get();
@@ -50,7 +49,6 @@ impl DurableBlocks {
         writer.put_u32(told.map_or(0, |_| self.count()));
     }
 
-    /// Reads a range that [`put_before`](Self::put_before) appended.
     pub(crate) fn take_before(number: u64, reader: &mut Reader<'_>) -> Option<DurableBlocks> {
         let between = u64::from(reader.take_u24()?);
         let count = u64::from(reader.take_u32()?);

@@ -1,5 +1,4 @@
-//! The batches that were durable when a daemon wrote a structure of the log. This declaration distinguishes rot from a
-//! torn write.
+//! A range of durable batches. It distinguishes rot from a torn write.
 
 use crate::format::bytes::{Reader, Writer};
 use crate::units::Sequence;

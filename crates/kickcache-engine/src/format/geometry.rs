@@ -64,7 +64,6 @@ impl Geometry {
         layout.with_size(device_size)
     }
 
-    /// Segments that fit on the device.
     fn count_segments(&self) -> u32 {
         let left = self.device_size - SUPERBLOCK_AREA - self.journal_size;
         u32::try_from(left / self.segment_size).expect("at most 15 TiB in segments of 64 KiB")

@@ -75,8 +75,8 @@ pub struct SegmentImage {
     pub kind: SegmentKind,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// Each live block before this place was written and durable when the chunk was written, and has an entry. 0 for a
-    /// free segment, and if this is unknown.
+    /// Each live block before this place was durable when the chunk was written, and has an entry. 0 for a free
+    /// segment, and if this is unknown.
     pub written: u32,
     /// One bit a block, lowest bit first: whether the block lives, or may be written after the chunk.
     pub live: Vec<u8>,
@@ -226,7 +226,7 @@ impl SegmentImage {
     }
 }
 
-/// The number of blocks from `begun` to `ring`, both included; 0 if it does not fit into 32 bits.
+/// The number of blocks from `begun` to `ring`; 0 if it does not fit into 32 bits.
 fn blocks_since(begun: u64, ring: u64) -> u32 {
     u32::try_from(ring.saturating_sub(begun).saturating_add(1)).unwrap_or(0)
 }

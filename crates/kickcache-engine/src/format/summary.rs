@@ -15,7 +15,6 @@ use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Se
 pub const SUMMARY_MAGIC: [u8; 8] = *b"KICKSUMM";
 const BLOCKS_AT: usize = 53;
 const ENTRIES_AT: usize = 64;
-/// Bytes of the declaration of durable batches at the end of the last block.
 const DURABLE_BYTES: usize = 16;
 const DATA: u8 = 1;
 const DIRTY: u8 = 2;
@@ -81,7 +80,6 @@ impl Summary {
         for entry in &self.entries {
             put_entry(&mut writer, entry.as_ref(), base);
         }
-        // There are no entries here: a summary describes fewer blocks than its segment has.
         writer.skip_to(length.saturating_sub(DURABLE_BYTES));
         self.durable.batches.put(&mut writer);
         writer.finish()

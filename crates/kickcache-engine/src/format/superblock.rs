@@ -60,8 +60,7 @@ pub struct Superblock {
     pub uuid: [u8; 16],
     /// The copy with the larger epoch wins.
     pub epoch: u64,
-    /// Number of the start: 1 when the device is formatted, and one more for each start and each takeover. 0 on devices
-    /// that were served only by programs without this count.
+    /// Number of the start: 1 when the device is formatted, and one more for each start and each takeover.
     pub starts: u64,
     /// Journal blocks that were durable at the last stop. Empty if this is unknown.
     pub journal: DurableBlocks,
@@ -94,11 +93,10 @@ impl Superblock {
         })
     }
 
-    /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`].
+    /// Reads the newest valid copy.
     ///
     /// # Errors
-    /// No valid copy, another version, a layout that does not fit the device, two copies that contradict each other, a
-    /// device that was replaced, or an incomplete successor.
+    /// If no copy can be used, or the device must not be served.
     pub fn decode(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let superblock = Superblock::decode_any(copies, device_size)?;
         match superblock.takeover {
@@ -111,7 +109,7 @@ impl Superblock {
     /// Like [`Superblock::decode`], but also returns the superblock of a device that must not be served.
     ///
     /// # Errors
-    /// As [`Superblock::decode`], except for a device that was replaced or an incomplete successor.
+    /// If no copy can be used.
     pub fn decode_any(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let chosen = match copies.map(decode_copy) {
             [Ok(first), Ok(second)] => newest(first, second)?,
@@ -213,8 +211,7 @@ impl Superblock {
     /// Adds a volume under the lowest free id.
     ///
     /// # Errors
-    /// [`Error::Volume`] if the name exists already, is empty or too long, the origin's identity is too long or its
-    /// size impossible, or all ids are in use.
+    /// [`Error::Volume`] if the name, the origin's identity or its size is impossible, or all ids are in use.
     pub fn add_volume(
         &mut self,
         name: &str,

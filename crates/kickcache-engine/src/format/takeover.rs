@@ -6,7 +6,6 @@ use crate::format::bytes::{Reader, Writer};
 
 /// Longest path of the other device, in bytes of UTF-8.
 pub const OTHER_PATH_MAX: usize = 4_000;
-/// Bytes in front of the path.
 const HEAD: usize = 24;
 
 const BEGUN: u8 = 1;

@@ -8,7 +8,6 @@ use crate::mirror::ending::Ending;
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// An operation that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     /// The extent of a write or a discard; `None` for a flush.
@@ -26,7 +25,6 @@ enum Progress {
     Over,
 }
 
-/// The operations of the new device that the engine does not await any more.
 #[derive(Default, Debug)]
 pub(super) struct Released {
     /// Operations in flight on the new device.
@@ -80,8 +78,8 @@ impl Flights {
         Ending::Ended(id, result)
     }
 
-    /// Ends the wait for the new device. Returns the operations that were in flight there, and the ends of operations
-    /// that waited only for these.
+    /// Ends the wait for the new device; returns its operations in flight, and the ends of operations that waited only
+    /// for it.
     pub(super) fn release_twins(&mut self) -> Released {
         let mut released = Released::default();
         for (id, flight) in &mut self.table {

@@ -1,5 +1,4 @@
-//! Copies the cache device of a running engine to a successor: the engine's writes are submitted to both devices, as
-//! far as the old one has been copied.
+//! Copies the cache device of a running engine to a successor.
 //!
 //! Submissions and their ends pass through the mirror, between an engine and its driver.
 //!
@@ -41,7 +40,6 @@ pub struct Routed {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The old device is being copied, or the copy is complete.
     Copying,
     /// The superblock of the old device may record the takeover.
     Sealed,
@@ -51,7 +49,6 @@ enum Stage {
     GivenUp,
 }
 
-/// The part that is being copied, or is next.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
@@ -72,7 +69,6 @@ pub struct Mirror {
     flights: Flights,
     /// Operations in flight on an abandoned device.
     deserted: BTreeSet<SubmissionId>,
-    /// The number of operations that have ended on the new device.
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,

@@ -188,7 +188,6 @@ fn a_silent_new_device_is_dropped_with_its_late_completions() {
     assert_eq!(mirror.waits_for_new(), Some(0));
     assert_eq!(mirror.desert(), [Ending::Ended(id(1), Ok(()))]);
     assert!(!mirror.is_quiet() && mirror.waits_for_new().is_none());
-    // Only the old device counts, with its errors; later submissions use it only.
     assert_eq!(
         end_with(&mut mirror, 2, Side::Old, Err(DeviceError::Io)),
         Ending::Ended(id(2), Err(DeviceError::Io))
