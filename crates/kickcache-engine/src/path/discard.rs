@@ -1,4 +1,4 @@
-//! A discard: the cached blocks of the extent are dropped durably, then the origin discards the extent.
+//! A discard: the cached whole blocks of the extent are dropped durably, then the origin discards them.
 //!
 //! Invariants:
 //! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: later
@@ -63,7 +63,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     state.search(slot, whole, Treatment::Forget);
 }
 
-/// The cache holds no block of the extent: the origin discards the extent when this is durable.
+/// The cache holds no block of the extent.
 pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.waiters.unlock(slot);
@@ -99,7 +99,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let now = state.now;
     let found = state.volumes.get_mut(volume);
     match (result, found.settings.origin) {
-        // A discard of a remote origin was durable when it ended: the request's flush need not cover it.
+        // A discard of a remote origin is durable when it ends.
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) if mutant!(LocalDiscardDurable) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
@@ -158,7 +158,6 @@ mod tests {
         scene
     }
 
-    /// Searches in slices of so few steps that a slice drops at most one block.
     fn slow_down(scene: &mut Scene) {
         scene.engine.state.searching = Searching::new(16);
         scene.now = scene.now.plus(Duration::from_millis(1));

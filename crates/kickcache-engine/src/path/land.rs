@@ -40,8 +40,8 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     finish_segments(state);
 }
 
-/// The segment accepts no more; the current blocks of the batch are appended again elsewhere. After too many failures
-/// the cache accepts no new data, and the origin must have it. Returns the pages that other batches have taken over.
+/// Appends the current blocks of a failed batch again elsewhere, or loses them. Returns the pages that other batches
+/// have taken over.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
     if state.device.fails_too_often() {
@@ -82,7 +82,7 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
 struct Heirs {
     /// The batches with copies that supersede some of these blocks.
     batches: Vec<BatchSlot>,
-    /// Some blocks have no copy in the log any more.
+    /// Some blocks have no copy in the log any more, or none that is proved durable.
     is_lost: bool,
 }
 
@@ -121,7 +121,7 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
 }
 
 /// A copy has no place in the log any more: the copy that it superseded becomes current again, or, if there is none,
-/// the data of the origin. The write of a client begins again.
+/// the data of the origin.
 fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     match entry.older {
         Some(older) if !mutant!(OlderCopyForgotten) => state.revive(key, older),
@@ -129,8 +129,7 @@ fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     }
 }
 
-/// Takes the full and written segments from the log; their summaries wait for the next flush. Segments with a failed
-/// batch are retired.
+/// Takes the full and written segments from the log. Segments with a failed batch are retired.
 fn finish_segments(state: &mut State) {
     while let Some(finished) = state.device.log.take_finished() {
         match finished {

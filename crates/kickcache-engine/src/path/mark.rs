@@ -36,7 +36,7 @@ pub(crate) fn go_on(state: &mut State) {
     release(state);
 }
 
-/// Clears deadlines that have passed; when failed keepers are due, they may be tried again.
+/// Clears deadlines that have passed.
 fn expire(state: &mut State) {
     let now = state.now;
     let marking = &mut state.marking;
@@ -131,16 +131,13 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service; if no
-    /// record can be made for now, it fails.
+    /// Lets a request wait until a record exists that the device is out of service, or is impossible for now.
     pub(crate) fn wait_marked(&mut self, slot: RequestSlot) {
         self.marking.waiting.push(slot);
         self.agenda.push_back(Task::Mark);
     }
 
-    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin is requested,
-    /// which proves that the origin is complete. The flush is needed even if the origin was not written since: the
-    /// dirty blocks may have been writes that failed.
+    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin is requested.
     pub(crate) fn prove_complete(&mut self, volume: VolumeId) {
         let is_incomplete = self.marking.incomplete.is_some_and(|set| set.contains(volume));
         if is_incomplete && let Some(found) = self.volumes.find_mut(volume) {
@@ -149,8 +146,8 @@ impl State {
         }
     }
 
-    /// A flush of a volume's origin succeeded, and the volume has no dirty block. If this was so when the flush began,
-    /// the origin is complete (D-2); otherwise the next flush will prove it.
+    /// A flush of a volume's origin succeeded, and the volume has no dirty block. The origin is complete if no block
+    /// was dirty when the flush began (D-2).
     pub(crate) fn review_complete(&mut self, volume: VolumeId, covered: Covered) {
         if !self.marking.incomplete.is_some_and(|set| set.contains(volume)) {
             return;
@@ -190,7 +187,6 @@ mod tests {
         scene
     }
 
-    /// Ends the pause of writeback.
     fn let_flush(scene: &mut Scene) {
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).backoff_until = scene.now;
     }

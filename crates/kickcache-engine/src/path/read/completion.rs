@@ -82,13 +82,11 @@ enum CacheFault {
     OtherBytes,
 }
 
-/// The fault of a read with this checksum, which is a wrong one, or without a checksum.
 fn fault_of(read: Option<Checksum>) -> CacheFault {
     if read.is_some() { CacheFault::OtherBytes } else { CacheFault::Unreadable }
 }
 
-/// A block is unreadable on the cache device, or has other bytes than the written ones (I-8). If the device returned an
-/// error, a later read may succeed; other bytes will never become the right ones.
+/// A block is unreadable on the cache device, or has other bytes than the written ones (I-8).
 #[cold]
 fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExtent, fault: CacheFault) {
     let CachedBlock { key, location } = block;
@@ -136,8 +134,7 @@ fn waits_for_origin(state: &mut State, slot: RequestSlot, block: CachedBlock, pa
     waits
 }
 
-/// Serves a part of a read again that waited: for its block to land in the log, for a write of the origin, or for a
-/// flush.
+/// Serves a part of a read again that waited.
 pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     serve::serve(state, slot, part);
     state.end_pending(slot);
@@ -178,7 +175,7 @@ pub(crate) fn on_direct(
     state.end_pending_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
 }
 
-/// A fill that was widened failed: each waiter reads only its own part, instead of waiting for the fill.
+/// Reads a waiter's own part after a widened fill failed.
 pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     miss::read_origin(state, slot, part, miss::Keep::Nothing);
     state.end_pending(slot);
@@ -237,7 +234,6 @@ mod tests {
         assert_eq!(scene.read(8192, 4096).1.last().unwrap(), "origin read 8192+4096");
     }
 
-    /// If the origin is about to have a block as well, an unreadable copy in the log causes no error for a client.
     #[test]
     fn an_unreadable_copy_is_looked_up_again_after_its_writeback() {
         let mut scene = Scene::new(Mode::WriteThrough);

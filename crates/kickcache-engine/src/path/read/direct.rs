@@ -9,7 +9,6 @@ use crate::request::ReadFrom;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, ByteExtent};
 
-/// Reads from the origin straight into the request's memory.
 pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     read_into_request(state, slot, part, |part| Purpose::Direct { request: slot, part });
 }

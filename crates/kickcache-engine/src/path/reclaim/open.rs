@@ -14,8 +14,7 @@ use crate::task::Task;
 use crate::units::{ByteExtent, Generation, SegmentIndex};
 
 /// Opens empty segments once the copies and records that replace their blocks are durable: otherwise a power cut could
-/// keep the record of the opening and lose the copies. The openings wait for space in the journal: crashes in a row,
-/// each after a few openings, would fill it before a checkpoint ends.
+/// keep the record of the opening and lose the copies. The openings wait for space in the journal.
 pub(super) fn open_emptied(state: &mut State) {
     let has_more = state.device.log.ready_count() > RESERVED_SEGMENTS + 1;
     if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {
@@ -76,7 +75,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
     }
 }
 
-/// A segment was discarded. If the discard failed, the segment is used without it, and no other one is discarded.
+/// A segment was discarded. If the discard failed, the segment is used without it, and no more discards begin.
 pub(crate) fn on_discarded(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     match result {
         Ok(()) => state.device.counters.discarded_bytes += state.cache.geometry().segment_size,
@@ -115,7 +114,6 @@ mod tests {
     use crate::config::Mode;
     use crate::scene::Scene;
 
-    /// The device operations of 25 MiB of writes to a cache of 16 MiB with discards.
     fn written(scene: &mut Scene) -> Vec<String> {
         scene.engine.state.settings.freed_segments = FreedSegments::Discarded;
         (0..100).flat_map(|piece| scene.write(piece << 19, 1 << 18).1).collect()
