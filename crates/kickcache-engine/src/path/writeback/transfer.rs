@@ -18,8 +18,7 @@ use crate::units::{BLOCK_SIZE, Location, PageIndex, VolumeId};
 /// The location of a block, its page, and the writeback that it belongs to.
 type Place = (Location, PageIndex, WritebackPart);
 
-/// Reads the blocks of writebacks, adjacent ones in one read, and returns the number of reads. If the cache device is
-/// slow and there are pages for them, the blocks in between are read too.
+/// Reads the blocks of writebacks, adjacent ones in one read, and returns the number of reads.
 pub(super) fn read_blocks(
     state: &mut State,
     volume: VolumeId,
