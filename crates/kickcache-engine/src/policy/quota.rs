@@ -7,7 +7,6 @@ use crate::units::{VolumeId, VolumeSet};
 /// The reserves of all volumes together are one part in this many of the whole without private parts.
 const RESERVED_PART: u64 = 2;
 
-/// A shared resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     total: u64,

@@ -1,10 +1,5 @@
 //! A shift of the working set: if a volume suddenly requests blocks that are unknown to the cache, the older segments
 //! become candidates. If new blocks soon serve the volume well and older ones do not, unused blocks are dropped first.
-//!
-//! A scan is a sudden change too, and so is a short phase of a program: hits prove that the new blocks are the working
-//! set, misses prove no change. Hits of read-ahead, block after block, are no proof, because a scan has them as well.
-//! Hits of older blocks count against a proof. If the working set is larger than the cache, hits are fewer, and the
-//! proof takes longer.
 
 use alloc::collections::VecDeque;
 
@@ -36,12 +31,11 @@ pub(crate) struct RequestedBlocks {
 }
 
 impl RequestedBlocks {
-    /// Both together.
     pub(crate) const fn plus(self, other: RequestedBlocks) -> RequestedBlocks {
         RequestedBlocks { hits: self.hits + other.hits, misses: self.misses + other.misses }
     }
 
-    /// The requests since then; zero where the count shrank, because a volume was removed.
+    /// The requests since then; zero where the count shrank.
     pub(crate) const fn since(self, before: RequestedBlocks) -> RequestedBlocks {
         RequestedBlocks {
             hits: self.hits.saturating_sub(before.hits),
@@ -57,23 +51,22 @@ pub(crate) struct Wanted {
     pub(crate) before: Sequence,
 }
 
-/// The policy's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
     wanted: Option<Wanted>,
     /// The volume of the change, while a shift is in progress.
     volume: Option<VolumeId>,
     since: RequestedBlocks,
-    /// Hits of the volume, since the shift began, in segments that were candidates of this shift or of an earlier one.
+    /// Hits of the volume, since the shift began, in candidates of this shift or of an earlier one.
     old_hits: u64,
-    /// Unused segments are reclaimed until none is left.
+    /// The shift is proven: its unused candidates are reclaimed.
     is_proven: bool,
     /// Segments that may be stale, in the order of their reclaim.
     candidates: VecDeque<SegmentIndex>,
 }
 
 impl Shift {
-    /// The working set of a volume suddenly changed; `before` was the newest sequence number before the change.
+    /// The working set of a volume suddenly changed; segments with sequence numbers up to `before` are older.
     pub(crate) fn want(&mut self, volume: VolumeId, before: Sequence) {
         self.wanted = Some(Wanted { volume, before });
     }
@@ -98,7 +91,7 @@ impl Shift {
         self.volume
     }
 
-    /// A volume used a block of a segment that was a candidate at the start of this shift or of an earlier one.
+    /// A volume used a block of a candidate of this shift or of an earlier one.
     pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
         self.old_hits += u64::from(self.volume == Some(volume));
     }

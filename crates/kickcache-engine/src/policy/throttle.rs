@@ -27,9 +27,8 @@ pub(crate) struct Throttle {
     /// Of the current measurement: time with a writeback in flight, and blocks of writebacks that ended.
     time: u64,
     blocks: u64,
-    /// Nanoseconds for each block, 0 before the first measurement.
     each: u64,
-    /// The earliest start of the next write by the shortage; `admit` limits the delay.
+    /// The earliest start of the next write by the shortage.
     next: Instant,
 }
 
@@ -41,13 +40,11 @@ impl Throttle {
         self.at = now;
     }
 
-    /// A writeback begins.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pass(now);
         self.in_flight += 1;
     }
 
-    /// A writeback of this many blocks ended.
     pub(crate) fn end(&mut self, now: Instant, blocks: u64) {
         self.pass(now);
         self.in_flight = self.in_flight.saturating_sub(1);

@@ -2,8 +2,7 @@
 
 use crate::time::{Duration, Instant};
 
-/// Least nanoseconds of a span, with or without the origin, unless the requests saved for a trial are spent earlier:
-/// several slices of the caps that cloud disks have.
+/// Least nanoseconds of a span, unless the requests saved for a trial are spent earlier.
 const SPAN: u64 = 300_000_000;
 /// Nanoseconds without a backlog after which a span does not count.
 const GAP: u64 = 1_000_000_000;
@@ -76,7 +75,6 @@ pub(crate) struct EndedSpan {
     rate: Option<Rate>,
 }
 
-/// Whether a trial may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TrialRule {
     Allowed,
@@ -90,9 +88,9 @@ pub(crate) struct Trials {
     is_proven: bool,
     /// The present span uses the opposite setting.
     is_trial: bool,
-    /// The begin of the counted part of the span: earlier requests are expected to have ended by then.
+    /// The begin of the counted part of the span.
     since: Instant,
-    /// The work up to that time.
+    /// The work up to `since`.
     before: ServedLoad,
     /// Requests until the span began.
     asked: u64,
@@ -108,7 +106,7 @@ pub(crate) struct Trials {
 }
 
 impl Trials {
-    /// Whether the origin takes part at present. A trial ends after [`GAP`] without a backlog.
+    /// Whether the origin takes part at present.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.is_proven != (self.is_trial && now.since(self.seen).as_nanos() <= GAP)
     }
@@ -155,8 +153,8 @@ impl Trials {
         }
     }
 
-    /// Begins the next span: a trial if one is due and allowed, the last two spans were alike, and enough requests were
-    /// saved. After a change, the span counts only after a backlog of this many nanoseconds is done, at most [`GAP`].
+    /// Begins the next span, which may be a trial. After a change, the span counts only after a backlog of this many
+    /// nanoseconds is done, at most [`GAP`].
     pub(crate) fn begin_span(&mut self, span: EndedSpan, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);
@@ -175,7 +173,7 @@ impl Trials {
             return;
         }
         self.spans += 1;
-        // A trial needs two similar spans before it: at first, caps let more requests pass, from unused allowance.
+        // A trial needs two similar spans before it.
         let is_steady = self.usual.replace(rate).is_some_and(|before| before.is_like(&rate));
         // With the origin, twice as many requests may be served in a span.
         let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
@@ -196,7 +194,7 @@ mod tests {
     use super::*;
 
     /// Half seconds with a constant backlog; in each hundredth of a second this many requests are served, without the
-    /// origin and with it. Returns the number of half seconds with the origin, and whether it is proven at the end.
+    /// origin and with it.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
         let (mut trials, mut served, mut on) = (Trials::default(), ServedLoad::default(), 0);
         for step in 0..spans * 50 {
@@ -231,7 +229,6 @@ mod tests {
             }
             now
         };
-        // Two spans that are alike: a trial begins, and the load ends.
         let ended = [(2_000, 2_000), (2_350, 10), (2_700, 10)]
             .map(|(at, requests)| pass(&mut trials, at, requests))[2];
         assert!(trials.is_on(ended), "the trial");
