@@ -14,7 +14,6 @@ use crate::bench::job::Access;
 /// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// A file that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct ScratchFile(PathBuf);
 

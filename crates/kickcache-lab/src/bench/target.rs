@@ -36,30 +36,23 @@ pub(super) struct Target {
     pub(super) shares_disk: bool,
 }
 
-/// The kinds of targets.
 pub(super) enum Kind {
     /// A disk or an export as it was found.
     Found(Place),
     /// A file system, by a directory of the bench's own.
     FileSystem(TempDir),
-    /// A target that an executable sets up.
     Program(ProgramTarget),
-    /// A volume that the bench serves.
     Cache(OwnCache),
 }
 
-/// An executable's target.
 pub(super) struct ProgramTarget {
     pub(super) program: Program,
-    /// Whether the program's target is up.
     pub(super) state: ProgramState,
-    /// The checks before a job that writes.
     pub(super) check: WriteCheck,
     /// Whether the check was started, with success or not.
     pub(super) is_checked: bool,
 }
 
-/// Whether an executable's target is up.
 pub(super) enum ProgramState {
     Down,
     /// The target is up, or an attempt to start it failed; on a file system it is a directory of the bench's

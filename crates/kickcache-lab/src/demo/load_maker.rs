@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The program that makes the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadMaker {

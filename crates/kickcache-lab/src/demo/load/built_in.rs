@@ -55,7 +55,6 @@ fn wait(jobs: &[JobConnection]) -> anyhow::Result<()> {
     }
 }
 
-/// A request in flight.
 #[derive(Clone, Copy)]
 struct Request {
     offset: u64,

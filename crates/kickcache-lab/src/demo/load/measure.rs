@@ -13,7 +13,6 @@ const LATENCY_MAX: u64 = 60_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
 
-/// The results of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobMeasure {
     /// Latencies in nanoseconds.
@@ -23,7 +22,6 @@ pub(crate) struct JobMeasure {
 }
 
 impl JobMeasure {
-    /// The results of a job without operations.
     pub(crate) fn new() -> JobMeasure {
         let latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("these bounds are valid");
         JobMeasure { latencies, series: Vec::new() }
@@ -35,7 +33,6 @@ impl JobMeasure {
         self.count(at, 1);
     }
 
-    /// Counts operations that ended `at` after the run's start.
     pub(crate) fn count(&mut self, at: Duration, operations: u64) {
         let index = usize::try_from(at.as_nanos() / INTERVAL.as_nanos()).unwrap_or(usize::MAX);
         if index >= self.series.len() {
