@@ -10,12 +10,10 @@ pub(crate) const JOB_COUNT: u64 = 2;
 pub(crate) struct ArticleJob {
     /// Bytes of a job's data.
     pub(crate) size: u64,
-    /// Time of a run.
     pub(crate) runtime: Duration,
 }
 
 impl ArticleJob {
-    /// The job as the text of a job file.
     pub(crate) fn text(&self) -> String {
         let ArticleJob { size, runtime } = self;
         let mut text = format!(

@@ -15,7 +15,6 @@ use nix::libc;
 
 use crate::bench::job::Access;
 
-/// The locks that a bench holds.
 #[derive(Debug, Default)]
 pub(super) struct BenchLocks(RefCell<Vec<BenchLock>>);
 
@@ -56,7 +55,7 @@ struct BenchLock {
 }
 
 impl BenchLock {
-    /// Takes the lock; `None` if the path cannot be opened, which a later step reports.
+    /// Takes the lock; `None` if the path cannot be opened.
     ///
     /// # Errors
     /// A sentence, if another open file, as of another bench, has a lock on it and not both only read.
@@ -69,7 +68,6 @@ impl BenchLock {
         OpenOptions::new().read(true).write(access == Access::Writes).open(path).ok()
     }
 
-    /// The lock on an open file.
     fn of(file: File, path: &Path, access: Access) -> anyhow::Result<BenchLock> {
         let metadata = file.metadata()?;
         let kind = if access == Access::Writes { libc::F_WRLCK } else { libc::F_RDLCK };
@@ -94,7 +92,6 @@ impl BenchLock {
         }
     }
 
-    /// Whether the lock is on the file at a path.
     fn is_of(&self, path: &Path) -> bool {
         path.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
     }
@@ -118,7 +115,6 @@ mod tests {
         drop(readers);
         let _writer = take(Access::Writes).unwrap();
         assert!(take(Access::Reads).is_err() && take(Access::Writes).is_err());
-        // The lock of a daemon is independent of the bench's lock.
         one.reopen().unwrap().try_lock().unwrap();
     }
 

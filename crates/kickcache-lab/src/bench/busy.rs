@@ -15,8 +15,8 @@ pub(super) struct Busy {
 }
 
 impl Busy {
-    /// Begins. This process, the server of a measured unix socket, their descendants and the threads of the
-    /// kernel do not count as others.
+    /// This process, the server of a measured unix socket, their descendants and the threads of the kernel do not count
+    /// as others.
     pub(super) fn begin(place: &Place) -> Busy {
         let own = std::iter::once(std::process::id()).chain(server(place)).collect();
         let before = look(&own);

@@ -40,7 +40,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins to watch the disk of a place; `None` if the kernel has no counters for it, as for an export.
+    /// Begins to watch the disk of a place; `None` if the kernel has no counters for it.
     pub(super) fn begin(place: &Place) -> Option<DiskWatch> {
         let file = statistics_file(place)?;
         let first = Counters::read(&file)?;

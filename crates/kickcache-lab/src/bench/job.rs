@@ -20,7 +20,6 @@ const READS: [&str; 2] = ["read", "randread"];
 /// Runs of at most this known length are logged every 100 ms, others every second.
 const SHORT: Duration = Duration::from_secs(120);
 
-/// A job.
 #[derive(Clone, Debug)]
 pub(super) struct JobSource {
     sections: Vec<Section>,
@@ -33,10 +32,8 @@ pub(super) struct JobSource {
     /// The time in which the jobs begin their accesses, with start delays and ramp time; `None` if unknown or
     /// without limit.
     pub(super) length: Option<Duration>,
-    /// The ramp time, 0 also if it is unknown: fio does not count it, but the counters of caches and devices
-    /// include it.
+    /// The ramp time, 0 also if it is unknown.
     pub(super) ramp: Duration,
-    /// Whether the job goes through the page cache.
     pub(super) caching: Caching,
 }
 
@@ -75,10 +72,8 @@ fn of_option(option: &str) -> Option<Caching> {
     }
 }
 
-/// Whether a job writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
-    /// The job only reads.
     Reads,
     /// The job may write.
     Writes,
@@ -122,7 +117,7 @@ impl JobSource {
         // On one device, the jobs are at their offsets, not one after the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
         let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        // Line numbers are left out of the message: the simulated text has other line numbers than the file.
+        // The simulated text has other line numbers than the file.
         let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
         source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();
@@ -141,7 +136,6 @@ impl JobSource {
             .collect()
     }
 
-    /// Whether the job may write.
     pub(super) fn access(&self) -> Access {
         let mut kinds = self.sections.iter().flat_map(|section| section.values(&["rw", "readwrite"]));
         let reads = kinds.all(|kind| READS.contains(&kind.split(':').next().unwrap_or_default()));
@@ -184,8 +178,7 @@ impl JobSource {
     }
 }
 
-/// A job that reads stale data: each block twice, in random order, so that the cache keeps it. `options` name
-/// the target.
+/// A job that reads stale data: each block twice, in random order. `options` name the target.
 pub(super) fn stale_text(options: &str, stale: ByteExtent) -> String {
     let ByteExtent { start, length } = stale;
     format!(

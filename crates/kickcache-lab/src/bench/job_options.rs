@@ -63,7 +63,6 @@ const PATTERNS: [&str; 11] = [
     "randtrimwrite",
 ];
 
-/// Whether an option is left out.
 pub(super) fn is_left_out(option: &str) -> bool {
     LEFT_OUT.contains(&Section::key(option).as_str())
 }

@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 use crate::fio::log;
 
-/// The jobs of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct FioRun {
     /// The jobs in fio's order.

@@ -15,10 +15,8 @@ pub struct CommandSamples {
     pub control: Vec<f64>,
 }
 
-/// The commands that are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sides {
-    /// The command alone.
     Alone,
     /// The command and a control, in an order that a coin decides.
     WithControl,

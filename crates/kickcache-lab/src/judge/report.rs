@@ -12,7 +12,6 @@ use kickcache_model::statistics::sequential::pair_test::Verdict;
 /// Version of the JSON that [`Report`] is printed as.
 const REPORT_VERSION: u32 = 1;
 
-/// The commands, as people read them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Names {
     /// The known-good command, or the control.
@@ -21,11 +20,9 @@ pub struct Names {
     pub new: String,
 }
 
-/// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     version: u32,
-    /// The verdict; `None` if there is none.
     verdict: Option<Verdict>,
     exit_code: u8,
     sentence: String,
@@ -51,7 +48,6 @@ pub struct Report {
     rounds: Vec<Round>,
 }
 
-/// The ratio of the metric, with its interval.
 struct Ratio {
     middle: Option<f64>,
     low: Option<f64>,
@@ -100,7 +96,6 @@ pub fn progress(judge: &Judge) -> String {
 }
 
 impl Report {
-    /// The report on a comparison that ended.
     pub fn new(judge: &Judge, metric: &Metric, names: Names, result: &Result<Verdict, NoVerdict>) -> Report {
         let (test, rules, ratio) = (judge.test(), judge.rules(), Ratio::of(judge));
         let exit_code = match result {
@@ -131,12 +126,10 @@ impl Report {
         }
     }
 
-    /// How the process ends.
     pub fn exit_code(&self) -> u8 {
         self.exit_code
     }
 
-    /// The result as a sentence.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }

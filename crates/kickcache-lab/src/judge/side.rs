@@ -15,7 +15,6 @@ pub enum Side {
 }
 
 impl Side {
-    /// The opposite side.
     #[must_use]
     pub fn other(self) -> Side {
         match self {

@@ -36,7 +36,6 @@ pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Printer
     )
 }
 
-/// A point of a list, broken into lines.
 fn folded(sentence: &str) -> String {
     let mut lines = vec![String::from("*")];
     for word in sentence.split(' ') {
