@@ -15,7 +15,6 @@ pub(crate) struct ProcessorTicks {
     pub(crate) programs: u64,
 }
 
-/// A process: its parent and its processor time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process {
     parent: u32,
@@ -24,7 +23,7 @@ pub(crate) struct Process {
 }
 
 impl ProcessorTicks {
-    /// Parses the text of /proc/stat; interrupts are not assigned to a process.
+    /// Parses the text of /proc/stat.
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -73,7 +72,6 @@ pub(crate) fn look(own: &BTreeSet<u32>) -> Option<Look> {
     Some(Look { processors, ours: tree_ticks(&processes, &roots) })
 }
 
-/// Ticks at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
     processors: ProcessorTicks,

@@ -12,7 +12,6 @@ use kickcache_model::result::{DeviceResult, RunResult};
 /// The least time between two samples during a run, except the last one, and the interval of the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     volume: VolumeCounters,
@@ -43,7 +42,6 @@ fn nanos(span: Duration) -> u64 {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins with the server's present counters.
     pub(crate) fn begin(server: &'a ServerHandle, volume: &'a str) -> anyhow::Result<Timeline<'a>> {
         let first = look(server, volume)?;
         let series = Series::new(time::Duration::from_nanos(nanos(LOOK_EVERY)));

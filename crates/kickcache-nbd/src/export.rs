@@ -1,6 +1,5 @@
 //! The description of an export that clients receive.
 
-/// The properties of an export that the server reports to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportInfo {
     /// The export name in the requests of clients; at most 4096 bytes.

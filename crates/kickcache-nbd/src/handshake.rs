@@ -44,7 +44,6 @@ struct PartialOption {
     gathered: Vec<u8>,
 }
 
-/// The result of a step of the handshake.
 #[derive(Debug)]
 pub(super) enum Progress {
     NeedMore,
@@ -54,7 +53,6 @@ pub(super) enum Progress {
     Close(CloseReason),
 }
 
-/// The state of the negotiation.
 #[derive(Debug)]
 pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
@@ -76,7 +74,6 @@ pub(super) struct Handshake {
     option_count: u32,
 }
 
-/// An export that a client named.
 #[derive(Clone, Copy)]
 struct NamedExport<'a> {
     index: usize,
@@ -119,17 +116,14 @@ impl Handshake {
         self.context = None;
     }
 
-    /// The index of the denied export that the client requested last since the last call.
     pub(super) fn take_denied(&self) -> Option<usize> {
         self.denied.take()
     }
 
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last call.
     pub(super) fn take_unknown(&self) -> Option<String> {
         self.unknown.take()
     }
 
-    /// Takes one step of the handshake and returns its result.
     pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> DecodedPrefix<Progress> {
         match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
             HandshakePhase::ClientFlags => self.decode_client_flags(input),

@@ -9,7 +9,6 @@ use super::wire::{
 };
 use crate::decoded_prefix::DecodedPrefix;
 
-/// The agreements of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Transmission {
     pub(super) form: HeaderForm,
@@ -20,7 +19,6 @@ pub(super) struct Transmission {
     pub(super) allocation: bool,
 }
 
-/// The fields of a request, in the simple or the extended form.
 #[derive(Clone, Copy)]
 struct Request {
     flags: u16,

@@ -1,7 +1,7 @@
 //! The protocol's numbers, its limits, and reading and writing big-endian integers.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-/// The most bytes of data that one read or write may carry: 32 MiB, advertised and enforced.
+/// The most bytes of data that one read or write may carry.
 pub const PAYLOAD_MAX: u64 = 32 << 20;
 /// The data of a refused command is read and dropped up to this many bytes; more data ends the connection.
 pub(super) const DRAIN_MAX: u64 = 64 << 20;
@@ -43,7 +43,6 @@ pub(super) const REQUEST_EXTENDED_BYTES: usize = 32;
 pub(super) const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
 pub(super) const FLAG_NO_ZEROES: u16 = 1 << 1;
 
-/// Transmission flags.
 pub(super) mod export_flag {
     pub(in super::super) const HAS_FLAGS: u16 = 1 << 0;
     pub(in super::super) const READ_ONLY: u16 = 1 << 1;
@@ -58,7 +57,6 @@ pub(super) mod export_flag {
     pub(in super::super) const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Options of the handshake.
 pub(super) mod opt {
     pub(in super::super) const EXPORT_NAME: u32 = 1;
     pub(in super::super) const ABORT: u32 = 2;
@@ -72,7 +70,6 @@ pub(super) mod opt {
     pub(in super::super) const EXTENDED_HEADERS: u32 = 11;
 }
 
-/// Types of replies to options.
 pub(super) mod rep {
     pub(in super::super) const ACK: u32 = 1;
     pub(in super::super) const SERVER: u32 = 2;
@@ -88,7 +85,6 @@ pub(super) mod rep {
     pub(in super::super) const ERR_EXT_HEADER_REQD: u32 = ERROR | 10;
 }
 
-/// Items of information about an export.
 pub(super) mod info {
     pub(in super::super) const EXPORT: u16 = 0;
     pub(in super::super) const NAME: u16 = 1;
@@ -96,7 +92,6 @@ pub(super) mod info {
     pub(in super::super) const BLOCK_SIZE: u16 = 3;
 }
 
-/// Types of requests.
 pub(super) mod cmd {
     pub(in super::super) const READ: u16 = 0;
     pub(in super::super) const WRITE: u16 = 1;
@@ -108,7 +103,6 @@ pub(super) mod cmd {
     pub(in super::super) const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of requests.
 pub(super) mod cmd_flag {
     pub(in super::super) const FUA: u16 = 1 << 0;
     pub(in super::super) const NO_HOLE: u16 = 1 << 1;
@@ -118,7 +112,6 @@ pub(super) mod cmd_flag {
     pub(in super::super) const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
-/// Types and flags of reply chunks.
 pub(super) mod chunk {
     pub(in super::super) const FLAG_DONE: u16 = 1 << 0;
     pub(in super::super) const NONE: u16 = 0;
@@ -187,7 +180,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A buffer to which bytes are appended.
 pub(super) trait Put {
     fn put(&mut self, bytes: &[u8]);
 

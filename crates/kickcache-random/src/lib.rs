@@ -1,6 +1,5 @@
 //! Random numbers from a seed: xoshiro256**. The integers are the same on every machine; the normal, log-normal and
-//! exponential numbers depend on the machine's mathematical functions. This crate is the only source of random numbers
-//! of the models and of the fault simulation.
+//! exponential numbers depend on the machine's mathematical functions.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -10,7 +9,6 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 pub struct Random(Xoshiro256StarStar);
 
 impl Random {
-    /// The stream of a seed.
     pub fn new(seed: u64) -> Random {
         Random(Xoshiro256StarStar::seed_from_u64(seed))
     }
@@ -20,7 +18,6 @@ impl Random {
         Random::new(self.next_u64())
     }
 
-    /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }

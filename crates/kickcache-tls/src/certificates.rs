@@ -32,7 +32,6 @@ impl Authority {
         self.openssl(&sign, &[]);
     }
 
-    /// Runs `openssl` in the folder; the words are separated by spaces.
     pub(crate) fn run(&self, words: &str) {
         self.openssl(words, &[]);
     }

@@ -12,7 +12,6 @@ pub(crate) const SUPPORTED: &str = "RSA of 2048 to 4096 bits, ECDSA with P-256 o
 const RSA_BITS_MIN: u64 = 2048;
 const RSA_BITS_MAX: u64 = 4096;
 
-/// The type of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum KeyType {
     Rsa {

@@ -24,7 +24,6 @@ impl PeerNames {
         PeerNames { common: common_names(certificate.subject()), dns }
     }
 
-    /// Whether one of the names is allowed.
     pub fn is_allowed(&self, allowed: &AllowedClient) -> bool {
         let is_common = |name: &str| self.common.iter().any(|known| known == name);
         let is_dns = |name: &str| self.dns.iter().any(|known| known.eq_ignore_ascii_case(name));
@@ -56,7 +55,6 @@ pub enum AllowedClient {
     Either(String),
 }
 
-/// The error of a text that is no name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a client's name is empty; write one as it is in its certificate, such as vm1, CN=vm1 or DNS=vm1.example.org"

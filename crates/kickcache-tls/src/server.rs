@@ -10,7 +10,6 @@ use crate::error::TlsError;
 use crate::folder::{AUTHORITIES, Folder, Pair, REVOKED, SERVER, provider};
 use crate::stamp::Stamp;
 
-/// Whether clients need a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeerCheck {
     /// Clients need a certificate of an authority in ca-cert.pem.
@@ -29,10 +28,8 @@ pub struct ServerCertificates {
     config: Arc<ServerConfig>,
 }
 
-/// The result of a check for changed files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refreshed {
-    /// The files have not changed since the last check.
     Unchanged,
     /// New files are in use.
     Renewed,

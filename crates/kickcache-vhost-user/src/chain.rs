@@ -1,7 +1,7 @@
 //! Descriptor chains: from a head to the stretches of guest memory that it names.
 //!
-//! The crate walks chains itself for two reasons: a head that was in flight when the daemon died is walked
-//! again, and a chain that a fault cuts short must not be treated as complete.
+//! The crate walks chains itself: a head that was in flight when the daemon died is walked again, and a chain that a
+//! fault cuts short must not count as complete.
 
 use virtio_bindings::bindings::virtio_ring::VRING_DESC_F_INDIRECT;
 use virtio_queue::desc::split::Descriptor;
@@ -106,7 +106,6 @@ fn inner_table(descriptor: Descriptor) -> Result<Table, QueueFault> {
 }
 
 impl Chain {
-    /// Adds a descriptor.
     fn push(&mut self, descriptor: Descriptor) -> Result<(), QueueFault> {
         let segment = Segment { address: descriptor.addr(), length: descriptor.len() };
         if descriptor.is_write_only() {
@@ -121,7 +120,6 @@ impl Chain {
     }
 }
 
-/// Bytes of some segments.
 pub(super) fn length(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.length)).sum()
 }

@@ -1,5 +1,4 @@
-//! A vhost-user-blk device: its state, chains of its queues in, answers out. `front_end` handles the
-//! messages.
+//! A vhost-user-blk device: its state, chains of its queues in, answers out.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -51,12 +50,9 @@ pub enum Notice {
     SizeNotTold(io::Error),
 }
 
-/// The answer to a message.
 #[derive(Debug)]
 pub enum Answer {
-    /// The message has no answer.
     Nothing,
-    /// A reply.
     Reply(Reply),
     /// Requests in flight must end first; then the message is to be handled again.
     Wait(Packet),
@@ -129,8 +125,7 @@ impl Device {
         self.protocol = VhostUserProtocolFeatures::empty();
     }
 
-    /// Changes the size of the disk. A front end with a backend channel is notified, and notifies its guest; a failure
-    /// becomes a notice.
+    /// Changes the size of the disk. A front end with a backend channel is notified; a failure becomes a notice.
     pub fn resize(&mut self, size: u64) {
         self.disk.size = size;
         let Some(channel) = &self.channel else { return };
@@ -139,7 +134,6 @@ impl Device {
         }
     }
 
-    /// Events for the log since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
@@ -152,15 +146,13 @@ impl Device {
         is_any_lost() && is_lost()
     }
 
-    /// Stops a queue that broke the rules. If memory is missing, no queue is stopped here: the owner disconnects the
-    /// device.
+    /// Stops a queue that broke the rules. If memory is missing, no queue is stopped here.
     fn fail(&mut self, queue: u16, fault: QueueFault) {
         if !self.has_lost_memory() && self.vrings[usize::from(queue)].fail() {
             self.notices.push(Notice::QueueStopped(queue, fault.to_string()));
         }
     }
 
-    /// Kick descriptors that changed since the last call.
     pub fn kick_changes(&mut self) -> Vec<KickChange> {
         std::mem::take(&mut self.kick_changes)
     }
@@ -185,13 +177,11 @@ impl Device {
             .inspect(|kick| vring::clear(kick));
     }
 
-    /// Whether a running queue does not rely on kicks: the event loop must look for its requests before it
-    /// sleeps.
+    /// Whether a running queue does not rely on kicks.
     pub fn is_awake(&self) -> bool {
         self.vrings.iter().any(Vring::is_awake)
     }
 
-    /// Requests that were handed out and are not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }

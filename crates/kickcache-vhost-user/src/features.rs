@@ -18,7 +18,7 @@ pub(super) const SEGMENTS_MAX: u32 = 126;
 pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of a request's payload, at most; a request with more fails.
 pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;
-/// Descriptors of a chain, at most: a longer one is a defect of the guest.
+/// Descriptors of a chain, at most.
 pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;
 /// Sectors that one range of a discard or write-zeroes may have: 1 GiB.
 pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
@@ -29,12 +29,11 @@ pub(super) const MEMORY_SLOTS_MAX: usize = 509;
 
 const _: () = assert!(SEGMENTS_MAX as u64 * SEGMENT_BYTES_MAX as u64 <= REQUEST_BYTES_MAX);
 
-/// Whether a feature bit is set.
 pub(super) const fn has(features: u64, bit: u32) -> bool {
     features & (1 << bit) != 0
 }
 
-/// The virtio features that are offered, whether a disk may be written or not; see `Disk::features`.
+/// The virtio features that are offered, whether a disk may be written or not.
 pub(super) fn offered() -> u64 {
     let mut features = VhostUserVirtioFeatures::PROTOCOL_FEATURES.bits();
     for bit in [
@@ -54,7 +53,6 @@ pub(super) fn offered() -> u64 {
     features
 }
 
-/// The protocol features that are offered.
 pub(super) fn protocol_offered() -> VhostUserProtocolFeatures {
     VhostUserProtocolFeatures::MQ
         | VhostUserProtocolFeatures::REPLY_ACK

@@ -258,9 +258,7 @@ fn get_inflight(packet: &Packet) -> Result<Reply, ProtocolError> {
     Ok(Reply { fd: Some(fd), ..packet.reply(message.as_slice()) })
 }
 
-/// The queue and the eventfd of a message.
 struct QueueEvent {
-    /// The queue.
     index: u32,
     fd: Option<OwnedFd>,
 }

@@ -1,9 +1,9 @@
 //! Requests in flight, written down in memory that the front end keeps when this daemon dies.
 //!
-//! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes
-//! (features, version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in
-//! flight, next of the batch, counter). Behind the queues are 64 bytes that only this device uses: whether the
-//! guest switched the write cache off. No front end reports this to a device after a reconnect.
+//! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes (features,
+//! version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in flight, next of the
+//! batch, counter). Behind the queues are 64 bytes that only this device uses: whether the guest switched the write
+//! cache off.
 //!
 //! Invariants:
 //! - A head is marked before its request begins, and unmarked after the used ring has it.
@@ -27,7 +27,6 @@ use super::message::ProtocolError;
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 const ALIGNMENT: usize = 64;
-/// Bytes behind the queues that only this device uses.
 const OWN_BYTES: usize = 64;
 const VERSION: u16 = 1;
 
@@ -66,9 +65,7 @@ fn check(queues: u16, entries: u16) -> Result<(), ProtocolError> {
     Ok(())
 }
 
-/// Memory for requests in flight.
 pub(super) struct NewMemory {
-    /// The description that the front end receives.
     pub(super) message: VhostUserInflight,
     pub(super) fd: OwnedFd,
 }
@@ -275,7 +272,6 @@ mod tests {
         let (message, fd) = memory(1, 8);
         let inflight = open(&message, &fd);
         inflight.recover(0, 0);
-        // A batch that points outside of the table, and a batch that points to itself.
         inflight.store(BATCH_AT, 4000_u16);
         assert_eq!(inflight.recover(0, 9).heads, Vec::<u16>::new());
         inflight.store(BATCH_AT, 1_u16);

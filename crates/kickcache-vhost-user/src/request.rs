@@ -18,21 +18,17 @@ const HEADER_BYTES: usize = 16;
 const RANGE_BYTES: usize = 16;
 const UNMAP: u32 = 1;
 
-/// The type of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
     /// Fill guest memory from the volume.
     Read,
-    /// Store guest memory.
     Write {
         /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
     /// Make all acknowledged writes durable.
     Flush,
-    /// The data is no longer needed.
     Discard,
-    /// Store zeroes.
     WriteZeroes {
         /// Space may be given back.
         unmap: bool,
@@ -41,12 +37,9 @@ pub enum RequestKind {
     },
 }
 
-/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The request succeeded.
     Done,
-    /// The request failed.
     Failed,
     /// The device does not support the request.
     Unsupported,
@@ -86,7 +79,6 @@ pub(super) struct Tag {
     pub(super) life: u32,
 }
 
-/// The rules that apply to the requests of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) size: u64,
@@ -95,7 +87,6 @@ pub(super) struct Rules {
     pub(super) features: u64,
 }
 
-/// The result of parsing a chain.
 pub(super) enum Parsed {
     /// A request that needs the volume.
     Request(GuestRequest),
@@ -105,7 +96,6 @@ pub(super) enum Parsed {
 }
 
 impl GuestRequest {
-    /// The type of the request.
     pub fn kind(&self) -> RequestKind {
         self.kind
     }
@@ -127,8 +117,7 @@ impl GuestRequest {
         length(&self.data)
     }
 
-    /// Bytes of memory that the request occupies: its payload, and the list of its segments, whose length the
-    /// guest decides.
+    /// Bytes of memory that the request occupies: its payload, and the list of its segments.
     pub fn memory_length(&self) -> u64 {
         let list = u64::try_from(size_of_val(self.data.as_slice())).expect("usize has at most 64 bits");
         self.payload_length() + list
@@ -191,7 +180,6 @@ pub(super) fn parse(
     }
 }
 
-/// The fields of a chain that was parsed as a request.
 struct Understood {
     kind: RequestKind,
     extent: ByteExtent,
@@ -240,7 +228,6 @@ fn understand(
     }
 }
 
-/// The extent of a read or write.
 fn transfer(sector: u64, segments: &[Segment], rules: Rules) -> Result<ByteExtent, Outcome> {
     let bytes = length(segments);
     if bytes == 0 || bytes > REQUEST_BYTES_MAX || !bytes.is_multiple_of(SECTOR_BYTES) {

@@ -24,10 +24,8 @@ pub struct Socket {
     fds: Vec<OwnedFd>,
 }
 
-/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
-    /// A whole message.
     Packet(Packet),
     /// No whole message; wait until the socket is readable.
     Nothing,

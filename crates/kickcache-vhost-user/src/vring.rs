@@ -20,7 +20,6 @@ use super::memory::GuestRam;
 use super::message::ProtocolError;
 use crate::inflight::Recovered;
 
-/// A queue of a device.
 pub(super) struct Vring {
     index: u16,
     queue: Queue,
@@ -150,9 +149,8 @@ impl Vring {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room
-    /// for the queue, it starts with the requests that another daemon left in flight, and continues at the
-    /// used index plus their number; without, at the index that the front end set.
+    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room for the
+    /// queue, it starts with the requests that another daemon left in flight.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -230,13 +228,12 @@ impl Vring {
         Ok(Some(head))
     }
 
-    /// The descriptor table of the queue.
     pub(super) fn table(&self) -> Table {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
 
-    /// Stops counting a head as in flight that cannot be answered, for example because its chain cannot be
-    /// followed; the guest cannot use the head again before the queue starts again.
+    /// Stops counting a head as in flight that cannot be answered; the guest cannot use the head again before the queue
+    /// starts again.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }
@@ -261,7 +258,7 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the queue runs without relying on the guest's kicks, so that requests may be available without a kick.
+    /// Whether the queue runs without relying on the guest's kicks.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.armed
     }
@@ -271,8 +268,7 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether there are more requests: recovered requests, or requests that the guest added; `true`
-    /// also if the ring cannot be read, which the next take reports.
+    /// Whether there are recovered requests, or requests that the guest added; `true` also if the ring cannot be read.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         !self.again.is_empty() || self.has_added(memory)
     }

@@ -15,7 +15,6 @@ use crate::wire::{
     OPTION_DATA_MAX, Put, Reader, info, length_u32, opt, rep,
 };
 
-/// Goes through the handshake up to the transmission phase.
 pub(super) fn negotiate(stream: &mut Stream, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
     let limit = TimeLimit::begin(stream, options.timeout)?;
     greet(&limit.over(stream))?;
@@ -135,7 +134,6 @@ fn send_option(stream: &TimedStream<'_>, option: u32, data: &[u8]) -> Result<(),
     Ok(stream.send_all(&bytes)?)
 }
 
-/// A server's reply to an option.
 struct OptionReply {
     reply: u32,
     data: Vec<u8>,

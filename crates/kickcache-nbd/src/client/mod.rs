@@ -43,12 +43,9 @@ use self::socket::Socket;
 use self::stream::Stream;
 use super::wire::PAYLOAD_MAX;
 
-/// Both halves of a client.
 #[derive(Debug)]
 pub struct Halves {
-    /// Sends requests.
     pub sender: Sender,
-    /// Receives replies.
     pub receiver: Receiver,
 }
 

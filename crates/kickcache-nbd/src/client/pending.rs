@@ -14,7 +14,6 @@ pub(super) struct InFlight {
     pub(super) offset: u64,
     /// Bytes of data that a successful reply carries: 0 except for a read.
     pub(super) data_length: usize,
-    /// The pieces of a reply in several chunks.
     pub(super) gathered: ReceivedChunks,
 }
 

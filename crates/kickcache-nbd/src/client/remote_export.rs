@@ -2,7 +2,6 @@
 
 use crate::wire::export_flag;
 
-/// The properties of the export and of the connection that the server reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteExport {
     /// Bytes of the export.
@@ -23,12 +22,10 @@ impl RemoteExport {
         self.flags & export_flag::READ_ONLY != 0
     }
 
-    /// Whether flush is supported.
     pub fn has_flush(&self) -> bool {
         self.flags & export_flag::FLUSH != 0
     }
 
-    /// Whether trim is supported.
     pub fn has_trim(&self) -> bool {
         self.flags & export_flag::TRIM != 0
     }
@@ -38,12 +35,10 @@ impl RemoteExport {
         self.flags & export_flag::MULTI_CONN != 0
     }
 
-    /// Whether single requests can be made durable.
     pub fn has_fua(&self) -> bool {
         self.flags & export_flag::FUA != 0
     }
 
-    /// Whether the server can store zeroes without receiving them as data.
     pub fn has_write_zeroes(&self) -> bool {
         self.flags & export_flag::WRITE_ZEROES != 0
     }

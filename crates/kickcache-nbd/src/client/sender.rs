@@ -21,7 +21,6 @@ pub struct Sender {
     sent: usize,
 }
 
-/// The fields of a request without its data.
 #[derive(Clone, Copy)]
 struct Header {
     flags: u16,
@@ -155,37 +154,21 @@ impl Sender {
         self.send()
     }
 
-    /// Queues and sends a write.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_write(&mut self, cookie: u64, offset: u64, data: &[u8], fua: Fua) -> Result<(), ClientError> {
         self.queue_write(cookie, offset, data, fua)?;
         self.send()
     }
 
-    /// Queues and sends a flush.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_flush(&mut self, cookie: u64) -> Result<(), ClientError> {
         self.queue_flush(cookie)?;
         self.send()
     }
 
-    /// Queues and sends a trim.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_trim(&mut self, cookie: u64, offset: u64, length: u64, fua: Fua) -> Result<(), ClientError> {
         self.queue_trim(cookie, offset, length, fua)?;
         self.send()
     }
 
-    /// Queues and sends a write of zeroes.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_write_zeroes(
         &mut self,
         cookie: u64,
@@ -197,19 +180,11 @@ impl Sender {
         self.send()
     }
 
-    /// Queues and sends a request to bring data into the server's cache.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_cache(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue_cache(cookie, offset, length)?;
         self.send()
     }
 
-    /// Queues and sends a block status request.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_block_status(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue_block_status(cookie, offset, length)?;
         self.send()

@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::socket::{Socket, Wait};
 use super::tls::Tls;
 
-/// A socket, and the TLS over it if there is some.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: Socket,
@@ -52,7 +51,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for some bytes.
     pub(super) fn receive_waiting(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(self.receive_some(buffer, Wait::Yes)?.unwrap_or(0))
     }

@@ -44,7 +44,6 @@ struct Incoming {
 }
 
 impl Tls {
-    /// TLS after a finished handshake.
     pub(super) fn new(mut connection: ClientConnection) -> Tls {
         connection.set_buffer_limit(None);
         Tls {

@@ -8,7 +8,6 @@ use super::wire::{
     MAGIC_STRUCTURED_REPLY, Put, STATE_HOLE, STATE_ZERO, chunk, length_u32,
 };
 
-/// The error numbers of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NbdErrno {
     /// EPERM: a write, a write of zeroes or a trim on a read-only export.
@@ -30,7 +29,6 @@ pub enum NbdErrno {
 }
 
 impl NbdErrno {
-    /// The number on the wire.
     pub const fn value(self) -> u32 {
         match self {
             NbdErrno::NotPermitted => 1,
@@ -59,7 +57,6 @@ impl NbdErrno {
         }
     }
 
-    /// A sentence for the client's user.
     pub const fn text(self) -> &'static str {
         match self {
             NbdErrno::NotPermitted => "the export is read-only",
@@ -87,7 +84,6 @@ impl From<Errno> for NbdErrno {
     }
 }
 
-/// Bytes a [`ReplyHead`] has room for.
 const REPLY_HEAD_BYTES: usize = 64;
 
 /// The bytes of one reply in front of its payload, without an allocation.
@@ -98,17 +94,14 @@ pub struct ReplyHead {
 }
 
 impl ReplyHead {
-    /// An empty head.
     pub const fn new() -> ReplyHead {
         ReplyHead { bytes: [0; REPLY_HEAD_BYTES], length: 0 }
     }
 
-    /// The bytes to send.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Empties the head for another reply.
     pub fn clear(&mut self) {
         self.length = 0;
     }
@@ -136,7 +129,6 @@ pub struct StatusExtent {
     pub length: u64,
     /// Whether the stretch is not allocated.
     pub hole: bool,
-    /// Whether the stretch reads as zeroes.
     pub zero: bool,
 }
 
@@ -173,7 +165,6 @@ impl ReplyTo {
 pub(super) enum Answers {
     /// A read or block status: once structured replies are agreed on, always answered by chunks.
     Data,
-    /// Commands whose reply has no data.
     Nothing,
 }
 

@@ -27,15 +27,11 @@ enum Phase {
     Closed(CloseReason, Option<Transmission>),
 }
 
-/// One connection's server side.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
     output: Vec<u8>,
-    /// The export that was denied last since the last [`Session::take_denied`].
     denied: Option<usize>,
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last
-    /// [`Session::take_unknown`].
     unknown: Option<String>,
 }
 
@@ -103,7 +99,6 @@ impl Session {
         into.append(&mut self.output);
     }
 
-    /// Whether output is queued.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }

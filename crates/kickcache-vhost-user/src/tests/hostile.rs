@@ -208,7 +208,6 @@ fn memory_that_vanishes_under_a_request_does_no_harm() {
     let request = guest.device.next_request(0).unwrap();
     let removed = packet(38, &[0, 0, RAM, USER, 0], Vec::new());
     guest.tell(removed).unwrap();
-    // The request keeps its memory; the ring is unmapped.
     request.deliver(&[1; 512]).unwrap();
     guest.device.complete(&request, vhost_user::Outcome::Done);
     assert_eq!(guest.read::<1>(DATA), [1]);

@@ -8,7 +8,6 @@ use super::harness::{CONFIG_WCE, RAM, SIZE, USER, event_fd, pair};
 use super::*;
 use crate::{Answer, Outcome, RequestKind};
 
-/// Memory for requests in flight, as its front end keeps it.
 struct InflightMemory {
     message: Vec<u64>,
     fd: OwnedFd,
@@ -31,7 +30,6 @@ impl InflightMemory {
         kept
     }
 
-    /// Memory that no device has used.
     fn fresh(guest: &mut Guest) -> InflightMemory {
         let wanted = pair(1 | u32::from(SIZE) << 16, 0);
         let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
@@ -49,7 +47,6 @@ impl InflightMemory {
         second
     }
 
-    /// The front end connects to a device without a front end.
     fn connect(&self, guest: &mut Guest, features: u64) {
         guest.share_memory();
         guest.tell(packet(2, &[features], Vec::new())).unwrap();
@@ -57,7 +54,6 @@ impl InflightMemory {
         guest.start_queue().unwrap();
     }
 
-    /// The front end disconnects and connects again.
     fn reconnect(&self, guest: &mut Guest) {
         guest.device.disconnect();
         self.connect(guest, FEATURES | CONFIG_WCE);
@@ -212,6 +208,5 @@ fn a_device_reset_switches_the_write_cache_on_for_good() {
     assert_eq!(config(&mut guest)[32], 1);
     kept.reconnect(&mut guest);
     assert_eq!(config(&mut guest)[32], 1);
-    // This is the first request of the guest.
     assert_eq!(write_of(&mut guest), VOLATILE);
 }
