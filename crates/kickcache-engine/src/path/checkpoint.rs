@@ -22,7 +22,7 @@ use crate::units::SegmentIndex;
 /// Chunks per group at most.
 const GROUP_MAX: u32 = 32;
 
-/// Begins a checkpoint if it is due, none is in progress, and the cache device is in service.
+/// Begins a checkpoint if one is due and possible.
 pub(crate) fn begin(state: &mut State) {
     if state.device.checkpoint.is_some()
         || state.device.is_out_of_service()
@@ -33,8 +33,7 @@ pub(crate) fn begin(state: &mut State) {
     start(state, Position::Between);
 }
 
-/// Begins the checkpoint of an engine that writes no more batches, if none is in progress and the cache device is in
-/// service.
+/// Begins the checkpoint of an engine that writes no more batches, if one is possible.
 pub(crate) fn begin_last(state: &mut State) {
     if state.device.checkpoint.is_none() && !state.device.is_out_of_service() {
         start(state, Position::Last);
@@ -173,12 +172,10 @@ pub(crate) fn on_durable(state: &mut State) {
     }
 }
 
-/// The checkpoint cannot be finished.
 pub(crate) fn on_not_durable(state: &mut State) {
     state.device.give_up_checkpoint();
 }
 
-/// The write of a chunk has ended.
 pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), DeviceError>) {
     state.device.order.end_journal_block(block, result);
     state.device.order.land_unnumbered();

@@ -32,7 +32,6 @@ fn whole_blocks(extent: ByteExtent) -> ByteExtent {
     ByteExtent { start, length: end.saturating_sub(start) }
 }
 
-/// Begins a discard, makes it wait, or ends it.
 pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent, has_failed) = (pending.volume, pending.extent, pending.error.is_some());
@@ -91,7 +90,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     state.end_pending_with(slot, result);
 }
 
-/// The origin's part ended; an origin that cannot discard keeps its data, which is allowed.
+/// An origin that cannot discard keeps its data, which is allowed.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let volume = state.requests.get(slot).volume;
     let ticket = cursor(state, slot).ticket.take().expect("the part holds its place");
@@ -150,7 +149,6 @@ mod tests {
         }
     }
 
-    /// Every second block of the first 512 is cached.
     fn with_cached_blocks() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..512).step_by(2).for_each(|block| scene.write(block << 12, 4096).0.unwrap());

@@ -23,7 +23,6 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Checksum, PageIndex, VolumeId};
 
-/// The blocks that a fill reads, and their pages.
 pub(crate) struct FillTarget {
     /// Whole blocks.
     pub(crate) extent: ByteExtent,
@@ -142,7 +141,6 @@ fn submit(state: &mut State, fill: Fill) {
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
 }
 
-/// The read of the origin has ended.
 pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'_>, DeviceError>) {
     let fill = state.fills.remove(slot);
     state.release_ticket(fill.volume, fill.ticket);
@@ -157,7 +155,6 @@ pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'
     state.wake_stalled();
 }
 
-/// Copies the bytes that a waiter requested into its memory.
 fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
     let pending = state.requests.get(waiter.request);
     let (id, start) = (pending.id, pending.extent.start);

@@ -18,7 +18,6 @@ use crate::units::VolumeId;
 /// The greatest factor on the time before a short flush that blocks of a busy volume wait for.
 const PATIENCE: u64 = 15;
 
-/// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.requests.add_pending(slot);
@@ -49,7 +48,6 @@ fn needs_origin(state: &State, volume: VolumeId) -> bool {
     (flush.owes_clients() || is_alone) && !mutant!(FlushSkipsOrigin)
 }
 
-/// Submits the flushes that are due.
 pub(crate) fn submit_due(state: &mut State) {
     if state.device.order.begin_flush() {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
@@ -61,7 +59,7 @@ pub(crate) fn submit_due(state: &mut State) {
     }
 }
 
-/// Submits the flush of an origin if it is due. Not inlined, because each hit calls the caller.
+/// Not inlined, because each hit calls the caller.
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let now = state.now;

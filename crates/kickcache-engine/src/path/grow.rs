@@ -53,7 +53,6 @@ pub(crate) fn is_due(state: &State) -> bool {
     })
 }
 
-/// Takes the next step of a growth, if one is in progress.
 pub(crate) fn go_on(state: &mut State) {
     let Some(Growth { geometry, stage, .. }) = state.growth else { return };
     let next = match stage {

@@ -16,7 +16,6 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
-/// The write of a batch has ended.
 pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), DeviceError>) {
     let batch = match result {
         Ok(()) => state.device.log.land(slot),
@@ -142,8 +141,7 @@ fn finish_segments(state: &mut State) {
     }
 }
 
-/// Ends the open segments, because no more batches will be written: their summaries follow when their batches are
-/// durable.
+/// Ends the open segments, because no more batches will be written.
 pub(crate) fn end_segments(state: &mut State) {
     state.device.log.close_segments();
     finish_segments(state);
@@ -170,8 +168,7 @@ fn write_summary(state: &mut State, mut summary: Summary) {
     state.submit(Purpose::Summary { segment }, operation);
 }
 
-/// The write of a summary has ended. Without the summary, recovery reads the whole segment, so that an error only costs
-/// time.
+/// Without the summary, recovery reads the whole segment, so that an error only costs time.
 pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     state.device.order.land_unnumbered();
@@ -179,7 +176,6 @@ pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Resul
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// The write of a journal block has ended.
 pub(crate) fn on_journal(
     state: &mut State,
     block: u64,
@@ -192,8 +188,8 @@ pub(crate) fn on_journal(
     }
 }
 
-/// The flush of the cache device has ended. After an error the writes that it covered cannot be trusted, and the extent
-/// of the loss is unknown: the cache accepts no new data.
+/// After an error the writes that it covered cannot be trusted, and the extent of the loss is unknown: the cache
+/// accepts no new data.
 pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>) {
     if result.is_ok() {
         let served = state.device.order.end_flush();

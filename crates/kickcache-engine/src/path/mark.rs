@@ -25,7 +25,6 @@ const RETRY: Duration = Duration::from_millis(2_000);
 /// Time between two tries after a failed write of the record, while a record exists.
 const RETRY_RECORDED: Duration = Duration::from_millis(30_000);
 
-/// Updates the record.
 pub(crate) fn go_on(state: &mut State) {
     let Some(incomplete) = state.marking.incomplete else { return };
     expire(state);
@@ -99,20 +98,17 @@ fn release(state: &mut State) {
     state.agenda.extend(waiting.into_iter().map(task));
 }
 
-/// The write of a mark has ended.
 pub(crate) fn on_written(state: &mut State, copy: u8, result: Result<(), DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     state.marking.copies[usize::from(copy)].end(result);
     go_on(state);
 }
 
-/// The host has made the record, or failed to.
 pub(crate) fn on_noted(state: &mut State, result: Result<(), DeviceError>) {
     state.marking.host.end(result);
     go_on(state);
 }
 
-/// When the record should be checked again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     state.marking.incomplete?;
     earlier(state.marking.patience_until, state.marking.retry_at)
@@ -174,7 +170,6 @@ mod tests {
         scene.engine.status().volumes[0].is_incomplete
     }
 
-    /// A cache device out of service with one dirty block, which writeback leaves alone.
     fn left_out_with_a_dirty_block() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 4096).0.unwrap();

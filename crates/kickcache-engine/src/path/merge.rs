@@ -93,7 +93,6 @@ fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
-/// The read of the rest from the cache device has ended.
 pub(crate) fn on_cached(
     state: &mut State,
     slot: RequestSlot,
@@ -142,7 +141,6 @@ pub(crate) fn again(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
     read_rest(state, slot, key, page);
 }
 
-/// The read of the rest from the origin has ended.
 pub(crate) fn on_origin(
     state: &mut State,
     slot: RequestSlot,
@@ -160,7 +158,6 @@ pub(crate) fn on_origin(
     overlay(state, slot, block, page);
 }
 
-/// Copies the request's bytes over the page.
 fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIndex) {
     let pending = state.requests.get_mut(slot);
     let (id, start) = (pending.id, pending.extent.start);

@@ -35,11 +35,9 @@ pub(crate) enum Verdict {
 pub(crate) enum Pressure {
     /// More segments are ready than the reserve of reclaim.
     None,
-    /// No segment is ready beyond the reserve of reclaim.
     High,
 }
 
-/// A block that leaves probation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Newcomer {
     /// The block was hit in probation.
@@ -48,7 +46,6 @@ pub(crate) struct Newcomer {
     pub(crate) written: Sequence,
 }
 
-/// The policy's memory for one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Gate {
     /// Unknown blocks wait.

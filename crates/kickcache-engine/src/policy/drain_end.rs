@@ -14,13 +14,11 @@ const LITTLE: u64 = 50_000_000;
 const LITTLE_MIN: u64 = 8;
 /// The pause at the first threshold, in nanoseconds.
 const HOLD: u64 = 200_000_000;
-/// The longest pause.
 const HOLD_MAX: Duration = Duration::from_millis(1_600);
 /// The least interval of checks for progress, and between two pauses.
 const LOOK_EVERY: Duration = Duration::from_millis(2_000);
 const LEVEL_MAX: u32 = 20;
 
-/// The end of one drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DrainEnd {
     /// How often the threshold was doubled.

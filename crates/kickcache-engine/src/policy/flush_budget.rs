@@ -11,7 +11,6 @@ pub(crate) const FLUSH_PART: u64 = 4 << 20;
 const START: u64 = 8 * work_of(1, 4096);
 /// From this limit on, the limit counts as accurate.
 const ACCURATE: u64 = FLUSH_PART / 4096 * work_of(1, 4096);
-/// The largest limit.
 const MOST: u64 = 1 << 40;
 /// A flush raises the limit to this many times its work at most.
 const GROWTH: u64 = 4;
@@ -43,7 +42,6 @@ impl FlushBudget {
         self.is_accurate
     }
 
-    /// Adjusts the limit after a flush.
     pub(crate) fn on_flushed(&mut self, work: u64, span: Duration) {
         if work == 0 {
             return;

@@ -26,7 +26,6 @@ pub(crate) struct GhostEntry {
     pub(crate) noted: EntryAge,
 }
 
-/// The initial target size of probation.
 fn target_at_first(capacity: u64) -> u64 {
     capacity / tuned!(Start, START_SHARE)
 }
@@ -44,7 +43,6 @@ impl Rooms {
     }
 }
 
-/// The age of an entry in ghost memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum EntryAge {
     /// The entry is in the newest part of its memory, or a client requested the promotion.
@@ -113,7 +111,6 @@ impl GhostLists {
         if ghosts.all(|ghost| ghost.grow() == Step::Done) { Step::Done } else { Step::More }
     }
 
-    /// Ends the growth: the cache has this many blocks from here on.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         for ghost in [&mut self.probation, &mut self.probation_recently, &mut self.main_recently] {
             ghost.use_grown();
@@ -151,7 +148,6 @@ impl GhostLists {
         Some(GhostEntry { queue: Queue::Main, noted })
     }
 
-    /// Remembers a rejected block.
     pub(crate) fn remember(&mut self, hash: u64) {
         self.probation.insert(hash);
     }
@@ -170,7 +166,6 @@ impl GhostLists {
         self.probation.pass(turns);
     }
 
-    /// A clean block was dropped.
     pub(crate) fn on_left(&mut self, hash: u64, queue: Queue) {
         self.note_left();
         match queue {

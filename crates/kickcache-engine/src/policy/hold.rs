@@ -108,7 +108,6 @@ impl Hold {
         self.is_on
     }
 
-    /// Whether main may soon be released, because of soon reused blocks.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.soon_lead * 4 < self.soon_lead_max() * DOUBT_QUARTERS
     }
@@ -175,17 +174,14 @@ impl Hold {
         returned
     }
 
-    /// The volume with the requests that ended the freeze, once.
     pub(crate) fn take_changed(&mut self) -> Option<VolumeId> {
         self.changed.take()
     }
 
-    /// Whether the lead showed that the frozen blocks are stale, once.
     pub(crate) fn take_stale(&mut self) -> bool {
         core::mem::take(&mut self.is_stale)
     }
 
-    /// Whether main was released because of [`Returned::InVain`], once.
     pub(crate) fn take_in_vain(&mut self) -> bool {
         core::mem::take(&mut self.is_in_vain)
     }

@@ -17,7 +17,6 @@ const SAMPLES_LEAST: u64 = 32;
 
 type Counts = [u32; BUCKETS];
 
-/// Latencies of one kind of request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Latencies {
     /// The samples from `since` on, and those of the half before.

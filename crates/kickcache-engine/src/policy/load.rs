@@ -26,7 +26,6 @@ pub(crate) struct Load {
     requests: u64,
     /// Nanoseconds for `SCALE` bytes of work; 0 if not known.
     pace: u64,
-    /// The time of the last begin or end.
     at: Instant,
     /// Of the current measurement: busy time, the same times requests in flight, work and requests that ended.
     time: u64,

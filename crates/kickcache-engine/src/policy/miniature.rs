@@ -123,7 +123,6 @@ impl List {
     }
 }
 
-/// The result of a look at a segment of main.
 #[derive(Clone, Copy)]
 struct SegmentCounts {
     hot: u64,
@@ -174,7 +173,6 @@ impl Miniature {
         }
     }
 
-    /// Drops all blocks.
     pub(crate) fn clear(&mut self) {
         self.chains.fill(NONE);
         (self.free, self.probation, self.main) = (List::EMPTY, List::EMPTY, List::EMPTY);
@@ -277,7 +275,6 @@ impl Miniature {
         }
     }
 
-    /// Looks at the next segment of main if it is due.
     fn go_round(&mut self) {
         let round = self.capacity() * tuned!(HoldRound, HOLD_ROUND);
         (self.since_look, self.since_turn) = (self.since_look + 1, self.since_turn + 1);
@@ -395,7 +392,6 @@ impl Miniature {
         }
     }
 
-    /// Removes a block that was taken from its queue.
     fn remove(&mut self, entry: u16, queue: Queue) {
         let Entry { print, alike, .. } = self.entries[usize::from(entry)];
         let chain = self.chain(print);
@@ -436,7 +432,6 @@ mod tests {
         mixed ^ (mixed >> 15)
     }
 
-    /// Hits of a loop's last pass.
     fn last_pass(miniature: &mut Miniature, length: u32, passes: u32) -> usize {
         let mut pass =
             || (0..length).filter(|number| miniature.access(print(*number), Use::Read).is_hit()).count();

@@ -26,7 +26,6 @@ const WAITS_HALVES: u64 = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Limit {
     in_flight: u64,
-    /// The time of the last begin or end.
     at: Instant,
     /// Of the current measurement: time with several in flight, the same times their number, reads that ended in it,
     /// and their bytes.
@@ -81,12 +80,10 @@ impl Limit {
     }
 }
 
-/// The policy's state for an origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginLoad {
     /// Reads, except for partial blocks of writes, and long client writes past the log.
     load: Load,
-    /// Writebacks.
     writebacks: Load,
     /// A random read in flight that is timed: its first byte, and the time of its begin.
     timed: Option<(u64, Instant)>,

@@ -24,7 +24,6 @@ const CACHE_TURN_LOW: u64 = 64;
 /// Limit of the rest that depends on the dirty share, in nanoseconds.
 const REST_MAX: u64 = 1_000_000_000;
 
-/// Work of the cache device for the clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CacheWork {
     /// The cache device has a backlog of work for clients.
@@ -107,7 +106,6 @@ pub(crate) struct Start {
     pub(crate) reads: u64,
 }
 
-/// The pace of one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pacing {
     /// `foreground_total` at the last writeback's start.

@@ -33,7 +33,6 @@ const CREDIT_TIMES: i64 = 4;
 pub(crate) enum Way {
     /// The part is treated as any other request.
     Enter,
-    /// The part bypasses the cache.
     PassBy,
 }
 
@@ -241,7 +240,6 @@ impl Passage {
         *account = (*account + hits).min(self.credit_max);
     }
 
-    /// Records that a part of a stream entered the cache or bypassed it.
     fn note(&mut self, part: Piece, way: Way) {
         self.has_streams = true;
         let now = self.now();
@@ -288,7 +286,6 @@ impl Passage {
     }
 }
 
-/// Zero means "none".
 #[expect(clippy::cast_possible_truncation, reason = "32 bits are the print")]
 const fn print(hash: u64) -> u32 {
     let print = (hash >> 12) as u32;

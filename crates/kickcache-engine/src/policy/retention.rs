@@ -32,7 +32,6 @@ const MISSES_FOR_A_HIT: u64 = 2;
 /// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;
 
-/// The treatment of a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judgement {
     Demote,
@@ -59,7 +58,6 @@ pub(crate) enum Verdict {
     Reclaim,
 }
 
-/// Blocks that reclaim copied, and blocks that were admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) copied: u64,
@@ -91,9 +89,7 @@ impl Copies {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Use {
-    /// All requests up to the last time that the past was halved.
     until: RequestedBlocks,
-    /// The share of the requests up to `until` that still counts.
     past: RequestedBlocks,
     is_good: bool,
 }
@@ -131,7 +127,6 @@ impl Retention {
         }
     }
 
-    /// Begins to make room for a cache of more blocks; `None` if there is no memory.
     pub(crate) fn begin_growth(&mut self, capacity: u64) -> Option<()> {
         self.departed.begin_growth(capacity)
     }
@@ -140,8 +135,7 @@ impl Retention {
         self.departed.grow()
     }
 
-    /// Ends the growth: the cache has this many blocks from here on. The state of main and the value of streams are
-    /// determined again.
+    /// The state of main and the value of streams are determined again.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         self.departed.use_grown(capacity);
         self.hold = Hold::new(capacity);
@@ -153,12 +147,10 @@ impl Retention {
         self.departed.memory_bytes() + self.hold.memory_bytes() + self.passage.memory_bytes()
     }
 
-    /// Blocks of the cache.
     pub(crate) const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The target size of probation in blocks, while main is not frozen.
     pub(crate) fn target(&self) -> u64 {
         self.departed.target()
     }
@@ -207,13 +199,11 @@ impl Retention {
         self.used.is_good && hot * 100 < live * tuned!(Stale, STALE_PERCENT)
     }
 
-    /// The preferred queue of the next segment to be reclaimed.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
         let target = if self.hold.is_on() { self.capacity / 100 } else { self.target() };
         if probation_blocks > target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
-    /// The treatment of a block in a reclaimed segment by its hits.
     pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
         match (reason, queue) {
             (Reason::Turn, _) if self.hold.is_on() && hits > 0 => Judgement::Reinsert(Queue::Main, hits / 2),
@@ -237,7 +227,6 @@ impl Retention {
         }
     }
 
-    /// Updates with the total numbers of copied, admitted and requested blocks.
     pub(crate) fn observe(&mut self, work: Work, asked: RequestedBlocks) {
         self.copies.observe(work, self.capacity);
         self.used.observe(asked, self.capacity);

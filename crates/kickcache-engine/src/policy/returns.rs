@@ -95,8 +95,6 @@ mod tests {
     use super::*;
     use crate::units::{BlockIndex, VolumeId};
 
-    /// Misses of these blocks, with a hit after every `misses_for_a_hit` misses; returns how many misses show a useless
-    /// freeze.
     fn in_vain(returns: &mut Returns, blocks: impl Iterator<Item = u64>, misses_for_a_hit: u64) -> usize {
         let is_in_vain = |(number, block)| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));

@@ -23,7 +23,7 @@ const LATE_NEW_FOR_AN_OLD: u64 = 64;
 /// Requested blocks after which a shift without a proof ends, in capacities of the cache.
 const LENGTH: u64 = 2;
 
-/// Requested blocks by the result of the look-up, of a volume so far or in some time.
+/// Requested blocks by the result of the look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RequestedBlocks {
     pub(crate) hits: u64,
@@ -76,7 +76,7 @@ impl Shift {
         self.wanted.take_if(|_| !self.is_proven)
     }
 
-    /// Begins a shift at these counts of the volume; the segments are in the order of their reclaim.
+    /// Begins a shift at these counts of the volume.
     pub(crate) fn begin(
         &mut self,
         volume: VolumeId,
@@ -91,7 +91,6 @@ impl Shift {
         self.volume
     }
 
-    /// A volume used a block of a candidate of this shift or of an earlier one.
     pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
         self.old_hits += u64::from(self.volume == Some(volume));
     }

@@ -33,7 +33,6 @@ const MEETINGS_MIN: u64 = 8;
 const EXTENTS_MAX: u64 = 1 << 20;
 const ONE: u64 = 1 << 31;
 
-/// The spread of the blocks of a volume's first requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distance {
     /// No verdict yet.
@@ -124,7 +123,7 @@ struct Most {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RequiredMeetings {
     meetings: u32,
-    /// Whether as many are expected, so that a lower number is a result as well.
+    /// Whether as many are expected.
     is_enough: bool,
 }
 

@@ -18,11 +18,9 @@ const WAIT_MIN: u64 = 20_000;
 const WINDOW: u64 = 200_000_000;
 const FIRST_COUNT: u64 = 8;
 
-/// The rate of one volume's writeback, and the earliest start of its next write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Throttle {
     in_flight: u64,
-    /// When a writeback began or ended last.
     at: Instant,
     /// Of the current measurement: time with a writeback in flight, and blocks of writebacks that ended.
     time: u64,

@@ -45,7 +45,6 @@ impl ServedLoad {
     }
 }
 
-/// The work of a span, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Rate {
     served: ServedLoad,
@@ -66,7 +65,6 @@ impl Rate {
     }
 }
 
-/// A span that ended.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EndedSpan {
@@ -81,7 +79,6 @@ pub(crate) enum TrialRule {
     Forbidden,
 }
 
-/// Whether the origin helps, and the state of the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Trials {
     /// More was served with the origin.
@@ -146,7 +143,6 @@ impl Trials {
         Some(EndedSpan { now, served, rate: Some(rate) })
     }
 
-    /// Deducts the requests of a trial.
     fn spend(&mut self, requests: u64) {
         if self.is_trial {
             self.spent += (requests - self.asked).min(self.saved(requests));
@@ -193,8 +189,6 @@ impl Trials {
 mod tests {
     use super::*;
 
-    /// Half seconds with a constant backlog; in each hundredth of a second this many requests are served, without the
-    /// origin and with it.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
         let (mut trials, mut served, mut on) = (Trials::default(), ServedLoad::default(), 0);
         for step in 0..spans * 50 {

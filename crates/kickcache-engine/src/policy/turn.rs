@@ -36,12 +36,10 @@ pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }
 
-/// Whether a segment of a frozen main is worth emptying, `cold` of its `blocks` blocks without hits.
 pub(crate) fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
     cold > 0 && cold * 100 >= blocks * tuned!(HoldCold, HOLD_COLD_PERCENT)
 }
 
-/// The queue of a block, and its uses there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockRank {
     pub(crate) queue: Queue,

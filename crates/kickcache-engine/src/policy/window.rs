@@ -54,7 +54,6 @@ pub(crate) enum Recall {
     First,
 }
 
-/// The window of one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FillWindow {
     bytes: u64,
@@ -65,7 +64,6 @@ pub(crate) struct FillWindow {
     near: u32,
     crowded: u32,
     known: u32,
-    /// Hits up to the last look.
     hits: u64,
     /// The usual share of misses among the requested blocks of the volume, in 1/1024, and the usual share of known
     /// blocks among the misses.

@@ -13,7 +13,6 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, ByteExtent, Checksum};
 
-/// The read of a run of hits from the cache device has ended.
 pub(crate) fn on_hit(
     state: &mut State,
     slot: RequestSlot,
@@ -73,7 +72,6 @@ pub(crate) fn on_hit_part(
     state.end_pending(slot);
 }
 
-/// The fault of a block that was read from the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CacheFault {
     /// The device returned an error.
@@ -159,7 +157,6 @@ pub(crate) fn on_shared(
     state.end_pending(slot);
 }
 
-/// A read past the cache ended.
 pub(crate) fn on_direct(
     state: &mut State,
     slot: RequestSlot,
@@ -188,7 +185,6 @@ mod tests {
     use crate::request::{Durability, Operation};
     use crate::scene::Scene;
 
-    /// A client reads a block that was written back and not flushed, and its cached copy is unreadable.
     fn asked_for_an_unreadable_copy(part: (u64, u64)) -> Scene {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();

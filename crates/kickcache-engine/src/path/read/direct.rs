@@ -21,7 +21,6 @@ pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExte
     read_into_request(state, slot, extent, |part| Purpose::Shared { request: slot, part });
 }
 
-/// Reads from the origin into the request's memory, after earlier conflicting accesses.
 fn read_into_request(
     state: &mut State,
     slot: RequestSlot,

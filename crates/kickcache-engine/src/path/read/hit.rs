@@ -110,8 +110,7 @@ pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, pa
     state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
 }
 
-/// The number of whole blocks of the request, from this one on, that are adjacent on the device: at most
-/// [`lookup::RUN_MAX`].
+/// The number of whole blocks of the request that are adjacent on the device, at most [`lookup::RUN_MAX`].
 fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent) -> u32 {
     let whole = u32::try_from(rest.length / BLOCK_SIZE).expect("requests have at most 32 MiB");
     let segment = state.cache.segment_of(location);

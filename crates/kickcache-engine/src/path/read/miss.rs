@@ -98,7 +98,6 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     Read,
-    /// The client requested that the blocks are cached.
     Promote,
 }
 

@@ -58,7 +58,6 @@ impl State {
     }
 }
 
-/// Keeps segments ready.
 pub(crate) fn go_on(state: &mut State) {
     if state.device.is_out_of_service() {
         return;
@@ -111,7 +110,6 @@ pub(crate) fn go_on(state: &mut State) {
     open_emptied(state);
 }
 
-/// Records the time since which clients have waited for room.
 fn note_starved(state: &mut State) {
     let now = state.now;
     let starved = &mut state.reclaim.starved_since;
@@ -239,7 +237,6 @@ fn read_run(state: &mut State, segment: SegmentIndex, first: Location, pages: Ve
     state.submit(Purpose::Reinsert { first, pages }, operation);
 }
 
-/// The read of a run of blocks that stay has ended.
 pub(crate) fn on_read(
     state: &mut State,
     first: Location,
@@ -308,7 +305,6 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     true
 }
 
-/// A block could not be read, alone or in a run of blocks.
 fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);
@@ -330,7 +326,6 @@ enum NextRead {
     WillNot,
 }
 
-/// A block of a segment under reclaim could not be moved.
 fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
@@ -402,8 +397,8 @@ fn retry(state: &mut State, location: Location) {
     }
 }
 
-/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be
-/// read is sealed again, as the newest of its queue.
+/// A segment with a damaged block is retired. A segment with blocks that could not be read is sealed again, as the
+/// newest of its queue.
 fn give_up_unreadable(state: &mut State) {
     let is_over = |state: &State, each: &Emptying| {
         each.reads_in_flight == 0
@@ -423,7 +418,7 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can ever be emptied.
+/// Whether no segment can be emptied.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {
@@ -436,7 +431,6 @@ fn is_ruined(state: &State) -> bool {
     })
 }
 
-/// When reclaim should run again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
     let force_at = earlier(force_at.filter(|at| *at > state.now), trim::poll_timeout(state));

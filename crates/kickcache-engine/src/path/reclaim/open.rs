@@ -1,5 +1,4 @@
-//! Opens empty segments again: their opening is recorded, they are discarded if configured, and the heads of the log
-//! get them.
+//! Opens empty segments again.
 
 use alloc::vec::Vec;
 
@@ -75,7 +74,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
     }
 }
 
-/// A segment was discarded. If the discard failed, the segment is used without it, and no more discards begin.
+/// If the discard failed, the segment is used without it, and no more discards begin.
 pub(crate) fn on_discarded(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     match result {
         Ok(()) => state.device.counters.discarded_bytes += state.cache.geometry().segment_size,

@@ -17,8 +17,7 @@ pub(super) struct ReservedBlocks {
 }
 
 impl ReservedBlocks {
-    /// Chooses for a segment that is emptied for this reason. With [`Reason::Room`] minimums do not count: the log may
-    /// have no space for moved clean blocks.
+    /// With [`Reason::Room`] minimums do not count: the log may have no space for moved clean blocks.
     pub(super) fn choose(state: &State, reason: Reason) -> ReservedBlocks {
         let reserves = if reason == Reason::Room { None } else { state.reserves() };
         let stale = if reason == Reason::Stale { state.reclaim.shift.volume() } else { None };

@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// One round of checks ends after the segment that completes this many returned blocks, or the excess if that is less.
+/// A round of checks ends once this many blocks were given back, or the excess if that is less.
 const BLOCKS_MAX: u64 = 512;
 /// The most segments in one round of checks.
 const SEGMENTS_MAX: usize = 16;
@@ -41,7 +41,6 @@ fn is_due(state: &State, volume: VolumeId) -> bool {
     has_more && !state.is_ending && state.device.journal.has_room()
 }
 
-/// Gives blocks of some segments back; returns the length of the pause.
 fn look(state: &mut State, volume: VolumeId) -> Duration {
     let most = state.room_excess(volume).min(BLOCKS_MAX);
     let mut given = 0;

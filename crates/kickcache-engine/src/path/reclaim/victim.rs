@@ -277,7 +277,6 @@ fn keep(state: &mut State, segment: SegmentIndex) {
     state.device.counters.kept_segments += 1;
 }
 
-/// A segment becomes the newest of its queue.
 fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.cache.seal(segment);
@@ -298,7 +297,6 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
         !state.cache.live_in(*segment).any(|location| is_out_of_reach(state, location))
     };
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    // Only segments with fewer such blocks than the best so far are examined block by block.
     all.filter(|segment| not_clean(segment) <= most).fold(None, |best, segment| match best {
         Some(best) if not_clean(&best) <= not_clean(&segment) => Some(best),
         best => Some(segment).filter(&is_sound).or(best),
@@ -344,7 +342,7 @@ fn is_out_of_reach(state: &State, location: Location) -> bool {
     slots.is_damaged(location) || slots.state(location).is_not_clean() && !may_be_tried()
 }
 
-/// Whether a block is dirty, and no sweep will write it back before long.
+/// Whether a block is dirty, and in no sweep.
 fn is_unclaimed(state: &State, location: Location) -> bool {
     let slots = state.cache.slots();
     slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location)

@@ -36,7 +36,7 @@ pub(super) fn begin(state: &mut State) -> u32 {
     state.recovering().erasing
 }
 
-/// A write of zeroes completed. Returns the number of writes in flight.
+/// Returns the number of writes in flight.
 pub(super) fn on_written(state: &mut State, result: Result<(), DeviceError>) -> u32 {
     state.device.counters.errors += u64::from(result.is_err());
     let recovery = state.recovering();

@@ -56,7 +56,6 @@ fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
     state.submit(Purpose::Recovery(read), operation);
 }
 
-/// A step has ended.
 pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
     if let RecoveryRead::Seal(segment) = read {
         let first = state.cache.geometry().first_location(segment);
@@ -90,7 +89,6 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
     go_on(state);
 }
 
-/// A read failed.
 fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
     let may_go_on = error == DeviceError::Io && state.recovering().rereads.count_failed();
     match step {
@@ -510,7 +508,6 @@ mod tests {
     use crate::time::Instant;
     use crate::units::{BlockIndex, BlockKey, Checksum, Generation, VolumeId};
 
-    /// An engine after a recovery with failures, and its operations.
     fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();

@@ -62,7 +62,6 @@ pub(crate) fn go_on_appending(state: &mut State) {
     }
 }
 
-/// The log accepts no more blocks.
 fn give_up_log(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().note_part();
     lock::unlock(state, slot);

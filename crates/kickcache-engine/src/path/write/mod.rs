@@ -79,7 +79,6 @@ fn zeroes_max(state: &State, volume: VolumeId) -> u64 {
     if is_out { state.logged_zeroes_max() } else { u64::MAX }
 }
 
-/// The search of a write ended.
 pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     match state.requests.get_mut(slot).writing().phase {
         WritePhase::AtOrigin(_) => origin::on_clean_forgotten(state, slot),

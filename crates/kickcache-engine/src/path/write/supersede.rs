@@ -57,7 +57,6 @@ pub(super) fn keep_refused(state: &mut State, slot: RequestSlot, extent: ByteExt
     state.search(slot, extent, Treatment::MakeDirty);
 }
 
-/// The unflushed blocks of the extent are dirty again.
 pub(super) fn on_refused_kept(state: &mut State, slot: RequestSlot) {
     lock::unlock(state, slot);
     state.end_pending(slot);

@@ -27,7 +27,6 @@ const DURABLE_DEPTH_IDLE: usize = 4;
 /// Pause before the next check of writeback.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The present pace of a volume.
 pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
     let found = state.volumes.get(volume);
     if state.now < found.backoff_until {
@@ -102,7 +101,6 @@ fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     writebacks.count_for(volume) < depth
 }
 
-/// When a volume's writeback should be checked again.
 pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
     match choose(state, volume) {
         WritebackPace::RestUntil(at) => Some(at),
@@ -270,7 +268,6 @@ mod tests {
         assert!(seen.contains(&"origin write 409600+8192".into()), "{seen:?}");
     }
 
-    /// Dirty blocks far apart, of a volume that is idle at once.
     fn idle(blocks: u64) -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..blocks).for_each(|number| scene.write(number * 100 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());

@@ -6,8 +6,7 @@
 //!
 //! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. The lesser
 //! counter is the block's count or more, and the greater one is not incremented (Estan and Varghese, *New Directions in
-//! Traffic Measurement and Accounting*, SIGCOMM 2002). In each turn all counters are decremented. A set is brought up
-//! to date at its next use.
+//! Traffic Measurement and Accounting*, SIGCOMM 2002).
 
 mod set;
 
@@ -50,8 +49,7 @@ impl Ghost {
         self.larger.try_reserve_exact(self.wanted).ok()
     }
 
-    /// One step of growth. The sets are in the order of the hashes: a new set begins as a copy of the old set with its
-    /// hashes.
+    /// The sets are in the order of the hashes: a new set begins as a copy of the old set with its hashes.
     pub(crate) fn grow(&mut self) -> Step {
         let end = self.wanted.min(self.larger.len() + MADE_AT_ONCE);
         for set in self.larger.len()..end {

@@ -83,7 +83,6 @@ impl Set {
         Set { words: [0; WAYS], mark: Mark::new(0, Content::Prints, 0) }
     }
 
-    /// Brings the set up to date for this turn.
     pub(super) fn come_to(&mut self, turn: u16, content: Content) {
         if self.mark.content() != content {
             self.change(turn, content);

@@ -46,7 +46,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Began {
     pub(crate) kind: Kind,
-    /// The time of its begin, on the device's clock.
+    /// On the device's clock.
     pub(crate) at: Instant,
 }
 
@@ -57,7 +57,6 @@ pub(crate) struct Clock {
     pub(crate) device: Instant,
 }
 
-/// The policy's memory for one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offload {
     setting: OriginOffload,
@@ -203,7 +202,6 @@ impl Offload {
         self.origin.begin_read(now, extent);
     }
 
-    /// A long write takes its route to the origin.
     pub(crate) fn begin_origin_write(&mut self, now: Instant, bytes: u64) {
         self.begun = self.begun.wrapping_add(1);
         self.origin.begin_write(now, bytes);

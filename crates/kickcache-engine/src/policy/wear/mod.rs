@@ -199,7 +199,6 @@ impl Wear {
         }
     }
 
-    /// Whether blocks of a rank are admitted.
     pub(crate) fn allows(&mut self, now: Instant, rank: Rank, blocks: u64) -> bool {
         if self.budget.is_none() {
             return true;
@@ -286,7 +285,6 @@ impl Wear {
         self.credit = self.credit.min(most).max(-budget / STRICT_SHARE);
     }
 
-    /// Sets the share of the current slot.
     fn begin_slot(&mut self) {
         let Some(budget) = self.budget else { return };
         let mean = self.mean_wanted();
