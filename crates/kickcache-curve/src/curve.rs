@@ -18,7 +18,6 @@ pub struct HitRatioCurve {
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CurvePoint {
-    /// Blocks of the cache.
     pub blocks: u64,
     /// The part of the counted accesses that the cache hits; 0 without accesses.
     pub hit_ratio: f64,
@@ -37,7 +36,6 @@ impl HitRatioCurve {
         floor(self.footprint.round())
     }
 
-    /// The hit ratio of a cache of this many blocks.
     pub fn at(&self, blocks: u64) -> CurvePoint {
         let Estimate { hit_ratio, deviation } = self.estimate(float(blocks));
         if self.rate >= 1.0 {

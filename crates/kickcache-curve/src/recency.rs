@@ -3,7 +3,6 @@
 //! A bit marks an occupied slot, a Fenwick tree counts the bits of whole words.
 
 const WORD: u32 = 64;
-/// Slots for each thing.
 const SLOTS_PER_THING: u32 = 4;
 
 #[derive(Clone, Debug)]

@@ -15,7 +15,6 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// A table with room for this many samples.
     pub(crate) fn new(most: u32) -> Samples {
         let room = (most as usize * 4 / 3 + 1).next_power_of_two().max(8);
         Samples { hashes: vec![EMPTY; room], slots: vec![0; room], count: 0, mask: room - 1 }

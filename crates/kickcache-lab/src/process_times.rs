@@ -6,7 +6,6 @@ use std::fs;
 /// The process that has the kernel's threads as its children.
 const KTHREADD: u32 = 2;
 
-/// Ticks of processors since the system was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ProcessorTicks {
     /// All, idle or not.

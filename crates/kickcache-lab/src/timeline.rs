@@ -18,7 +18,6 @@ struct Look {
     cache: CacheCounters,
 }
 
-/// The counters of one run over time.
 pub(crate) struct Timeline<'a> {
     server: &'a ServerHandle,
     volume: &'a str,
@@ -56,7 +55,6 @@ impl<'a> Timeline<'a> {
         })
     }
 
-    /// Samples the counters again [`LOOK_EVERY`] after the last sample, or later.
     pub(crate) fn go_on(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
     }

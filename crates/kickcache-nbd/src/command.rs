@@ -66,9 +66,7 @@ pub enum CommandKind {
         /// and change no data.
         fast: bool,
     },
-    /// The data will be read soon.
     Cache,
-    /// Report which parts are holes and which read as zeroes.
     BlockStatus {
         /// Reply with the first extent only.
         one: bool,
@@ -122,7 +120,7 @@ pub enum CloseReason {
     /// EXPORT_NAME is forbidden once extended headers were agreed on.
     #[error("the client sent EXPORT_NAME after it had negotiated extended headers")]
     ExportNameAfterExtendedHeaders,
-    /// EXPORT_NAME in the clear on a server that requires TLS: the protocol has no other answer than to close the connection.
+    /// EXPORT_NAME in the clear on a server that requires TLS.
     #[error("the client sent EXPORT_NAME without TLS, which this server requires")]
     ExportNameWithoutTls,
     #[error("the client requested an export by EXPORT_NAME that it is not allowed to use")]
@@ -133,14 +131,13 @@ pub enum CloseReason {
     RequestMagic(u32),
     #[error("the client announced {0} bytes of data for one command, at most {DRAIN_MAX} are accepted")]
     PayloadLength(u64),
-    /// More than 1 MiB of the session's own replies waits to be sent, such as replies to options and to
-    /// refused commands.
+    /// More than 1 MiB of the session's own replies waits to be sent.
     #[error("the client has more than 1 MiB of replies waiting for refused commands or options")]
     OutputFlood,
 }
 
 impl CloseReason {
-    /// Whether the client ended the connection as the protocol provides, so that no warning is due.
+    /// Whether the client ended the connection as the protocol provides.
     pub fn is_orderly(self) -> bool {
         matches!(self, CloseReason::Disconnect | CloseReason::Abort)
     }

@@ -19,7 +19,6 @@ use super::wire::{
 };
 use crate::decoded_prefix::DecodedPrefix;
 
-/// The part of the handshake that the client's next bytes must be.
 #[derive(Debug)]
 enum HandshakePhase {
     ClientFlags,
@@ -29,14 +28,12 @@ enum HandshakePhase {
     StartTls,
 }
 
-/// Whether the stream is read and written through TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Channel {
     Clear,
     Secured,
 }
 
-/// An option with its data incomplete or not yet received.
 #[derive(Debug)]
 struct PartialOption {
     option: u32,
@@ -60,10 +57,9 @@ pub(super) struct Handshake {
     channel: Channel,
     /// The access to each export, by its index; exports without an entry are allowed, as are all exports before TLS.
     access: Vec<Access>,
-    /// The index of the denied export that the client requested last since the last [`Handshake::take_denied`].
+    /// The index of the denied export that the client requested last, until it is taken.
     denied: Cell<Option<usize>>,
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last
-    /// [`Handshake::take_unknown`].
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, until it is taken.
     unknown: RefCell<Option<String>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,

@@ -15,7 +15,6 @@ pub(super) struct Transmission {
     pub(super) export: usize,
     pub(super) size: u64,
     pub(super) read_only: bool,
-    /// Whether base:allocation was selected.
     pub(super) allocation: bool,
 }
 
@@ -102,8 +101,7 @@ impl Transmission {
         check_output(output).or_else(|| (payload > 0).then_some(Decoded::SkipPayload(payload)))
     }
 
-    /// A write always carries data, even if the client omits the flag of the extended form; other servers
-    /// treat it in the same way.
+    /// A write always carries data, even if the client omits the flag of the extended form.
     fn carries_payload(&self, request: Request) -> bool {
         let flagged = self.form == HeaderForm::Extended && request.flags & cmd_flag::PAYLOAD_LEN != 0;
         request.kind == cmd::WRITE || flagged

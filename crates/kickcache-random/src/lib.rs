@@ -1,5 +1,4 @@
-//! Random numbers from a seed: xoshiro256**. The integers are the same on every machine; the normal, log-normal and
-//! exponential numbers depend on the machine's mathematical functions.
+//! Random numbers from a seed: xoshiro256**. The integers are the same on every machine.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
@@ -50,7 +49,7 @@ impl Random {
         usize::try_from(self.below(limit)).expect("smaller than a usize")
     }
 
-    /// Whether an event of probability `permille` in 1000 happens; always from 1000 on.
+    /// Whether an event of probability `permille` in 1000 happens.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
@@ -62,7 +61,7 @@ impl Random {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// A number in [`low`, `high`), or `high` by rounding.
+    /// A number from `low` to `high`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }

@@ -4,7 +4,6 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A file, or a folder for a host, that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}: {what}", .path.display())]
 pub struct TlsError {

@@ -16,11 +16,9 @@ use crate::explanation::{explain_revocations, explain_webpki};
 use crate::key_type::{KeyType, SUPPORTED};
 use crate::pem;
 
-/// The authorities that issue the certificates of peers.
 pub(crate) const AUTHORITIES: &str = "ca-cert.pem";
 /// Certificates that the authorities revoked; the file may be missing.
 pub(crate) const REVOKED: &str = "ca-crl.pem";
-/// A server's own certificate and key.
 pub(crate) const SERVER: PairNames = PairNames { certificate: "server-cert.pem", key: "server-key.pem" };
 /// A client's own certificate and key; both may be missing.
 pub(crate) const CLIENT: PairNames = PairNames { certificate: "client-cert.pem", key: "client-key.pem" };
@@ -122,7 +120,6 @@ fn check_key(path: &Path, key: &PrivateKeyDer<'_>) -> Result<(), TlsError> {
     }
 }
 
-/// Refuses a certificate of this side that webpki cannot parse.
 fn check_own(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), TlsError> {
     let first = chain.first().ok_or_else(|| TlsError::new(path, "there is no certificate in it"))?;
     webpki::EndEntityCert::try_from(first).map(drop).map_err(|error| {

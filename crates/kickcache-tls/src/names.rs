@@ -44,7 +44,6 @@ impl fmt::Display for PeerNames {
     }
 }
 
-/// A name that a client's certificate must have.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum AllowedClient {
     /// A common name of its subject: `CN=NAME`.
@@ -89,7 +88,7 @@ const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// The object identifier 2.5.4.3 in DER.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// The common names of a subject: a sequence of sets of pairs of a type and a value, in DER.
+/// The common names of a subject, in DER.
 fn common_names(subject: &[u8]) -> Vec<String> {
     let sets = Elements(subject).filter(|element| element.tag == SET);
     let pairs = sets.flat_map(|set| Elements(set.content)).filter(|element| element.tag == SEQUENCE);

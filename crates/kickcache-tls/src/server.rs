@@ -15,7 +15,6 @@ pub enum PeerCheck {
     /// Clients need a certificate of an authority in ca-cert.pem.
     #[default]
     Required,
-    /// The server requests no certificate from clients.
     Off,
 }
 
@@ -31,7 +30,6 @@ pub struct ServerCertificates {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refreshed {
     Unchanged,
-    /// New files are in use.
     Renewed,
     /// New files cannot be used; the previous files stay in use. Returned once for each change.
     Failed(TlsError),
@@ -51,7 +49,6 @@ impl ServerCertificates {
         Ok(ServerCertificates { folder, check, stamp, config })
     }
 
-    /// Reads the files if they changed.
     pub fn refresh(&mut self) -> Refreshed {
         let stamp = Stamp::of(&files(&self.folder, self.check));
         if stamp == self.stamp {
@@ -67,7 +64,6 @@ impl ServerCertificates {
         }
     }
 
-    /// The configuration for new connections.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }

@@ -39,7 +39,6 @@ pub enum SizeError {
     )]
     Unit {
         text: String,
-        /// The part behind the number.
         unit: String,
     },
     #[error("`{0}` is not a whole number of bytes; write it with a smaller unit")]
@@ -92,7 +91,6 @@ fn unknown_unit(text: &str, number: &str, unit: &str) -> SizeError {
     SizeError::Unit { text: text.into(), unit: unit.into() }
 }
 
-/// `number` times `factor`, exactly.
 fn whole_bytes(text: &str, number: &str, factor: u64) -> Result<u64, SizeError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -180,7 +178,6 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", show_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// The verb form that agrees with a count.
 pub const fn are(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }

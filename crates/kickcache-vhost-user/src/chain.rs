@@ -12,7 +12,6 @@ use super::memory::{read, write};
 
 const DESCRIPTOR_BYTES: u32 = 16;
 
-/// A segment of guest memory; the type does not promise that the memory exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segment {
     pub(super) address: GuestAddress,
@@ -135,8 +134,7 @@ pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer
     Some(())
 }
 
-/// Copies to guest memory; `None` if a segment is not in guest memory, or the buffer is too short. The buffer must be
-/// as long as the segments.
+/// Copies to guest memory, as [`copy_in`].
 pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &[u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_checked(usize::try_from(segment.length).ok()?)?;

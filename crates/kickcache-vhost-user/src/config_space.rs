@@ -21,7 +21,6 @@ pub struct Disk {
     pub serial: [u8; 20],
     /// Bytes, a multiple of 512.
     pub size: u64,
-    /// Whether writes are refused.
     pub read_only: bool,
     /// Bytes of a logical block: 512 or 4096.
     pub block_size: u32,
@@ -36,7 +35,6 @@ pub(super) enum WriteCache {
 }
 
 impl WriteCache {
-    /// The switch for a byte of the configuration space: 0 is off.
     pub(super) const fn from_byte(byte: u8) -> WriteCache {
         if byte == 0 { WriteCache::Off } else { WriteCache::On }
     }

@@ -39,14 +39,11 @@ pub struct Device {
     pub(super) notices: Vec<Notice>,
 }
 
-/// Something about a guest that is worth a line in the log.
 #[derive(Debug)]
 pub enum Notice {
-    /// A queue was stopped, for this reason.
     QueueStopped(u16, String),
     /// The device refused a message; the connection continues.
     MessageRefused(ProtocolError),
-    /// The front end could not be notified of the disk's new size.
     SizeNotTold(io::Error),
 }
 
@@ -58,17 +55,14 @@ pub enum Answer {
     Wait(Packet),
 }
 
-/// A kick descriptor that is to be watched, or no longer.
 #[derive(Debug)]
 pub enum KickChange {
-    /// Watch [`Device::kick`] of this queue.
     Watch(u16),
     /// No longer watch this descriptor of the queue, and close it.
     Unwatch(u16, OwnedFd),
 }
 
 impl Device {
-    /// A device without a front end.
     pub fn new(disk: Disk) -> Device {
         Device {
             disk,

@@ -37,7 +37,6 @@ const USED_AT: usize = 14;
 const NEXT_AT: usize = 6;
 const COUNTER_AT: usize = 8;
 
-/// The mapped memory for requests in flight.
 pub(super) struct Inflight {
     /// Dropped before the mapping is.
     guard: Guard,
@@ -46,7 +45,6 @@ pub(super) struct Inflight {
     entries: u16,
 }
 
-/// Bytes that a queue needs.
 fn queue_bytes(entries: u16) -> usize {
     (HEADER_BYTES + ENTRY_BYTES * usize::from(entries)).next_multiple_of(ALIGNMENT)
 }
@@ -81,7 +79,6 @@ pub(super) fn create(queues: u16, entries: u16) -> Result<NewMemory, ProtocolErr
     Ok(NewMemory { message: VhostUserInflight::new(size, 0, queues, entries), fd })
 }
 
-/// The requests that were in flight in a queue.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Recovered {
     /// The heads, in the order in which they began.
@@ -107,7 +104,6 @@ impl Inflight {
         Ok(Inflight { guard, map, queues, entries })
     }
 
-    /// Whether a part of the memory was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.guard.is_lost()
     }

@@ -1,8 +1,8 @@
 //! The vhost-user-blk export: a guest's virtio queues served straight from its memory.
 //!
-//! A front end (QEMU, libvirt, cloud-hypervisor, a plain process) hands over its guest's memory and, for each queue, an
-//! eventfd that the guest kicks and an eventfd that interrupts the guest. It does no I/O on volumes and never names the
-//! driver; its owner watches the descriptors.
+//! A front end, such as QEMU, hands over its guest's memory, and for each queue an eventfd that the guest kicks and an
+//! eventfd that interrupts the guest. It does no I/O on volumes and never names the driver; its owner watches the
+//! descriptors.
 //!
 //! Modules:
 //! * `device`, `front_end`: the device, and the messages of a front end; `message`, `socket`, `features`,

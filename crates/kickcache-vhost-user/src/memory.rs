@@ -27,7 +27,6 @@ pub(super) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Whether a part of the memory was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.guards.iter().any(|guard| guard.is_lost())
     }
@@ -54,7 +53,6 @@ struct Slot {
     region: Arc<GuestRegionMmap>,
 }
 
-/// A region of guest memory that a front end shares.
 pub(super) struct SharedRegion {
     pub(super) region: VhostUserMemoryRegion,
     pub(super) fd: OwnedFd,

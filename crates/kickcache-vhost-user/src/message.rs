@@ -13,7 +13,6 @@ const VERSION: u32 = 1;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// A message of the front end.
 #[derive(Debug)]
 pub struct Packet {
     pub request: u32,
@@ -23,14 +22,12 @@ pub struct Packet {
     pub fds: Vec<OwnedFd>,
 }
 
-/// A reply to the front end.
 #[derive(Debug)]
 pub struct Reply {
     pub bytes: Vec<u8>,
     pub fd: Option<OwnedFd>,
 }
 
-/// Why a front end's message is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
     #[error(
@@ -67,7 +64,6 @@ pub enum ProtocolError {
     System(#[from] io::Error),
 }
 
-/// The fields before a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
     pub(super) request: u32,
@@ -113,7 +109,6 @@ impl Packet {
         Ok(Split { body, rest })
     }
 
-    /// The only attached descriptor.
     pub(super) fn only_fd(&mut self) -> Result<OwnedFd, ProtocolError> {
         self.expect_fds(1)?;
         Ok(self.fds.remove(0))

@@ -20,19 +20,16 @@ const UNMAP: u32 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
-    /// Fill guest memory from the volume.
     Read,
     Write {
         /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
-    /// Make all acknowledged writes durable.
     Flush,
     Discard,
     WriteZeroes {
         /// Space may be given back.
         unmap: bool,
-        /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
 }
@@ -41,7 +38,6 @@ pub enum RequestKind {
 pub enum Outcome {
     Done,
     Failed,
-    /// The device does not support the request.
     Unsupported,
 }
 
@@ -63,7 +59,6 @@ pub struct GuestRequest {
     pub(super) memory: Memory,
     pub(super) status: GuestAddress,
     kind: RequestKind,
-    /// The current extent on the volume.
     extent: ByteExtent,
     /// The extents behind the current one, the last one first: only discards and writes of zeroes have
     /// several.
@@ -88,7 +83,6 @@ pub(super) struct Rules {
 }
 
 pub(super) enum Parsed {
-    /// A request that needs the volume.
     Request(GuestRequest),
     /// The chain is answered at once: with this outcome at the address of its status, and this number of
     /// written bytes.

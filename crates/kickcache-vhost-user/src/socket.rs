@@ -13,7 +13,6 @@ use vhost::vhost_user::message::MAX_ATTACHED_FD_ENTRIES;
 
 use super::message::{HEADER_BYTES, Header, Packet, ProtocolError, Reply};
 
-/// A connection to a front end.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,

@@ -144,7 +144,7 @@ impl Vring {
         self.stage == QueuePhase::Started && self.enabled
     }
 
-    /// Whether the queue may start: it is stopped, and the front end has set its addresses and its kick descriptor.
+    /// Whether the queue may start.
     pub(super) fn is_ready(&self) -> bool {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
@@ -258,7 +258,6 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the queue runs without relying on the guest's kicks.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.armed
     }
@@ -324,7 +323,6 @@ impl Vring {
         true
     }
 
-    /// Whether the memory for the queue's requests in flight was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost())
     }

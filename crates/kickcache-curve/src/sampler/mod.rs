@@ -15,7 +15,6 @@ use crate::samples::Samples;
 
 /// When the sample exceeds its size, the threshold falls by one part in this many until the sample fits.
 const STEP: u64 = 48;
-/// The most blocks of a sample.
 pub const SAMPLES_MAX: u32 = 1 << 27;
 
 /// Estimates the hit-ratio curve of an LRU cache from the blocks with the smallest hashes.
@@ -77,7 +76,6 @@ impl LruSampler {
         }
     }
 
-    /// The curve of the accesses so far.
     pub fn curve(&self) -> HitRatioCurve {
         HitRatioCurve {
             histogram: self.histogram.clone(),

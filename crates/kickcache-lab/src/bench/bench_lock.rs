@@ -58,7 +58,7 @@ impl BenchLock {
     /// Takes the lock; `None` if the path cannot be opened.
     ///
     /// # Errors
-    /// A sentence, if another open file, as of another bench, has a lock on it and not both only read.
+    /// A sentence, if another open file has a lock on it and not both only read.
     fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
         let Some(file) = BenchLock::open(path, access) else { return Ok(None) };
         BenchLock::of(file, path, access).map(Some)
@@ -109,7 +109,6 @@ mod tests {
         assert!(readers[0].is_of(one.path()) && !readers[0].is_of(other.path()));
         let refused = take(Access::Writes).unwrap_err().to_string();
         assert!(refused.contains("is measured by another bench"), "{refused}");
-        // The lock survives that the same process opens and closes the file again, as the bench does.
         drop(File::open(one.path()).unwrap());
         assert!(take(Access::Writes).is_err());
         drop(readers);

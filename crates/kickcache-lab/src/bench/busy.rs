@@ -8,7 +8,6 @@ use kickcache_daemon::plan::address::NbdAddress;
 use crate::bench::place::Place;
 use crate::process_times::{Look, look};
 
-/// A measurement of the processors from its creation on.
 pub(super) struct Busy {
     own: BTreeSet<u32>,
     before: Option<Look>,

@@ -23,7 +23,6 @@ const SHORT: Duration = Duration::from_secs(120);
 #[derive(Clone, Debug)]
 pub(super) struct JobSource {
     sections: Vec<Section>,
-    /// The job in a few words.
     pub(super) description: String,
     /// Bytes from the start of a device that the job uses, in whole MiB; `None` if unknown.
     pub(super) bytes: Option<u64>,
@@ -37,7 +36,6 @@ pub(super) struct JobSource {
     pub(super) caching: Caching,
 }
 
-/// Whether a job's I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caching {
     /// Every job bypasses the page cache: `direct=1` or `buffered=0`.
@@ -75,7 +73,6 @@ fn of_option(option: &str) -> Option<Caching> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
     Reads,
-    /// The job may write.
     Writes,
 }
 
@@ -142,7 +139,6 @@ impl JobSource {
         if reads { Access::Reads } else { Access::Writes }
     }
 
-    /// Time between two entries of the logs.
     pub(super) fn interval(&self) -> Duration {
         if self.length.is_some_and(|length| length <= SHORT) {
             Duration::from_millis(100)

@@ -13,7 +13,6 @@ pub(crate) enum Job {
     Article(ArticleJob),
 }
 
-/// Whether devices that hold data may be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Data {
     Keep,

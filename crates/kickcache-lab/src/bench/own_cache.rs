@@ -22,7 +22,6 @@ use kickcache_units::Size;
 use crate::bench::options::Data;
 use crate::bench::spec::CacheTarget;
 
-/// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";
 
 /// The least time between two checks of the origin.
@@ -45,7 +44,6 @@ pub(super) struct OwnCache {
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
-    /// Ends the waits for the server.
     interrupt: Arc<Interrupt>,
     /// The time of the last check of the origin; at first, that of the creation of this value.
     looked_at: Cell<Instant>,
@@ -54,7 +52,6 @@ pub(super) struct OwnCache {
 }
 
 impl OwnCache {
-    /// A cache that is not served yet; its socket will be in `directory`.
     pub(super) fn new(
         spec: &CacheTarget,
         directory: &Path,

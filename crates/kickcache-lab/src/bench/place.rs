@@ -77,7 +77,6 @@ impl Place {
         })
     }
 
-    /// The options that name the place in a job file.
     pub(crate) fn options(&self) -> Vec<String> {
         match self {
             // A colon separates files.

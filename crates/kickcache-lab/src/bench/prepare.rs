@@ -269,7 +269,7 @@ impl Preparation<'_> {
         self.interrupt.wait_for(move || place.size())
     }
 
-    /// Takes the lock of a device or a file against other benches; a directory or an export gets no lock.
+    /// Takes the lock of a device or a file against other benches.
     fn hold(&self, place: &Place) -> anyhow::Result<()> {
         match place {
             Place::Disk(path) => self.holds.keep(path, self.job.access()),

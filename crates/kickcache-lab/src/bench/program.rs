@@ -38,7 +38,6 @@ pub(super) struct Program {
     /// Bytes that the job and the stale data need; an unknown amount counts as 0.
     pub(super) bytes: u64,
     pub(super) data: Data,
-    /// A signal that this receives ends the executable, `down` only after [`DOWN_MAX`].
     pub(super) interrupt: Arc<Interrupt>,
 }
 

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 const STYLE: &str = "{bar:30} {percent:>3} %, {eta} left  {msg}";
 
-/// The progress of all rounds; the bar is removed when it is dropped.
+/// The bar is removed when this is dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
     /// Milliseconds of the runs before this one.

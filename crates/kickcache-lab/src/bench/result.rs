@@ -8,7 +8,6 @@ use crate::bench::phase::Phase;
 
 /// Version of the JSON that [`BenchResult`] is stored as.
 pub(crate) const RESULT_VERSION: u32 = 1;
-/// The kind of the JSON document.
 pub(crate) const KIND: &str = "kickcache-bench";
 
 /// The addition to the names of runs, if no round counts.
@@ -26,7 +25,6 @@ pub(crate) struct BenchResult {
     pub(crate) busy_limit: f64,
     /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetFacts>,
-    /// The rounds, in their order.
     pub(crate) rounds: Vec<Round>,
     #[serde(default)]
     pub(crate) predictions: Vec<Prediction>,
@@ -71,12 +69,10 @@ pub(crate) struct Round {
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RoundValidity {
     Counts,
-    /// Other programs took too much of the processors.
     Discarded,
     Incomplete,
 }
 
-/// One run of fio.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct BenchRun {
     pub(crate) target: String,
@@ -89,7 +85,6 @@ pub(crate) struct BenchRun {
     pub(crate) result: RunResult,
 }
 
-/// The turn of a run in its round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Turn {
@@ -99,7 +94,6 @@ pub(crate) enum Turn {
     Again,
 }
 
-/// A simulated run, for comparison with the measured ones.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Prediction {
     pub(crate) target: String,

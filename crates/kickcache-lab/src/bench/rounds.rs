@@ -92,7 +92,6 @@ fn facts(options: &Options, targets: &[Target]) -> Vec<TargetFacts> {
 
 #[derive(Clone, Copy)]
 struct Visit {
-    /// The index of the target.
     target: usize,
     turn: Turn,
 }

@@ -29,7 +29,6 @@ const LOG: &str = "log";
 
 pub(super) struct Runner<'a> {
     pub(super) job: &'a JobSource,
-    /// The directory for job files and logs.
     pub(super) directory: &'a Path,
     pub(super) stale_bytes: u64,
 }

@@ -11,7 +11,6 @@ use kickcache_random::Random;
 use crate::bench::bench_lock::BenchLocks;
 use crate::bench::job::Access;
 
-/// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
 #[derive(Debug)]

@@ -22,7 +22,6 @@ pub(crate) struct TargetSpec {
 pub(super) enum TargetKind {
     /// A path or the URI of an NBD export, measured without a cache of the bench.
     Place(String),
-    /// An executable that puts the target up.
     Program(PathBuf),
     Cache(CacheTarget),
 }
@@ -36,7 +35,6 @@ pub(super) struct CacheTarget {
 }
 
 impl TargetSpec {
-    /// The mode of a volume that the bench serves itself.
     pub(crate) fn own_mode(&self) -> Option<ModeWord> {
         match &self.kind {
             TargetKind::Cache(cache) => Some(cache.mode),

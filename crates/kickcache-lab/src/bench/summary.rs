@@ -11,7 +11,6 @@ use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, RoundValidi
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Summary {
     pub(crate) rows: Vec<Row>,
-    /// Rounds that count.
     pub(crate) rounds: usize,
     /// Rounds that other programs voided.
     pub(crate) discarded: usize,
@@ -31,16 +30,14 @@ pub(crate) struct Noise {
     pub(crate) against_itself: Option<Comparison>,
 }
 
-/// A target in a phase. The rate, the latencies and the hit ratio are medians over the rounds.
+/// The rate, the latencies and the hit ratio are medians over the rounds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Row {
     pub(crate) target: String,
     pub(crate) phase: Phase,
     /// Operations a second.
     pub(crate) iops: f64,
-    /// The lowest rate of a round.
     pub(crate) iops_min: f64,
-    /// The highest rate of a round.
     pub(crate) iops_max: f64,
     /// Median latency in nanoseconds.
     pub(crate) p50: f64,
@@ -55,7 +52,6 @@ pub(crate) struct Row {
     pub(crate) foretold: Option<PredictedFigures>,
 }
 
-/// Figures of a prediction.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct PredictedFigures {
     pub(crate) iops: f64,

@@ -60,7 +60,6 @@ pub(super) enum ProgramState {
     Up(Place, Option<TempDir>),
 }
 
-/// The prefix of directories that are made on file systems.
 pub(super) const DIRECTORY: &str = "kickcache-bench-";
 
 impl ProgramTarget {
@@ -163,7 +162,6 @@ impl Target {
         }
     }
 
-    /// The server, if the bench itself serves the target.
     pub(super) fn server(&self) -> Option<&ServerHandle> {
         match &self.kind {
             Kind::Cache(cache) => cache.server(),

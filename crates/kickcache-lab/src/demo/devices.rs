@@ -27,12 +27,10 @@ use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
 
-/// The export with the data.
 pub(crate) const DATA: &str = "data";
 /// The export whose blocks fill the cache before the run with stale data.
 const STALE: &str = "stale";
 const PIECE: usize = 1 << 20;
-/// How often the stale data is read.
 const STALE_READS: u32 = 2;
 
 /// The temporary directory with the files; removed when it is dropped.

@@ -5,7 +5,6 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadMaker {
-    /// The demo itself.
     BuiltIn,
     /// fio, through its NBD engine.
     Fio,

@@ -61,7 +61,7 @@ pub(crate) struct PhaseFigures {
     pub(crate) server: ServerHandle,
 }
 
-/// Runs one phase: starts its server, and makes the load.
+/// Runs one phase.
 ///
 /// # Errors
 /// If the server or the load fails, or the demo was interrupted.

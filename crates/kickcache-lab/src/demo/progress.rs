@@ -10,7 +10,7 @@ use crate::demo::load::Glance;
 /// The least time over which the live rate is measured.
 const RATE_EVERY: Duration = Duration::from_millis(400);
 
-/// The progress of the whole demo; the bar is removed when it is dropped.
+/// The bar is removed when this is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
     /// Time of the runs before this one.
@@ -22,7 +22,6 @@ pub(crate) struct Progress {
 const NOTHING: Glance = Glance { elapsed: Duration::ZERO, operations: Some(0) };
 
 impl Progress {
-    /// A bar for runs of this total length.
     pub(crate) fn new(whole: Duration) -> Progress {
         let bar = bar(millis(whole), "{msg:<26} {bar:30} {percent:>3} %  {prefix:>13}");
         Progress { bar, before: Duration::ZERO, last: NOTHING }

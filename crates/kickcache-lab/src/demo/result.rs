@@ -13,7 +13,6 @@ pub const RESULT_VERSION: u32 = 2;
 pub struct DemoResult {
     pub version: u32,
     pub settings: Settings,
-    /// The runs, in their order.
     pub phases: Vec<PhaseResult>,
     /// The runs as other commands store them, with histograms and series.
     #[serde(default)]
@@ -70,7 +69,6 @@ impl Phase {
     }
 }
 
-/// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {
     pub phase: Phase,
@@ -93,7 +91,6 @@ pub struct PhaseResult {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
     pub operations: u64,
-    /// Operations a second.
     pub iops: u64,
     pub latency: Latency,
 }
@@ -114,7 +111,6 @@ pub struct Latency {
 pub struct CacheFigures {
     pub hit_blocks: u64,
     pub miss_blocks: u64,
-    /// The share of hits in hit and missed blocks, to four places.
     pub hit_ratio: f64,
     pub promoted_blocks: u64,
     /// Reads of the slow disk.

@@ -3,7 +3,6 @@
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::serve::server::ServerHandle;
 
-/// A display of the runs, such as a page.
 pub trait RunDisplay {
     /// The address that users open.
     fn address(&self) -> &str;

@@ -15,7 +15,6 @@ use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 use crate::demo::content::Content;
 
-/// The disk in the words that users read.
 pub(crate) const DESCRIPTION: &str = "a pair of mirrored 2.5-inch 5400 rpm drives";
 
 type Block = Box<[u8; BLOCK_BYTES]>;

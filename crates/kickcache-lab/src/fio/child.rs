@@ -39,7 +39,6 @@ pub(crate) type Watch<'a> = &'a mut dyn FnMut(Duration) -> anyhow::Result<()>;
 
 pub(crate) struct Fio<'a> {
     pub(crate) arguments: Vec<OsString>,
-    /// The working directory of fio.
     pub(crate) directory: &'a Path,
     /// How long fio may run before it is ended; `None` for no limit.
     pub(crate) longest: Option<Duration>,
@@ -135,7 +134,6 @@ pub(crate) fn folder(prefix: &str) -> anyhow::Result<TempDir> {
     })
 }
 
-/// An argument that ends with a path.
 pub(crate) fn flag(name: &str, path: &Path) -> OsString {
     let mut argument = OsString::from(name);
     argument.push(path);

@@ -80,7 +80,7 @@ pub(crate) fn read(report: &str, logs: &[String], interval: Duration) -> anyhow:
     Ok(FioRun { jobs, took: Duration::from_millis(millis) })
 }
 
-/// The number of jobs in a report, which is the number of logs.
+/// The number of jobs in a report.
 pub(crate) fn count(report: &str) -> anyhow::Result<usize> {
     let start = report.find('{').unwrap_or(0);
     let report: Report = serde_json::from_str(&report[start..]).context("fio's report is no JSON")?;

@@ -39,7 +39,6 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// A word as a shell reads it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

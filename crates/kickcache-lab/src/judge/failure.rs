@@ -41,7 +41,6 @@ impl NoVerdict {
         NoVerdict::Stop { code: STOP, why: why.into() }
     }
 
-    /// The meaning of a failed run.
     pub(crate) fn of(side: Side, failure: RunFailure) -> NoVerdict {
         match failure {
             RunFailure::Start(what) => NoVerdict::stop(format!("{side} cannot be started: {what}")),

@@ -7,7 +7,6 @@ use indicatif::ProgressBar;
 use kickcache_command::bar::bar;
 use kickcache_command::notice::notice;
 
-/// The time between two updates of the clock on a terminal.
 const TICK: Duration = Duration::from_millis(500);
 
 #[derive(Debug)]

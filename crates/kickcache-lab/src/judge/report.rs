@@ -14,9 +14,7 @@ const REPORT_VERSION: u32 = 1;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Names {
-    /// The known-good command, or the control.
     pub good: String,
-    /// The judged command.
     pub new: String,
 }
 
@@ -40,8 +38,6 @@ pub struct Report {
     evidence_needed: f64,
     rounds_max: usize,
     seed: u64,
-    /// The present control, as a multiple of the stored one; `None` without a stored result, and before the
-    /// first round.
     control_drift: Option<f64>,
     good: String,
     new: String,

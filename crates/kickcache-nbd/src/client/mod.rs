@@ -1,7 +1,7 @@
 //! An NBD client that can have many requests in flight: for remote origins, tools, load generators and tests.
 //!
 //! A [`Client`] is a [`Sender`] and a [`Receiver`]. Used whole, it does one request at a time ([`Client::read_at`]);
-//! split, two threads or one poll loop drive the halves and match replies to requests by their cookies.
+//! split, its user matches replies to requests by their cookies.
 
 mod coverage;
 mod error;

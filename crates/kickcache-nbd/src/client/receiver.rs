@@ -15,12 +15,10 @@ use crate::wire::{
     STATE_ZERO, chunk,
 };
 
-/// Bytes the buffer starts with.
 const BUFFER_BYTES: usize = 256 << 10;
 /// The longest payload of a chunk that is accepted.
 const CHUNK_MAX: u64 = PAYLOAD_MAX + 4096;
 
-/// The end of a request.
 #[derive(Debug)]
 pub struct Reply<'a> {
     pub cookie: u64,
@@ -62,7 +60,6 @@ enum FrameKind {
     Chunk { done: bool, kind: u16 },
 }
 
-/// The place of the data of a finished read.
 enum Place {
     Buffer { start: usize, length: usize },
     Gathered,

@@ -10,14 +10,12 @@ pub struct RemoteExport {
     pub flags: u16,
     /// Minimum, preferred and maximum block size in bytes, if the server reported them.
     pub block_sizes: Option<[u32; 3]>,
-    /// Whether structured replies were agreed on.
     pub structured: bool,
     /// The number of base:allocation, if it was agreed on.
     pub allocation: Option<u32>,
 }
 
 impl RemoteExport {
-    /// Whether writes are refused.
     pub fn is_read_only(&self) -> bool {
         self.flags & export_flag::READ_ONLY != 0
     }

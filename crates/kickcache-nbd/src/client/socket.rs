@@ -93,7 +93,6 @@ fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usiz
     }
 }
 
-/// The error of a server that took too long.
 pub fn too_late(patience: Duration) -> io::Error {
     let what = format!("the server did not answer within {} s", patience.as_secs_f64());
     io::Error::new(io::ErrorKind::TimedOut, what)

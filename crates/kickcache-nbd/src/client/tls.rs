@@ -71,7 +71,6 @@ impl Tls {
         Ok(std::mem::take(&mut *outgoing).plain)
     }
 
-    /// As [`super::stream::Stream::receive_some`].
     pub(super) fn receive_some(
         &self,
         socket: &Socket,

@@ -12,19 +12,15 @@ use super::wire::{
 pub enum NbdErrno {
     /// EPERM: a write, a write of zeroes or a trim on a read-only export.
     NotPermitted,
-    /// EIO: the device failed, or its data is damaged.
     Io,
     /// ENOMEM: never sent by this server.
     NoMemory,
-    /// EINVAL: the request is invalid.
     Invalid,
     /// ENOSPC: no space left, or a write or a write of zeroes past the end.
     NoSpace,
     /// EOVERFLOW: never sent by this server.
     Overflow,
-    /// ENOTSUP: the request is not supported.
     NotSupported,
-    /// ESHUTDOWN: the server is going down.
     Shutdown,
 }
 
@@ -138,7 +134,6 @@ impl StatusExtent {
     }
 }
 
-/// The form of headers that was agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeaderForm {
     Simple,
@@ -181,7 +176,6 @@ impl Answers {
     }
 }
 
-/// Success without a payload.
 pub(super) fn put_done(to: ReplyTo, answers: Answers, into: &mut impl Put) {
     match (to.form, answers) {
         (HeaderForm::Structured, Answers::Data) | (HeaderForm::Extended, _) => {
@@ -250,9 +244,8 @@ fn put_extent(form: HeaderForm, extent: StatusExtent, into: &mut Vec<u8>) {
     }
 }
 
-/// Merges neighbours of the same state, and cuts at the end of the request, after [`EXTENT_COUNT_MAX`] extents, and, if
-/// the client requested only one, after the first. A list without bytes is reported as "allocated, not zero", which is
-/// always safe.
+/// Merges neighbours of the same state, and cuts the list to the request and to [`EXTENT_COUNT_MAX`] extents, or to
+/// one. A list without bytes is reported as "allocated, not zero", which is always safe.
 fn answerable(command: &Command, extents: &[StatusExtent]) -> Vec<StatusExtent> {
     let only_one = matches!(command.kind, CommandKind::BlockStatus { one: true });
     let limit = if only_one { 1 } else { EXTENT_COUNT_MAX };

@@ -94,7 +94,6 @@ impl Session {
         self.unknown.take()
     }
 
-    /// Moves the queued output to the end of `into`.
     pub fn take_output(&mut self, into: &mut Vec<u8>) {
         into.append(&mut self.output);
     }
@@ -103,7 +102,6 @@ impl Session {
         !self.output.is_empty()
     }
 
-    /// Whether the handshake has ended and the client may send commands.
     pub fn is_transmission(&self) -> bool {
         matches!(self.phase, Phase::Transmission(_))
     }
@@ -177,7 +175,6 @@ impl Session {
         }
     }
 
-    /// The agreements of the handshake, once it has ended.
     fn agreed(&self) -> Option<&Transmission> {
         match &self.phase {
             Phase::Handshake(_) => None,

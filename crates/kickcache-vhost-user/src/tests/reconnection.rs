@@ -14,7 +14,6 @@ struct InflightMemory {
 }
 
 impl InflightMemory {
-    /// The memory of a guest that offers three reads.
     fn new(guest: &mut Guest) -> InflightMemory {
         let kept = InflightMemory::fresh(guest);
         guest.tell(packet(11, &[0], Vec::new())).unwrap();
@@ -118,7 +117,6 @@ fn a_stopped_queue_returns_the_recovered_requests_not_taken() {
     let request = second.device.next_request(0).unwrap();
     second.device.complete(&request, Outcome::Done);
     assert_eq!(replied(&mut second, packet(11, &[0], Vec::new())), pair(0, 1).to_le_bytes());
-    // The queue starts again with the two that are still marked.
     second.tell(packet(12, &[0], vec![event_fd()])).unwrap();
     assert_eq!((second.serve().len(), second.used()), (2, 3));
 }

@@ -45,7 +45,6 @@ pub(crate) fn run(run: &Run<'_>, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeas
     jobs.into_iter().map(JobConnection::finish).collect()
 }
 
-/// Sleeps until a reply arrives or the pause is over.
 fn wait(jobs: &[JobConnection]) -> anyhow::Result<()> {
     let mut sockets: Vec<PollFd<'_>> =
         jobs.iter().map(|job| PollFd::new(&job.receiver, PollFlags::IN)).collect();
@@ -102,7 +101,6 @@ impl JobConnection {
         Ok(self.sender.queue_read(cookie, offset, BLOCK_SIZE)?)
     }
 
-    /// Takes the available replies, and sends a new request for each.
     fn turn(&mut self, start: Instant, run: &Run<'_>) -> anyhow::Result<()> {
         while let Some(place) = self.take_reply(start, run)? {
             self.ask(place, Instant::now())?;

@@ -46,7 +46,6 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Puts the jobs of a run together.
 pub(crate) fn summarize(phase: Phase, duration: Duration, jobs: &[JobMeasure]) -> PhaseResult {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let whole = merge(jobs);

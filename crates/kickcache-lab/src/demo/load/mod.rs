@@ -10,7 +10,6 @@ use std::time::Duration;
 use crate::demo::content::Content;
 use crate::demo::workload::JobLoad;
 
-/// A run of the load against an export.
 pub(crate) struct Run<'a> {
     pub(crate) socket: &'a Path,
     pub(crate) export: &'a str,

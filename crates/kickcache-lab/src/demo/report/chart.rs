@@ -6,11 +6,9 @@ use kickcache_command::user_text::Printer;
 
 use crate::demo::result::{Phase, PhaseResult};
 
-/// Rows of the picture.
 const HEIGHT: usize = 10;
 /// The most columns of all panels and the gaps between them.
 const WIDTH: usize = 73;
-/// Columns of the axis on the left.
 const AXIS: usize = 6;
 /// The least columns of a panel.
 const PANEL_MIN: usize = 10;

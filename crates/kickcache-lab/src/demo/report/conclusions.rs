@@ -101,7 +101,6 @@ fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
     )
 }
 
-/// Warnings about runs that are all too short, or that other programs disturbed.
 pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let longest = result.phases.iter().map(|phase| phase.millis).max().unwrap_or(0);

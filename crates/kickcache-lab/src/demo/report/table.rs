@@ -5,7 +5,6 @@ use kickcache_units::show_count;
 use crate::demo::report::numbers::{percent, range, time, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
-/// Width of the first column.
 const NAME: usize = 12;
 /// The interval of a speed, in milliseconds.
 const SPAN: u64 = 1_000;

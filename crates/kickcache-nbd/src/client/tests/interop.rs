@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Runs a program and returns its output; `None`, with a note, if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,

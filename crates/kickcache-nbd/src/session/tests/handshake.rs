@@ -290,7 +290,6 @@ fn metadata_queries_are_bounded_and_checked() {
     }
 }
 
-/// Whether block status works behind these options.
 fn has_status(stream: Stream) -> bool {
     let (_, outcome) = run(&stream.request(cmd::BLOCK_STATUS, 0, 0, 4096));
     !outcome.events.is_empty()
