@@ -107,6 +107,7 @@ pub enum CloseReason {
     #[error("the client sent option {option} with {length} bytes of data, at most 65536 are accepted")]
     OptionLength {
         option: u32,
+        /// The bytes that the option announced.
         length: u32,
     },
     #[error("the client sent more than 1000 options")]

@@ -39,6 +39,7 @@ pub enum SizeError {
     )]
     Unit {
         text: String,
+        /// The part behind the number.
         unit: String,
     },
     #[error("`{0}` is not a whole number of bytes; write it with a smaller unit")]

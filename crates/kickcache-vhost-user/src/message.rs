@@ -35,28 +35,33 @@ pub enum ProtocolError {
     )]
     Header {
         flags: u32,
+        /// Payload length found.
         length: u32,
     },
     #[error("a message of type {request} has {found} bytes, which does not fit its type")]
     Length {
         request: u32,
+        /// Bytes found.
         found: usize,
     },
     #[error("a message of type {request} has {found} descriptors, expected {expected}")]
     Descriptors {
         request: u32,
         found: usize,
+        /// Descriptors needed.
         expected: usize,
     },
     #[error("the front end sent a message of type {0}, which this device does not offer")]
     Unknown(u32),
     #[error("{what} {found} is not possible here")]
     Value {
+        /// The kind of the number.
         what: &'static str,
         found: u64,
     },
     #[error("{what} cannot be used: {why}")]
     Memory {
+        /// The memory that cannot be used.
         what: &'static str,
         why: String,
     },

@@ -83,6 +83,7 @@ pub(super) struct Rules {
 }
 
 pub(super) enum Parsed {
+    /// A request that needs the volume.
     Request(GuestRequest),
     /// The chain is answered at once: with this outcome at the address of its status, and this number of
     /// written bytes.

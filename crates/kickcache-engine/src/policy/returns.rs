@@ -19,7 +19,9 @@ const BLOCKS_FOR_A_HIT: u32 = 4;
 /// Whether a block that misses while main is frozen was requested recently.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Returned {
+    /// No recent request of the block.
     No,
+    /// The block was requested recently.
     Yes,
     /// The last returns show that the freeze is useless; of the misses since the first of these returns, `first` were
     /// first requests.
