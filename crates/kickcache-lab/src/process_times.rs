@@ -22,7 +22,6 @@ pub(crate) struct Process {
 }
 
 impl ProcessorTicks {
-    /// Parses the text of /proc/stat.
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();

@@ -9,7 +9,6 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, RunResult};
 
-/// The least time between two samples during a run, except the last one, and the interval of the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]

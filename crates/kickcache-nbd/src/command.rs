@@ -121,7 +121,6 @@ pub enum CloseReason {
     /// EXPORT_NAME is forbidden once extended headers were agreed on.
     #[error("the client sent EXPORT_NAME after it had negotiated extended headers")]
     ExportNameAfterExtendedHeaders,
-    /// EXPORT_NAME in the clear on a server that requires TLS.
     #[error("the client sent EXPORT_NAME without TLS, which this server requires")]
     ExportNameWithoutTls,
     #[error("the client requested an export by EXPORT_NAME that it is not allowed to use")]

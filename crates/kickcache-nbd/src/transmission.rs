@@ -27,7 +27,6 @@ struct Request {
     length: u64,
 }
 
-/// A refusal: the error and a text for the client's user.
 type Refusal = (NbdErrno, &'static str);
 
 impl Transmission {

@@ -12,9 +12,7 @@ pub(super) const BLOCK_SIZE_PREFERRED: u32 = 4096;
 pub(super) const BLOCK_SIZE_MAX: u32 = 32 << 20;
 const _: () = assert!(BLOCK_SIZE_MAX as u64 == PAYLOAD_MAX);
 
-/// The most bytes of data that an option may carry.
 pub(super) const OPTION_DATA_MAX: u32 = 64 << 10;
-/// The most options of one handshake.
 pub(super) const OPTION_COUNT_MAX: u32 = 1000;
 /// The most bytes of a string, from the protocol.
 pub(super) const STRING_MAX: usize = 4096;
@@ -34,7 +32,6 @@ pub(super) const MAGIC_SIMPLE_REPLY: u32 = 0x6744_6698;
 pub(super) const MAGIC_STRUCTURED_REPLY: u32 = 0x668e_33ef;
 pub(super) const MAGIC_EXTENDED_REPLY: u32 = 0x6e8a_278c;
 
-/// Bytes in the header of an option and of a request, in its two forms.
 pub(super) const OPTION_HEADER_BYTES: usize = 16;
 pub(super) const REQUEST_BYTES: usize = 28;
 pub(super) const REQUEST_EXTENDED_BYTES: usize = 32;

@@ -3,7 +3,6 @@
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-/// A stream of random numbers that its seed decides.
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256StarStar);
 
@@ -49,7 +48,7 @@ impl Random {
         usize::try_from(self.below(limit)).expect("smaller than a usize")
     }
 
-    /// Whether an event of probability `permille` in 1000 happens.
+    /// Whether an event of this probability in 1000 happens.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
@@ -61,7 +60,6 @@ impl Random {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// A number from `low` to `high`.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }

@@ -9,7 +9,6 @@ use thiserror::Error;
 pub struct TlsError {
     /// The file; the folder if no certificate can be for the host.
     pub path: PathBuf,
-    /// The defect, often with its remedy.
     pub what: String,
 }
 

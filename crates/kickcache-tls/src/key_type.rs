@@ -20,7 +20,6 @@ pub(crate) enum KeyType {
     /// The object identifier of the curve; empty if there is none.
     Ec(String),
     Ed25519,
-    /// The object identifier of the algorithm.
     Other(String),
 }
 

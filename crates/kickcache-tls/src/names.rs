@@ -7,7 +7,6 @@ use rustls::pki_types::CertificateDer;
 
 use crate::der::{Elements, OBJECT_ID, SEQUENCE, SET};
 
-/// The names in a peer's certificate: common names of its subject and DNS names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PeerNames {
     common: Vec<String>,
@@ -88,7 +87,6 @@ const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// The object identifier 2.5.4.3 in DER.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// The common names of a subject, in DER.
 fn common_names(subject: &[u8]) -> Vec<String> {
     let sets = Elements(subject).filter(|element| element.tag == SET);
     let pairs = sets.flat_map(|set| Elements(set.content)).filter(|element| element.tag == SEQUENCE);

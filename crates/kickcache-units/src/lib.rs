@@ -27,7 +27,7 @@ impl Size {
 pub enum SizeError {
     #[error("the size is empty; write a number with K, M, G or T, such as 512M or 10G")]
     Empty,
-    /// The text begins with a minus sign and a digit, or the number is negative.
+    /// The text begins with a minus sign and a digit.
     #[error("`{0}` is negative; a size is a number of bytes, such as 512M or 10G")]
     Negative(String),
     #[error("`{0}` has a space in it; write the number and its unit together, such as 10GB")]
@@ -44,7 +44,6 @@ pub enum SizeError {
     },
     #[error("`{0}` is not a whole number of bytes; write it with a smaller unit")]
     Fraction(String),
-    /// The size needs more than 64 bits.
     #[error("`{0}` is larger than any device: a size must be below 16777216T")]
     TooLarge(String),
 }
@@ -183,7 +182,6 @@ pub const fn are(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// A rate in whole operations for people: `7`, `1,204`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

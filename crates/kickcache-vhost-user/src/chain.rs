@@ -18,7 +18,6 @@ pub(super) struct Segment {
     pub(super) length: u32,
 }
 
-/// The segments of a chain: the segments that the device reads, then the segments that it writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Chain {
     pub(super) readable: Vec<Segment>,

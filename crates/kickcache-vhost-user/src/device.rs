@@ -42,7 +42,6 @@ pub struct Device {
 #[derive(Debug)]
 pub enum Notice {
     QueueStopped(u16, String),
-    /// The device refused a message; the connection continues.
     MessageRefused(ProtocolError),
     SizeNotTold(io::Error),
 }
@@ -171,7 +170,6 @@ impl Device {
             .inspect(|kick| vring::clear(kick));
     }
 
-    /// Whether a running queue does not rely on kicks.
     pub fn is_awake(&self) -> bool {
         self.vrings.iter().any(Vring::is_awake)
     }
@@ -254,7 +252,7 @@ impl Device {
         }
     }
 
-    /// Ends a request with its outcome; the guest gets the outcome unless its queue was stopped or reset since.
+    /// The guest gets the outcome unless its queue was stopped or reset since.
     pub fn complete(&mut self, request: &GuestRequest, outcome: Outcome) {
         self.outstanding -= 1;
         let Tag { queue, head, life } = request.tag;

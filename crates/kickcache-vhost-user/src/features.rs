@@ -8,9 +8,7 @@ use virtio_bindings::bindings::virtio_blk::{
 use virtio_bindings::bindings::virtio_config::VIRTIO_F_VERSION_1;
 use virtio_bindings::bindings::virtio_ring::{VIRTIO_RING_F_EVENT_IDX, VIRTIO_RING_F_INDIRECT_DESC};
 
-/// Queues of a device, at most.
 pub const QUEUE_COUNT_MAX: u16 = 16;
-/// Descriptors of a queue, at most.
 pub(super) const QUEUE_SIZE_MAX: u16 = 1024;
 /// Segments of a request, as reported to the guest: with header and status, they fit QEMU's default queue of 128.
 pub(super) const SEGMENTS_MAX: u32 = 126;
@@ -18,11 +16,9 @@ pub(super) const SEGMENTS_MAX: u32 = 126;
 pub(super) const SEGMENT_BYTES_MAX: u32 = 256 << 10;
 /// Bytes of a request's payload, at most; a request with more fails.
 pub(super) const REQUEST_BYTES_MAX: u64 = 32 << 20;
-/// Descriptors of a chain, at most.
 pub(super) const DESCRIPTORS_MAX: usize = 1024 + 2;
 /// Sectors that one range of a discard or write-zeroes may have: 1 GiB.
 pub(super) const RANGE_SECTORS_MAX: u32 = 1 << 21;
-/// Ranges of a discard or write-zeroes, at most.
 pub(super) const RANGES_MAX: u32 = 16;
 /// Regions of guest memory, at most: as many as QEMU's libvhost-user supports.
 pub(super) const MEMORY_SLOTS_MAX: usize = 509;

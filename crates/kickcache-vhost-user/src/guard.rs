@@ -12,7 +12,6 @@ use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-/// The most regions of all guests at once.
 const REGIONS_MAX: usize = 4096;
 
 static TABLE: [Row; REGIONS_MAX] = [const { Row::new() }; REGIONS_MAX];

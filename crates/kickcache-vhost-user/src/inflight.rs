@@ -83,7 +83,6 @@ pub(super) fn create(queues: u16, entries: u16) -> Result<NewMemory, ProtocolErr
 pub(super) struct Recovered {
     /// The heads, in the order in which they began.
     pub(super) heads: Vec<u16>,
-    /// The counter of the next head that begins.
     pub(super) next: u64,
 }
 
@@ -108,7 +107,6 @@ impl Inflight {
         self.guard.is_lost()
     }
 
-    /// Whether the memory has entries for a queue of this size.
     pub(super) fn has(&self, queue: u16, size: u16) -> bool {
         queue < self.queues && size <= self.entries
     }
@@ -126,7 +124,6 @@ impl Inflight {
         queue_bytes(self.entries) * usize::from(self.queues)
     }
 
-    /// Writes down that a head is in flight.
     pub(super) fn begin(&self, queue: u16, head: u16, counter: u64) {
         let entry = self.entry(queue, head);
         self.store(entry + COUNTER_AT, counter);

@@ -158,7 +158,6 @@ pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) 
     }
 }
 
-/// Writes guest memory, as [`read`].
 pub(super) fn write(memory: &GuestMemoryMmap, at: GuestAddress, from: &[u8]) -> Option<()> {
     match region_of(memory, at, from.len()) {
         Some(Place { region, at }) => region.write_slice(from, at).ok(),
@@ -168,7 +167,6 @@ pub(super) fn write(memory: &GuestMemoryMmap, at: GuestAddress, from: &[u8]) -> 
 
 struct Place<'a> {
     region: &'a GuestRegionMmap,
-    /// The offset in the region.
     at: MemoryRegionAddress,
 }
 

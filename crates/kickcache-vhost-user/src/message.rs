@@ -73,7 +73,6 @@ pub enum ProtocolError {
 pub(super) struct Header {
     pub(super) request: u32,
     pub(super) need_reply: bool,
-    /// Bytes of the payload.
     pub(super) length: usize,
 }
 
@@ -96,7 +95,6 @@ pub(super) struct Split<'a, T> {
 }
 
 impl Packet {
-    /// The payload as one struct.
     pub(super) fn body<T: ByteValued + Default>(&self) -> Result<T, ProtocolError> {
         let mut body = T::default();
         if self.payload.len() != body.as_slice().len() {

@@ -107,7 +107,6 @@ impl GuestRequest {
         next.is_some()
     }
 
-    /// Bytes of payload in guest memory.
     pub fn payload_length(&self) -> u64 {
         length(&self.data)
     }

@@ -91,7 +91,6 @@ impl Vring {
         self.queue.try_set_size(size).map_err(|_| bad())
     }
 
-    /// Records the places of the rings, given as addresses of the front end.
     pub(super) fn set_addresses(
         &mut self,
         addresses: VhostUserVringAddr,
@@ -139,12 +138,10 @@ impl Vring {
         self.stage != QueuePhase::Stopped
     }
 
-    /// Whether chains may be taken from the queue.
     pub(super) fn is_running(&self) -> bool {
         self.stage == QueuePhase::Started && self.enabled
     }
 
-    /// Whether the queue may start.
     pub(super) fn is_ready(&self) -> bool {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
@@ -238,7 +235,6 @@ impl Vring {
         self.in_flight -= 1;
     }
 
-    /// Hands a chain back, with the number of bytes written to it.
     pub(super) fn put_used(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -267,7 +263,6 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether there are recovered requests, or requests that the guest added; `true` also if the ring cannot be read.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         !self.again.is_empty() || self.has_added(memory)
     }
@@ -277,7 +272,6 @@ impl Vring {
         available.map_or(true, |index| index.0 != self.queue.next_avail())
     }
 
-    /// Requests kicks from the guest from now on; `true` if there are requests already.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
         let more =
             !self.again.is_empty() || self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
@@ -285,7 +279,6 @@ impl Vring {
         Ok(more)
     }
 
-    /// Interrupts the guest for the entries used since the last time, unless it suppresses interrupts.
     pub(super) fn signal(&mut self, memory: &GuestMemoryMmap) -> Result<(), QueueFault> {
         if !std::mem::take(&mut self.used_changed) || !self.wants_interrupt(memory)? {
             return Ok(());
@@ -340,7 +333,6 @@ fn ring(fd: impl AsFd) {
     let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
 }
 
-/// Reads a kick, so that its descriptor is no longer readable.
 pub(super) fn clear(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0; 8]);
 }

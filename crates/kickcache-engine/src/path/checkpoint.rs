@@ -1,9 +1,9 @@
 //! A checkpoint lists the live blocks of each segment; it is written chunk by chunk into the journal while requests
 //! continue.
 //!
-//! A chunk is written only when all changes before it was taken are durable: a block that the chunk calls dead is then
+//! A chunk is written only when all changes that precede it are durable: a block that the chunk calls dead is then
 //! superseded or dropped durably. If the loss of a batch makes a dead location live again, the chunks that are not yet
-//! written are taken again.
+//! written are made again.
 
 use alloc::vec;
 use alloc::vec::Vec;

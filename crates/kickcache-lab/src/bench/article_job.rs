@@ -8,7 +8,6 @@ pub(crate) const JOB_COUNT: u64 = 2;
 /// Two jobs with eight reads of 4 KiB in flight each, skewed as zipf 1.2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ArticleJob {
-    /// Bytes of a job's data.
     pub(crate) size: u64,
     pub(crate) runtime: Duration,
 }

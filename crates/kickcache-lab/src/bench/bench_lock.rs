@@ -71,7 +71,6 @@ impl BenchLock {
     fn of(file: File, path: &Path, access: Access) -> anyhow::Result<BenchLock> {
         let metadata = file.metadata()?;
         let kind = if access == Access::Writes { libc::F_WRLCK } else { libc::F_RDLCK };
-        // The whole file, however large it becomes.
         let lock = libc::flock {
             l_type: i16::try_from(kind).unwrap_or_default(),
             l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),

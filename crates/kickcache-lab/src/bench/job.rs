@@ -59,7 +59,6 @@ impl Caching {
     }
 }
 
-/// The caching that an option selects; `None` for options other than `direct` and `buffered`.
 fn of_option(option: &str) -> Option<Caching> {
     let value = option.split_once('=').map_or("1", |(_, value)| value.trim());
     let is_off = value.starts_with('0') || value.eq_ignore_ascii_case("false");
@@ -126,7 +125,6 @@ impl JobSource {
         Ok(source)
     }
 
-    /// The text of the job on one device, for a simulation.
     pub(super) fn simulated_text(&self) -> String {
         std::iter::once("[global]\nfilename=shared\n".to_owned())
             .chain(self.sections.iter().map(|section| strip(section, &[]).text()))
@@ -147,7 +145,6 @@ impl JobSource {
         }
     }
 
-    /// The options that are omitted for all targets, as written in the file.
     pub(super) fn left_out(&self) -> Vec<&str> {
         let options = self.sections.iter().flat_map(|section| &section.options);
         options.filter(|option| job_options::is_left_out(option)).map(String::as_str).collect()

@@ -9,7 +9,6 @@ pub(crate) struct Machine {
     pub(crate) kernel: String,
     /// The model name of the processors; their architecture if the kernel gives no name.
     pub(crate) processor: String,
-    /// Processors that this process may use.
     pub(crate) processor_count: usize,
     /// Bytes of memory; 0 if unknown.
     pub(crate) memory_bytes: u64,

@@ -38,7 +38,6 @@ const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 pub(super) struct OwnCache {
     spec: CacheTarget,
     socket: PathBuf,
-    /// Whether the path of the cache device did not exist when this was made.
     is_new: bool,
     /// Whether the next [`OwnCache::down`] removes the cache file, because [`OwnCache::up`] creates it.
     is_made: bool,
@@ -198,10 +197,6 @@ impl OwnCache {
         stopped
     }
 
-    /// The URI of the volume's export.
-    ///
-    /// # Errors
-    /// If the path of the socket makes no URI.
     pub(super) fn uri(&self) -> anyhow::Result<NbdUri> {
         Ok(NbdUri::parse(&NbdAddress::Unix(self.socket.clone()).uri(VOLUME))?)
     }

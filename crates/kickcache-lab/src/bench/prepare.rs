@@ -246,7 +246,6 @@ impl Preparation<'_> {
         }
     }
 
-    /// Fails if a folder has too little space for the files of the bench.
     fn check_room(&self, folder: &Path, needed: u64) -> anyhow::Result<()> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let failed = || format!("a file cannot be created in {}", folder.display());
@@ -269,7 +268,6 @@ impl Preparation<'_> {
         self.interrupt.wait_for(move || place.size())
     }
 
-    /// Takes the lock of a device or a file against other benches.
     fn hold(&self, place: &Place) -> anyhow::Result<()> {
         match place {
             Place::Disk(path) => self.holds.keep(path, self.job.access()),

@@ -58,7 +58,6 @@ impl Program {
         self.run("up").map(drop)
     }
 
-    /// The path or the URI of the target.
     pub(super) fn place(&self) -> anyhow::Result<String> {
         let output = self.run("path")?;
         let said = output.trim();

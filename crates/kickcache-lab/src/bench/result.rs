@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use crate::bench::machine::Machine;
 use crate::bench::phase::Phase;
 
-/// Version of the JSON that [`BenchResult`] is stored as.
 pub(crate) const RESULT_VERSION: u32 = 1;
 pub(crate) const KIND: &str = "kickcache-bench";
 
@@ -19,11 +18,8 @@ pub(crate) struct BenchResult {
     pub(crate) version: u32,
     pub(crate) machine: Machine,
     pub(crate) job: String,
-    /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub(crate) margin: f64,
-    /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
-    /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetFacts>,
     pub(crate) rounds: Vec<Round>,
     #[serde(default)]
@@ -34,7 +30,6 @@ pub(crate) struct BenchResult {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TargetFacts {
     pub(crate) name: String,
-    /// The target as the user wrote it.
     pub(crate) target: String,
     /// Whether the target or its origin was found to be a file with holes, which are read faster than data.
     #[serde(default)]
@@ -50,7 +45,7 @@ pub(crate) struct TargetFacts {
 pub(crate) enum End {
     /// The requested number of rounds that count was measured.
     Complete,
-    /// The upper limit of rounds was reached, and too few of these count.
+    /// Too few rounds of the permitted ones count.
     Busy,
     /// A signal, or the end of the output, interrupted the bench.
     Interrupted,

@@ -105,7 +105,6 @@ fn visits(targets: usize, noise_floor: NoiseFloor) -> Vec<Visit> {
 
 #[derive(Clone, Copy)]
 struct Moment {
-    /// The round, from 0.
     number: u32,
     seed: u64,
     turn: Turn,

@@ -120,7 +120,6 @@ impl Runner<'_> {
         Ok(BenchRun { target: target.name.clone(), phase, turn: Turn::Own, others, result })
     }
 
-    /// The run without measured figures.
     fn result(&self, target: &Target, phase: Phase, seed: u64) -> RunResult {
         let name = match phase {
             Phase::Found => target.name.clone(),

@@ -12,7 +12,6 @@ impl Section {
         option.split('=').next().unwrap_or_default().trim().to_lowercase()
     }
 
-    /// The values of an option that may have several names.
     pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a str> {
         self.options
             .iter()

@@ -8,7 +8,6 @@ use crate::bench::options::Options;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SimulatedLoad {
     pub(crate) job: String,
-    /// The reads of stale data, as a job file.
     pub(crate) stale: String,
     /// Bytes of the smallest volume that has room for both.
     pub(crate) volume_bytes: u64,

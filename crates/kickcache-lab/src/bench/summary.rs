@@ -55,9 +55,7 @@ pub(crate) struct Row {
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct PredictedFigures {
     pub(crate) iops: f64,
-    /// Median latency in nanoseconds.
     pub(crate) p50: f64,
-    /// 99th percentile of the latency, in nanoseconds.
     pub(crate) p99: f64,
     pub(crate) hit_ratio: Option<f64>,
 }

@@ -29,10 +29,7 @@ pub(super) struct Target {
     /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
-    /// Whether the target or its origin was found to be a file with holes.
     pub(super) has_holes: bool,
-    /// Whether its cache device and its origin are on the same disk; false unless the bench serves the
-    /// target.
     pub(super) shares_disk: bool,
 }
 
@@ -180,7 +177,6 @@ impl Target {
         }
     }
 
-    /// Bytes of the target's cache device, as far as they are known.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Cache(cache) => cache.cache_bytes(),

@@ -33,7 +33,6 @@ const STALE: &str = "stale";
 const PIECE: usize = 1 << 20;
 const STALE_READS: u32 = 2;
 
-/// The temporary directory with the files; removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct DemoDevices {
     directory: TempDir,

@@ -6,6 +6,5 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "kebab-case")]
 pub enum LoadMaker {
     BuiltIn,
-    /// fio, through its NBD engine.
     Fio,
 }

@@ -61,7 +61,6 @@ pub struct Options {
 pub enum Output {
     /// A table, a picture and sentences.
     Text(Colours),
-    /// A [`DemoResult`] as JSON.
     Json,
 }
 

@@ -55,7 +55,6 @@ impl Phase {
 
 pub(crate) struct PhaseFigures {
     pub(crate) result: PhaseResult,
-    /// The run in the form that a report shows.
     pub(crate) run: RunResult,
     /// The server of the run, which still runs.
     pub(crate) server: ServerHandle,

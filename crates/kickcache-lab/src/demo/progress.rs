@@ -10,10 +10,8 @@ use crate::demo::load::Glance;
 /// The least time over which the live rate is measured.
 const RATE_EVERY: Duration = Duration::from_millis(400);
 
-/// The bar is removed when this is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Time of the runs before this one.
     before: Duration,
     /// The run's last glance that its rate was measured from.
     last: Glance,

@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 
 use crate::demo::load_maker::LoadMaker;
 
-/// Version of the JSON that [`DemoResult`] is stored as.
 pub const RESULT_VERSION: u32 = 2;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -24,15 +23,10 @@ pub struct Settings {
     pub kickcache: String,
     pub load: LoadMaker,
     pub seed: u64,
-    /// Jobs, each with a connection of its own.
     pub jobs: u64,
-    /// Requests of a job in flight.
     pub depth: u64,
-    /// Bytes of a request.
     pub block_bytes: u64,
-    /// Skew of the offsets.
     pub zipf_theta: f64,
-    /// Bytes of data of each job.
     pub job_bytes: u64,
     /// Bytes of the cache device.
     pub cache_bytes: u64,
@@ -72,17 +66,13 @@ impl Phase {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {
     pub phase: Phase,
-    /// Length of the run, in milliseconds.
     pub millis: u64,
-    /// The part of all processors that other programs took.
     #[serde(default)]
     pub others: f64,
-    /// All jobs together.
     pub total: Figures,
     pub jobs: Vec<Figures>,
     /// The counters of the cache; `None` for runs without a cache.
     pub cache: Option<CacheFigures>,
-    /// Length of an interval of `operations`, in milliseconds.
     pub interval_millis: u64,
     /// Operations of all jobs that ended in each interval.
     pub operations: Vec<u64>,
@@ -99,7 +89,6 @@ pub struct Figures {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Latency {
     pub mean_ns: u64,
-    /// The time that half of the operations took at most.
     pub p50_ns: u64,
     pub p99_ns: u64,
     pub p99_9_ns: u64,
@@ -113,7 +102,6 @@ pub struct CacheFigures {
     pub miss_blocks: u64,
     pub hit_ratio: f64,
     pub promoted_blocks: u64,
-    /// Reads of the slow disk.
     pub origin_reads: u64,
     /// Blocks of the slow disk in the cache at the end.
     pub cached_blocks: u64,
@@ -128,7 +116,6 @@ impl CacheFigures {
 }
 
 impl Figures {
-    /// The figures of latencies in nanoseconds that were measured in `millis`.
     pub fn new(latencies: &Histogram<u64>, millis: u64) -> Figures {
         let operations = latencies.len();
         Figures {

@@ -4,7 +4,6 @@ use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::serve::server::ServerHandle;
 
 pub trait RunDisplay {
-    /// The address that users open.
     fn address(&self) -> &str;
 
     /// Shows the server of the next run.

@@ -10,14 +10,12 @@ use kickcache_random::Random;
 pub(crate) const JOB_COUNT: u64 = 2;
 /// Requests of a job in flight.
 pub(crate) const DEPTH: usize = 8;
-/// Skew of the offsets.
 pub(crate) const THETA: f64 = 1.2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale {
     /// Bytes of a job's part of the device, a power of two.
     pub(crate) job_bytes: u64,
-    /// Bytes of the cache device.
     pub(crate) cache_bytes: u64,
     /// Time of a run with a cache.
     pub(crate) cached: Duration,
@@ -32,7 +30,6 @@ impl Scale {
         Scale { job_bytes: 128 << 20, cache_bytes: 256 << 20, cached, plain: cached * 2 / 3 }
     }
 
-    /// Bytes of the device.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.job_bytes * JOB_COUNT
     }
@@ -63,7 +60,6 @@ pub(crate) struct JobLoad {
     pub(crate) length: u64,
     /// Around which place of its part the popular blocks are scattered, from 0 to 1.
     pub(crate) centre: f64,
-    /// Seed of the order.
     pub(crate) seed: u64,
 }
 

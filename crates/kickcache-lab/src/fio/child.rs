@@ -161,7 +161,6 @@ fn last_of_fio(said: &str, before: &str) -> Option<String> {
     last.map(|line| line.trim_start_matches("fio:").trim().to_owned())
 }
 
-/// The processes that an fio has started.
 fn jobs_of(fio: u32) -> Vec<Pid> {
     let children = fs::read_to_string(format!("/proc/{fio}/task/{fio}/children")).unwrap_or_default();
     children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)).collect()

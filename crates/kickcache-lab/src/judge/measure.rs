@@ -11,7 +11,6 @@ use crate::judge::side::Side;
 pub struct CommandSamples {
     /// Values of the command that is to be stored.
     pub good: Vec<f64>,
-    /// Values of the control, if there is one.
     pub control: Vec<f64>,
 }
 

@@ -35,9 +35,7 @@ const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
     pub output: String,
-    /// Time from the start of the command to its end.
     pub wall: Duration,
-    /// Time of processors, of the command and of all descendants that were waited for.
     pub cpu: Duration,
 }
 

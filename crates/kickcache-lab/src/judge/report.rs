@@ -9,7 +9,6 @@ use crate::judge::rounds::{Judge, Round, Rules};
 use kickcache_model::statistics::sequential::evidence::ENOUGH;
 use kickcache_model::statistics::sequential::pair_test::Verdict;
 
-/// Version of the JSON that [`Report`] is printed as.
 const REPORT_VERSION: u32 = 1;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,8 +26,7 @@ pub struct Report {
     metric: String,
     worse: MetricDirection,
     worse_than: f64,
-    /// The median ratio of the new command to the known-good one, or to the stored result; `None` before the
-    /// first round.
+    /// The median over the rounds; `None` before the first round.
     ratio: Option<f64>,
     /// Lower end of the ratio, with 99 % confidence; `None` if it is unknown.
     ratio_low: Option<f64>,
@@ -75,7 +73,6 @@ impl Ratio {
     }
 }
 
-/// The last round, and the present state of the test.
 pub fn progress(judge: &Judge) -> String {
     let test = judge.test();
     let last = judge.rounds().last().map_or_else(String::new, |round| {

@@ -4,13 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The command of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// The known-good command, or the control.
     Good,
-    /// The judged command.
     New,
 }
 

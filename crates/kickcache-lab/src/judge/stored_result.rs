@@ -13,7 +13,6 @@ use kickcache_model::statistics::median;
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::median_error::median_error;
 
-/// Version of the JSON that [`StoredResult`] is stored as.
 const STORED_VERSION: u32 = 1;
 
 /// Runs of a known-good command, and of a control.

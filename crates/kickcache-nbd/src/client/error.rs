@@ -49,7 +49,6 @@ impl From<TlsError> for ClientError {
     }
 }
 
-/// The reason of a TLS failure, passed through the reading and writing code.
 #[derive(Debug, Error)]
 #[error("TLS failed: {0}")]
 pub(super) struct TlsFailure(pub(super) String);

@@ -104,8 +104,7 @@ fn go(stream: &TimedStream<'_>, name: &str, export: &mut RemoteExport) -> Result
     }
 }
 
-/// Stores an item of information about the size, flags or block sizes, and ignores other items; returns whether the
-/// item was the export's size and flags.
+/// Stores an item of information; returns whether it was the export's size and flags.
 fn take_info(data: &[u8], export: &mut RemoteExport) -> Result<bool, ClientError> {
     let mut reader = Reader::new(data);
     match reader.u16() {

@@ -70,10 +70,6 @@ impl Client {
         Client::over(Socket::Unix(socket), options)
     }
 
-    /// Connects to a TCP port.
-    ///
-    /// # Errors
-    /// As [`Client::connect_unix`].
     pub fn connect_tcp(address: impl ToSocketAddrs, options: &ConnectOptions) -> Result<Client, ClientError> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
@@ -90,10 +86,6 @@ impl Client {
         Client::over(Socket::Unix(socket), options)
     }
 
-    /// As [`Client::from_unix`], for TCP.
-    ///
-    /// # Errors
-    /// As [`Client::connect_unix`].
     pub fn from_tcp(socket: TcpStream, options: &ConnectOptions) -> Result<Client, ClientError> {
         Client::over(Socket::Tcp(socket), options)
     }
@@ -108,7 +100,6 @@ impl Client {
         Ok(Client { export, sender, receiver, cookie: 0 })
     }
 
-    /// The properties of the export that the server reported in the handshake.
     pub fn export(&self) -> RemoteExport {
         self.export
     }
@@ -147,10 +138,6 @@ impl Client {
         Ok(())
     }
 
-    /// Makes all acknowledged writes durable.
-    ///
-    /// # Errors
-    /// If the connection or the request fails.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         let cookie = self.next_cookie();
         self.sender.send_flush(cookie)?;

@@ -10,7 +10,6 @@ pub struct ConnectOptions {
     pub export: String,
     /// If set, TLS is required, and a server without TLS is refused.
     pub tls: Option<ClientTls>,
-    /// Request structured replies.
     pub structured: bool,
     /// Request base:allocation, which block status requests need; implies `structured`.
     pub allocation: bool,

@@ -17,7 +17,6 @@ pub(super) struct InFlight {
     pub(super) gathered: ReceivedChunks,
 }
 
-/// The contents of the chunks received so far.
 #[derive(Debug, Default)]
 pub(super) struct ReceivedChunks {
     pub(super) data: Vec<u8>,

@@ -16,7 +16,6 @@ use crate::wire::{
 };
 
 const BUFFER_BYTES: usize = 256 << 10;
-/// The longest payload of a chunk that is accepted.
 const CHUNK_MAX: u64 = PAYLOAD_MAX + 4096;
 
 #[derive(Debug)]

@@ -4,9 +4,7 @@ use crate::wire::export_flag;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteExport {
-    /// Bytes of the export.
     pub size: u64,
-    /// The transmission flags of the protocol.
     pub flags: u16,
     /// Minimum, preferred and maximum block size in bytes, if the server reported them.
     pub block_sizes: Option<[u32; 3]>,

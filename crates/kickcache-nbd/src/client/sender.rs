@@ -40,7 +40,6 @@ impl Sender {
         self.pending.len()
     }
 
-    /// Bytes queued and not yet written.
     pub fn queued(&self) -> usize {
         self.queue.len() - self.sent
     }
@@ -129,10 +128,6 @@ impl Sender {
         self.queue(Header { flags: zeroes.flags(), kind: cmd::WRITE_ZEROES, cookie, offset, length })
     }
 
-    /// Queues a request to bring data into the server's cache.
-    ///
-    /// # Errors
-    /// As [`Sender::queue_read`].
     pub fn queue_cache(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue(Header { flags: 0, kind: cmd::CACHE, cookie, offset, length })
     }
@@ -145,10 +140,6 @@ impl Sender {
         self.queue(Header { flags: 0, kind: cmd::BLOCK_STATUS, cookie, offset, length })
     }
 
-    /// Queues and sends a read.
-    ///
-    /// # Errors
-    /// If the request cannot be queued or the connection fails.
     pub fn send_read(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue_read(cookie, offset, length)?;
         self.send()
@@ -199,7 +190,7 @@ impl Sender {
         self.send()
     }
 
-    /// Queues a disconnect, and writes as much of the queue as is possible without waiting; returns whether the queue is empty.
+    /// Queues a disconnect and writes as [`Sender::try_send`].
     ///
     /// # Errors
     /// If the connection fails.

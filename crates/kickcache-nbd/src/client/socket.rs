@@ -49,7 +49,6 @@ impl Socket {
         }
     }
 
-    /// Turns the error "would block" into a time-out if waiting was allowed, and into `None` if it was not.
     fn none_if_would_wait(&self, result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {

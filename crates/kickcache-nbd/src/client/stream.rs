@@ -32,10 +32,6 @@ impl Stream {
         }
     }
 
-    /// Receives some bytes; `None` if the call would have to wait, and may not.
-    ///
-    /// # Errors
-    /// `UnexpectedEof` if the peer has closed the connection.
     pub(super) fn receive_some(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Option<usize>> {
         match &self.tls {
             None => self.socket.receive_some(buffer, wait),

@@ -198,7 +198,6 @@ pub(super) fn put_read_header(to: ReplyTo, length: u64, into: &mut impl Put) {
     }
 }
 
-/// A failure, with a text where the form has room for one.
 pub(super) fn put_error(to: ReplyTo, errno: NbdErrno, text: &str, into: &mut impl Put) {
     if to.form == HeaderForm::Simple {
         return put_simple(to.cookie, errno.value(), into);

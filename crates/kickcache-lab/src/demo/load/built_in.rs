@@ -15,7 +15,6 @@ use crate::demo::workload::JobLoad;
 
 /// The longest sleep between two readings of the clock.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The least interval of progress reports.
 const GLANCE_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the load.

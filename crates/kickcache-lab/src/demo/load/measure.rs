@@ -6,7 +6,6 @@ use hdrhistogram::Histogram;
 
 use crate::demo::result::{Figures, Phase, PhaseResult};
 
-/// Length of an interval of the series.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// Longer latencies are counted as this one, in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
@@ -15,7 +14,6 @@ const DIGITS: u8 = 3;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobMeasure {
-    /// Latencies in nanoseconds.
     pub(crate) latencies: Histogram<u64>,
     /// Operations that ended in each [`INTERVAL`].
     pub(crate) series: Vec<u64>,

@@ -15,7 +15,6 @@ pub(crate) struct Run<'a> {
     pub(crate) export: &'a str,
     pub(crate) content: Content,
     pub(crate) jobs: &'a [JobLoad],
-    /// Requests of a job in flight.
     pub(crate) depth: usize,
     pub(crate) duration: Duration,
 }
@@ -25,7 +24,6 @@ pub(crate) type Watch<'a> = &'a mut dyn FnMut(Glance) -> anyhow::Result<()>;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Glance {
-    /// Time since the start of the run.
     pub(crate) elapsed: Duration,
     /// Operations that ended so far, if that is known.
     pub(crate) operations: Option<u64>,

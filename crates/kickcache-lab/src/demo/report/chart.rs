@@ -71,7 +71,6 @@ fn paint(phase: Phase, colours: Colours, text: &str, out: &mut dyn Printer) -> i
 struct Panel {
     phase: Phase,
     time: String,
-    /// Operations a second, from left to right.
     columns: Vec<u64>,
 }
 

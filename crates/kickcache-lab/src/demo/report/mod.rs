@@ -13,7 +13,6 @@ use kickcache_daemon::shell_command::ShellCommand;
 use crate::demo::report::chart::Colours;
 use crate::demo::result::DemoResult;
 
-/// Columns of a line.
 const WIDTH: usize = 80;
 
 /// Prints the result for people.

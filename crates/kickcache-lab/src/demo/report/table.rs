@@ -6,7 +6,6 @@ use crate::demo::report::numbers::{percent, range, time, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
 const NAME: usize = 12;
-/// The interval of a speed, in milliseconds.
 const SPAN: u64 = 1_000;
 
 pub(crate) const SPEED_UP: &str =

@@ -17,7 +17,6 @@ pub struct Rules {
     /// How much worse is bad.
     pub margin: Margin,
     pub worse: MetricDirection,
-    /// The most rounds.
     pub rounds_max: usize,
     /// Seed of the order in each round.
     pub seed: u64,
