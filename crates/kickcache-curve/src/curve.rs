@@ -31,7 +31,7 @@ impl HitRatioCurve {
         self.accesses
     }
 
-    /// The number of different blocks accessed; an estimate unless all of them fit the sample.
+    /// The number of different blocks accessed; an estimate unless they all fit the sample.
     pub fn footprint_blocks(&self) -> u64 {
         floor(self.footprint.round())
     }
@@ -63,8 +63,8 @@ impl HitRatioCurve {
         }
     }
 
-    /// A regression over the groups corrects the misses for the difference between the accesses and those that the
-    /// sample represents.
+    /// A regression over the groups corrects the misses for the difference between the number of accesses and
+    /// the number that the sample represents.
     fn estimate(&self, blocks: f64) -> Estimate {
         if self.accesses == 0 || blocks < 1.0 {
             return Estimate { hit_ratio: 0.0, deviation: 0.0 };

@@ -57,9 +57,9 @@ pub(super) struct Handshake {
     channel: Channel,
     /// The access to each export, by its index; exports without an entry are allowed, as are all exports before TLS.
     access: Vec<Access>,
-    /// The index of the denied export that the client requested last, until it is taken.
+    /// The index of the denied export that the client requested last, until [`Handshake::take_denied`].
     denied: Cell<Option<usize>>,
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, until it is taken.
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, until [`Handshake::take_unknown`].
     unknown: RefCell<Option<String>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,

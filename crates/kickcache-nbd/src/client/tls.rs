@@ -14,7 +14,7 @@ use kickcache_tls::rustls::{self, ClientConnection};
 use super::error::TlsFailure;
 use super::socket::{Socket, Wait};
 
-/// The most bytes that are taken from the socket at once.
+/// The most bytes that one call receives from the socket.
 const RECEIVE: usize = 128 << 10;
 /// The most of the caller's bytes that are encrypted at once.
 const BATCH: usize = 128 << 10;
