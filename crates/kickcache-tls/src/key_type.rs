@@ -81,7 +81,7 @@ impl KeyType {
         }
     }
 
-    /// Whether signatures of such a key, of an authority or a peer, can be verified.
+    /// Whether signatures by a key of this type, of an authority or a peer, can be verified.
     pub(crate) fn can_be_verified(&self) -> bool {
         match self {
             KeyType::Rsa { bits } => (RSA_BITS_MIN..=2 * RSA_BITS_MAX).contains(bits),

@@ -30,7 +30,7 @@ pub(crate) struct FillTarget {
     pub(crate) pages: Vec<PageIndex>,
 }
 
-/// Begins a fill of exactly these blocks, without promotion.
+/// Begins a fill of exactly the blocks of `part`, without promotion.
 pub(crate) fn begin_whole(state: &mut State, slot: RequestSlot, part: ByteExtent, target: FillTarget) {
     let fill = new(state, slot, part, target);
     submit(state, fill);

@@ -79,7 +79,7 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
 /// The successors of the blocks of a batch that did not land.
 #[derive(Debug, Default)]
 struct Heirs {
-    /// The batches with copies that supersede some of these blocks.
+    /// The batches with copies that supersede some of the blocks.
     batches: Vec<BatchSlot>,
     /// Some blocks have no copy in the log any more, or none that is proved durable.
     is_lost: bool,

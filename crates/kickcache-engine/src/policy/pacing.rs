@@ -102,7 +102,7 @@ pub(crate) struct Start {
     /// Work that the cache device did for clients so far.
     pub(crate) cache_done: u64,
     pub(crate) bytes: u64,
-    /// Reads of the cache device for them.
+    /// Reads of the cache device for the writebacks.
     pub(crate) reads: u64,
 }
 
@@ -110,8 +110,9 @@ pub(crate) struct Start {
 pub(crate) struct Pacing {
     /// `foreground_total` at the last writeback's start.
     turn: u64,
-    /// Work of the cache device for clients at the last writeback's start, and its own work for that one.
+    /// Work that the cache device had done for clients at the last writeback's start.
     cache_done: u64,
+    /// Work of the cache device for the last writeback.
     cache_work: u64,
     used: RateUse,
     /// The last start and the last end of a writeback, and the nanoseconds from the last start before that end.

@@ -35,7 +35,7 @@ impl RequestedBlocks {
         RequestedBlocks { hits: self.hits + other.hits, misses: self.misses + other.misses }
     }
 
-    /// The requests since then; zero where the count shrank.
+    /// The requests after `before`; zero where the count shrank.
     pub(crate) const fn since(self, before: RequestedBlocks) -> RequestedBlocks {
         RequestedBlocks {
             hits: self.hits.saturating_sub(before.hits),

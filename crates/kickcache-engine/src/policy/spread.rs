@@ -108,7 +108,7 @@ impl Pace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Filling {
     now: u128,
-    /// At the rate of the fastest group, if that is faster; otherwise the same.
+    /// At the rate of the fastest group, or at the present rate if that is faster.
     fastest: u128,
 }
 

@@ -81,7 +81,7 @@ pub(crate) enum TrialRule {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Trials {
-    /// More was served with the origin.
+    /// The last trial showed that more is served with the origin.
     is_proven: bool,
     /// The present span uses the opposite setting.
     is_trial: bool,
@@ -96,7 +96,7 @@ pub(crate) struct Trials {
     /// The time of the last backlog, and the requests until then.
     seen: Instant,
     seen_requests: u64,
-    /// Requests that were spent for trials, or were saved too long.
+    /// Saved requests that trials used, or that exceeded [`SAVED_MAX`].
     spent: u64,
     /// Counted spans since the last trial.
     spans: u32,

@@ -67,8 +67,8 @@ pub enum Output {
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
-/// If a file or a socket cannot be made, a server or the load fails, fio lacks its NBD engine, or the demo is
-/// interrupted before its end.
+/// If a file or a socket cannot be made, `out` cannot be written, a server or the load fails, fio lacks its NBD engine,
+/// or the demo is interrupted before its end.
 pub fn run(options: &Options, display: Option<&dyn RunDisplay>, out: &mut dyn Printer) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
         child::check_engine("nbd").context("--fio needs it; leave --fio out")?;

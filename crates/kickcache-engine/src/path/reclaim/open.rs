@@ -96,7 +96,7 @@ fn make_ready(state: &mut State, segments: &[SegmentIndex]) {
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// The openings are given up; records of these may still become durable.
+/// The openings are given up; their records may still become durable.
 pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
     state.reclaim.opening -= segments.len();
     for segment in segments {

@@ -43,7 +43,7 @@ pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
     recovery.sealed.push((newest, segment));
 }
 
-/// Whether a volume may have such a block: untrusted bytes could name any.
+/// Whether the volume may have the block: untrusted bytes could name any block.
 pub(crate) fn is_possible(state: &State, key: BlockKey) -> bool {
     let served = state.volumes.find(key.volume());
     usize::from(key.volume().get()) < VOLUME_COUNT_MAX

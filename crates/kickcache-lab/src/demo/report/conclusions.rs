@@ -22,7 +22,7 @@ pub(crate) fn conclusions(result: &DemoResult) -> Vec<String> {
     let (Some(slow), Some(cold), Some(stale), Some(restart)) = (slow, cold, stale, restart) else {
         return Vec::new();
     };
-    // The half of such a run has one whole second at most, which shows no range.
+    // The half of a run below 4 s has one whole second at most, which shows no range.
     if [cold, stale, restart].iter().any(|phase| phase.millis < 4 * SPAN) {
         return Vec::new();
     }

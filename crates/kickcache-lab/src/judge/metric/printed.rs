@@ -21,7 +21,7 @@ impl Printed {
     /// Detects the kind of the output.
     ///
     /// # Errors
-    /// A sentence, if it is none of these.
+    /// A sentence, if the output is of no kind.
     pub(super) fn of(output: &str) -> Result<Printed, String> {
         let Some(json) = json(output) else {
             return last_number(output).map(Printed::Number).ok_or_else(|| {
