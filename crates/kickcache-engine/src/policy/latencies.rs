@@ -58,8 +58,8 @@ impl Latencies {
         *count = count.saturating_add(requests);
     }
 
-    /// The 99th percentile of the recorded samples in nanoseconds, rounded down to its bucket, if there were enough
-    /// requests.
+    /// The 99th percentile of the recorded samples in nanoseconds, rounded down to its bucket; `None` if fewer
+    /// than [`SAMPLES_LEAST`] are recent.
     pub(crate) fn p99(&self, now: Instant) -> Option<u64> {
         let known = match now.since(self.since).as_nanos() / HALF {
             0 => &self.halves[..],

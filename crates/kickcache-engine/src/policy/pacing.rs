@@ -14,7 +14,6 @@ use crate::time::{Duration, Instant};
 /// While foreground reads wait: one less than the foreground accesses between the starts of two writebacks at the low
 /// mark.
 const TURN_LOW: u64 = 64;
-/// The same at most if reclaim waits for writeback and there is no shortage; during a drain, the accesses themselves.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a

@@ -15,10 +15,11 @@ const HITS_FOR_A_MISS: u64 = 3;
 const NEW_FOR_AN_OLD: u64 = 16;
 /// Requested blocks after which there is no early proof: the cache's capacity divided by this.
 const LENGTH_SHARE: u64 = 4;
-/// Requested blocks from which on fewer hits are a proof as well, the cache's capacity divided by this: with at most
-/// this many misses for each, and at most one in this many on a candidate.
+/// Requested blocks needed for a late proof: the cache's capacity in blocks divided by this.
 const LATE_SHARE: u64 = 2;
+/// A late proof requires at most this many misses per hit.
 const LATE_MISSES_FOR_A_HIT: u64 = 2;
+/// A late proof requires that at most one in this many hits is on a candidate.
 const LATE_NEW_FOR_AN_OLD: u64 = 64;
 /// Requested blocks after which a shift without a proof ends, in capacities of the cache.
 const LENGTH: u64 = 2;
@@ -126,7 +127,7 @@ impl Shift {
             && self.old_hits * LATE_NEW_FOR_AN_OLD <= hits
     }
 
-    /// Whether a candidate is stale: its blocks were used this often since, and this many blocks are live.
+    /// Whether a candidate with `used` hits and `live` live blocks is stale.
     pub(crate) const fn is_stale(&self, used: u32, live: u32) -> bool {
         used * 100 <= live * USED_PERCENT
     }

@@ -123,7 +123,7 @@ struct Most {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RequiredMeetings {
     meetings: u32,
-    /// Whether as many are expected.
+    /// Whether at least [`MEETINGS_MIN`] meetings are expected.
     is_enough: bool,
 }
 

@@ -8,7 +8,7 @@ use crate::queue::Queue;
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// The most segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
-/// The oldest segments of a frozen main of which a search first chooses the coldest.
+/// The number of a frozen main's oldest segments from which a search takes the coldest.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// The most that is copied from a segment in its turn because of hits, in percent, while copies are many, and in
 /// miniatures; [`carries_all`] is the exception.
