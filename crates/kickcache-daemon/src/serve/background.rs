@@ -16,7 +16,6 @@ pub(crate) struct Background<T> {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Rings `wakeup` for each result.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> Background<T> {
         let (sender, results) = mpsc::channel();
         Background { sender, results, wakeup }
@@ -36,7 +35,6 @@ impl<T: Send + 'static> Background<T> {
         thread::Builder::new().name("kickcache-wait".into()).spawn(work).map(drop)
     }
 
-    /// The next result; `None` if there is none yet.
     pub(crate) fn poll(&self) -> Option<T> {
         self.results.try_recv().ok()
     }

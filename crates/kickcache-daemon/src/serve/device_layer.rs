@@ -1,5 +1,4 @@
-//! The layer between engine and driver. While another device takes over from the cache device, the mirror sends changes of the cache
-//! device to both; the engine gets one completion for both.
+//! The layer between engine and driver: with a mirror, an operation of the engine may go to two devices.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::{Completion, Data, Submission};
@@ -10,7 +9,6 @@ use kickcache_engine::time::Instant;
 use crate::serve::core::Core;
 
 impl<E: CacheEngine> Core<E> {
-    /// Submits an operation of the engine.
     pub(crate) fn submit(&mut self, now: Instant, submission: Submission) {
         match &mut self.mirror {
             None => self.driver.submit(now, submission),

@@ -20,25 +20,19 @@ pub enum ServeError {
     /// The engine refuses the cache device, a volume, or a change of either.
     #[error("{path}: {source}")]
     Engine {
-        /// The cache device.
         path: PathBuf,
-        /// Why.
         source: Error,
     },
     /// The device cannot be used as a cache device, or cannot be changed in its present state.
     #[error("{path}: {what}")]
     Cache {
-        /// The cache device.
         path: PathBuf,
-        /// The problem and the remedy.
         what: String,
     },
     /// Another operation writes the superblock of the cache device.
     #[error("{path}: {what}")]
     Busy {
-        /// The cache device.
         path: PathBuf,
-        /// The other operation, and the remedy.
         what: String,
     },
     /// A device has not answered for a while; the operation continues, and ends when the device answers.
@@ -46,65 +40,50 @@ pub enum ServeError {
     StillRunning {
         /// The device or the volume.
         device: String,
-        /// The step that waits, and the result to expect.
         what: String,
     },
     /// The state directory is missing or unreadable, or the records of the cache device and its origins
-    /// cannot be written to it. At a start, the whole start fails, also for other cache devices.
+    /// cannot be written to it.
     #[error("{path}: {what}")]
     Unnoted {
-        /// The cache device that was about to be served.
         path: PathBuf,
-        /// The problem and the remedy.
         what: String,
     },
     /// The cache device cannot be read or written.
     #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg); to start without it, use {}",
         Flag::new("--without-cache", path.as_os_str()))]
     CacheIo {
-        /// The cache device.
         path: PathBuf,
-        /// The attempted operation.
         action: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
     /// A device that is to take over, and is no cache device yet, cannot be read or written.
     #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg)")]
     Successor {
-        /// The device.
         path: PathBuf,
-        /// The attempted operation.
         action: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
     /// A volume does not match the records about its origin or name, cannot be served, or cannot be changed
     /// now.
     #[error("volume {name}: {what}")]
     Volume {
-        /// Its name.
         name: String,
-        /// The problem, the expectation and the remedy.
         what: String,
     },
-    /// Several volumes cannot be served; each sentence has the reason of one volume.
+    /// Several volumes cannot be served.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.
     #[error("volume {name}: {source}")]
     Origin {
-        /// The volume's name.
         name: String,
-        /// The problem, the expectation and the remedy.
         source: OpenError,
     },
     /// An address cannot be served.
     #[error("cannot serve on {address}: {what}")]
     Address {
-        /// The address.
         address: String,
-        /// The cause and the remedy.
         what: String,
     },
     /// TLS cannot be served.
@@ -113,22 +92,18 @@ pub enum ServeError {
     /// The system refused a resource that the server needs.
     #[error("cannot {action}: {source}")]
     System {
-        /// The attempted operation.
         action: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
     /// A stop ended at a user's second request, before all operations, requests and records had ended.
     #[error("{what}")]
     GivenUp {
-        /// The devices, records or requests that had not ended, and the consequence.
         what: String,
     },
     /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks or the data
     /// of removed files are lost.
     #[error("{what}")]
     LeftBehind {
-        /// The blocks or files, and the remedy if there is one.
         what: String,
     },
     /// The server has ended or is stopping, or its loop did not answer in time; or a stop request ended a start.
@@ -140,9 +115,7 @@ pub enum ServeError {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("volume {name}: {what}")]
 pub struct RefusedVolume {
-    /// Its name.
     pub name: String,
-    /// The problem, the expectation and the remedy.
     pub what: String,
 }
 

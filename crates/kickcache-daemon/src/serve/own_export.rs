@@ -25,8 +25,6 @@ pub(crate) struct Probe {
 }
 
 impl Probe {
-    /// Makes a probe with a random name.
-    ///
     /// # Errors
     /// If the system gives no random bytes.
     pub(crate) fn begin() -> Result<Probe, ServeError> {
@@ -35,7 +33,6 @@ impl Probe {
         Ok(Probe { name })
     }
 
-    /// The random name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -52,7 +49,7 @@ impl Drop for Probe {
     }
 }
 
-/// Handles the name of an unknown export that a client requested: marks the probe with this name as arrived.
+/// Marks the probe with this name as arrived.
 pub(crate) fn take_unknown(name: &str) {
     if let Some(arrival) = probes().get_mut(name) {
         *arrival = Arrival::Seen;

@@ -9,8 +9,7 @@ use std::fmt;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_units::show_count;
 
-/// The interval of all limits, and the most lines of one [`Complaint`](crate::serve::complaints::Complaint)
-/// that are written in it.
+/// The interval of a limit.
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
 pub(crate) const LINES_MAX: u32 = 5;
 
@@ -23,7 +22,7 @@ pub(crate) struct RateLimit<K> {
     next: Option<Instant>,
 }
 
-/// A kind's span, from its first line on.
+/// An interval of a kind, from its first line on.
 struct Kind {
     began: Instant,
     said: u32,
@@ -37,7 +36,6 @@ pub(crate) struct SuppressedLines {
     pub(crate) span: Duration,
 }
 
-/// Lines of a kind that were not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SuppressedKind<K> {
     pub(crate) kind: K,
@@ -45,7 +43,6 @@ pub(crate) struct SuppressedKind<K> {
 }
 
 impl<K: Ord + Clone> RateLimit<K> {
-    /// At most this many lines of each kind in a span.
     pub(crate) fn new(lines_max: u32, span: Duration) -> RateLimit<K> {
         RateLimit { lines_max, span, kinds: BTreeMap::new(), next: None }
     }
@@ -87,7 +84,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         self.next
     }
 
-    /// Returns all suppressed lines, due or not, for the last report.
+    /// Returns all suppressed lines, due or not.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
@@ -96,7 +93,7 @@ impl<K: Ord + Clone> RateLimit<K> {
             .map(move |(kind, entry)| SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// Removes and returns all suppressed lines of the selected kinds, due or not.
+    /// Removes and returns the suppressed lines of the selected kinds.
     pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<SuppressedKind<K>> {
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =

@@ -36,14 +36,12 @@ use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 use crate::words::ModeWord;
 
-/// How long scrapes of metrics, frequent looks and pulses wait for a loop: one loop that the kernel holds up
-/// must not hide the other loops.
+/// How long samples, vitals and pulses wait for a loop: a loop that hangs must not hide the other loops.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
 
 /// The parameters that a new volume shares with the served volumes.
 #[derive(Clone)]
 pub(crate) struct ServerContext {
-    /// The cache device.
     pub(crate) cache: PathBuf,
     pub(crate) engine: EngineSettings,
     pub(crate) state: StatePlace,
@@ -51,7 +49,6 @@ pub(crate) struct ServerContext {
     pub(crate) stop_wish: StopWish,
 }
 
-/// Starts servers.
 #[derive(Debug)]
 pub struct Server;
 
@@ -110,7 +107,6 @@ fn run(
     end
 }
 
-/// The message of a ready loop to its starter.
 struct StartMessage {
     notes: Option<Arc<OriginRecords>>,
     device: Arc<Mutex<PathBuf>>,
@@ -138,18 +134,14 @@ struct Link {
     thread: Option<JoinHandle<Result<Vec<UncleanBlocks>, ServeError>>>,
 }
 
-/// A recording that has begun.
 pub struct RecordingBegun {
-    /// The recorded volume.
     pub recorded: Recorded,
-    /// The recorded requests.
     pub recording: Recording,
 }
 
 /// The answer of a loop to a check that it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
-    /// The loop runs.
     Turns(ServerHealth),
     /// The loop does not answer within `SAMPLE_MAX`.
     Silent,
@@ -166,7 +158,7 @@ impl ServerHandle {
         self.in_turn(|verbs, now| verbs.status(now))
     }
 
-    /// State and counters for metrics, which are requested often.
+    /// State and counters for metrics.
     ///
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
@@ -175,7 +167,7 @@ impl ServerHandle {
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
-    /// State and counters without the curves of other cache sizes, for a look at short intervals.
+    /// State and counters without the curves of other cache sizes.
     ///
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
@@ -194,8 +186,7 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume for new writes. A change from write-back also begins a drain of the volume, which
-    /// continues after this call.
+    /// Changes the mode of a volume for new writes.
     ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
@@ -210,8 +201,7 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks. If a drain of the
-    /// volume is running, no second message is logged.
+    /// Begins a drain of a volume.
     ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].
@@ -282,9 +272,8 @@ impl ServerHandle {
         self.in_turn(move |verbs, now| verbs.set_write_budget(now, budget))
     }
 
-    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until the
-    /// new device is ready; the status shows the progress. `check` looks for further obstacles, on a thread
-    /// that may wait.
+    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit for the
+    /// preparation of the new device. `check` looks for further obstacles, on a thread that may wait.
     ///
     /// # Errors
     /// The error of `check`, the reason why the new device cannot take over, or [`ServeError::Stopped`].
@@ -296,7 +285,7 @@ impl ServerHandle {
         self.begin_takeover(TakeoverOrder::now(spec, check))
     }
 
-    /// Continues an earlier replacement if the new device is as expected; if not, the status has the reason.
+    /// Continues an earlier replacement if the new device is as expected.
     ///
     /// # Errors
     /// As [`ServerHandle::take_over`].
@@ -321,17 +310,14 @@ impl ServerHandle {
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 
-    /// The records of the origins; `None` while volumes are served without a cache device, or if no records are kept.
     pub(crate) fn notes(&self) -> Option<Arc<OriginRecords>> {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the records of the origins.
     pub(crate) fn keep_notes(&self, notes: Option<Arc<OriginRecords>>) {
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = notes;
     }
 
-    /// The parameters that new volumes and engines of this server share.
     pub(crate) fn context(&self) -> ServerContext {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
@@ -359,16 +345,15 @@ impl ServerHandle {
         Ok(RecordingBegun { recorded, recording })
     }
 
-    /// Begins a clean stop; may be called again. See [`ServerHandle::join`].
+    /// Begins a clean stop; may be called again.
     pub fn stop(&self) {
         // A server that has stopped needs no second command.
         let _ = self.send(Control::Stop);
     }
 
-    /// As [`ServerHandle::stop`]; a stop that has taken long, according to the log, ends without waiting
-    /// further: [`ServerHandle::join`] returns an error then, and the cache device may be as after `kill -9`.
+    /// As [`ServerHandle::stop`]; a stop whose awaited devices the log has named ends without a further wait,
+    /// and the cache device may be as after `kill -9`.
     pub fn insist(&self) {
-        // A server that has stopped needs no second command.
         let _ = self.send(Control::Insist);
     }
 
