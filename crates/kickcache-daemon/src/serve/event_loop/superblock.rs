@@ -11,7 +11,6 @@ use crate::serve::verbs::superblock_lease::{
 };
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// See [`Verbs::wait_for_superblock`](crate::serve::verbs::Verbs::wait_for_superblock).
     pub(super) fn wait_for_superblock(
         &mut self,
         writer: SuperblockWriter,
@@ -48,7 +47,6 @@ impl<E: CacheEngine> EventLoop<E> {
             let Some(WaitingWriter { number, writer, answer }) = self.superblock_queue.pop() else { return };
             match self.check_writer(writer) {
                 Ok(()) => self.lend_superblock(number, writer, &answer),
-                // If the caller does not wait any more, the failed send is harmless.
                 Err(error) => drop(answer.send(Err(error))),
             }
         }
@@ -68,7 +66,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// See [`Verbs::end_lease`](crate::serve::verbs::Verbs::end_lease).
     pub(super) fn end_lease(&mut self, number: LeaseNumber) {
         let ended = self.superblock_queue.end(number);
         if ended == Some(SuperblockWriter::Exchange) {

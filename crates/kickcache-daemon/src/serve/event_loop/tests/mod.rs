@@ -59,7 +59,6 @@ impl Toy {
         Toy::start_in(MEMORY, origin, socket, io_engine, limits)
     }
 
-    /// With `memory` bytes for payload.
     fn start_in(memory: usize, origin: &Path, socket: &Path, io_engine: IoEngine, limits: Limits) -> Toy {
         let wakeup = Arc::new(Wakeup::new().unwrap());
         let (control, receiver) = mpsc::channel();
@@ -244,7 +243,6 @@ fn time_in_which_the_loop_was_stopped_is_no_silence() {
     assert_eq!(core.take_missed(), Duration::from_nanos(0));
 }
 
-/// A toy server on a file of 8 MiB, and a directory for both.
 struct ToySetup {
     directory: tempfile::TempDir,
     toy: Toy,
