@@ -38,7 +38,6 @@ pub(crate) struct DeviceInfo {
     pub(crate) server_pid: i32,
     pub(crate) padding_2: u32,
     pub(crate) flags: u64,
-    /// Data of the server: the kernel stores it and does not use it.
     pub(crate) server_flags: u64,
     pub(crate) owner_uid: u32,
     pub(crate) owner_gid: u32,
@@ -83,7 +82,6 @@ pub(crate) struct Parameters {
     pub(crate) padding: u32,
 }
 
-/// Size, block sizes, and capabilities of the device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct BasicParameters {
@@ -98,7 +96,6 @@ pub(crate) struct BasicParameters {
     pub(crate) virtual_boundary_mask: u64,
 }
 
-/// Limits of discards and of writes of zeroes.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DiscardParameters {
@@ -113,14 +110,12 @@ pub(crate) struct DiscardParameters {
 }
 
 impl ControlCommand {
-    /// A command about a device, with a buffer that the command reads or fills.
     pub(crate) fn with_buffer<T>(device_id: u32, buffer: *mut T) -> ControlCommand {
         let length = u16::try_from(size_of::<T>()).expect("the structs are small");
         let address = buffer.expose_provenance() as u64;
         ControlCommand { device_id, queue_id: NO_QUEUE, length, address, ..ControlCommand::default() }
     }
 
-    /// The bytes at the end of a submission.
     #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 80] {
         let mut bytes = [0; 80];
@@ -135,7 +130,6 @@ impl ControlCommand {
 }
 
 impl IoCommand {
-    /// The bytes at the end of a submission.
     #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -147,7 +141,6 @@ impl IoCommand {
     }
 }
 
-/// For a control command that is not about a queue.
 pub(crate) const NO_QUEUE: u16 = u16::MAX;
 
 const READS: u32 = 2;

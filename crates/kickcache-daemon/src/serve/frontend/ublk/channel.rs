@@ -14,12 +14,11 @@ use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
 use crate::own_user::own_user;
 
-/// A command through the ring that takes longer, in seconds, is reported once, as it may wait for ever.
+/// Seconds after which a command through the ring is reported.
 const LONG: u64 = 10;
 /// Time between two checks for the end of a command while the kernel refuses to wait for it.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A function that shows the user a line.
 pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
 /// A channel for control commands: the kernel's, or that of a fake kernel.
@@ -38,13 +37,11 @@ pub(crate) trait Channel {
     /// As the system gives them.
     fn try_lock(&mut self) -> io::Result<bool>;
 
-    /// Releases the lock.
     fn unlock(&mut self);
 }
 
 type ControlRing = IoUring<squeue::Entry128, cqueue::Entry>;
 
-/// The channel to the kernel's driver.
 pub(super) struct RingChannel {
     /// The ring, without a command. [`RingChannel::call`] drops a ring whose command the kernel did not take: the kernel
     /// could take the command at a later call, after the end of its memory.
@@ -56,7 +53,6 @@ pub(super) struct RingChannel {
     locked: Option<File>,
 }
 
-/// The device of the kernel's driver.
 pub(super) const CONTROL: &str = "/dev/ublk-control";
 
 /// Which process has the kernel start a device. The kernel reads the partition table during the start, and an old
@@ -66,7 +62,6 @@ pub(super) const CONTROL: &str = "/dev/ublk-control";
 pub(super) enum Starts {
     /// A child, which holds no resources.
     InChild,
-    /// This process.
     Here,
 }
 
@@ -132,7 +127,6 @@ trait CommandRing {
     /// Whether the kernel has taken the command: it may use the command's memory until the end.
     fn is_taken(&mut self) -> bool;
 
-    /// The result of the command, if it has ended.
     fn result(&mut self) -> Option<i32>;
 }
 

@@ -28,7 +28,7 @@ pub(super) struct Comparison {
     /// Byte addresses of blocks that differ.
     different: Vec<u64>,
     /// Limits of [`Comparison::finish`]: the time from the request of the samples on, without gaps, and its
-    /// end. [`Comparison::advance`] has no limit.
+    /// end.
     patience: Duration,
     end: Instant,
 }
@@ -37,7 +37,6 @@ fn block_extent(sample: &Sample) -> ByteExtent {
     ByteExtent { start: sample.block.byte_offset(), length: BLOCK_SIZE }
 }
 
-/// Whether a comparison continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     Waiting,
@@ -45,8 +44,7 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Requests the samples within the export. [`Comparison::finish`] fails if no reply arrives after
-    /// `patience`; [`Comparison::advance`] has no limit.
+    /// Requests the samples within the export.
     pub(super) fn begin(
         mut links: Links,
         samples: &[Sample],
@@ -102,7 +100,6 @@ impl Comparison {
         Ok(self)
     }
 
-    /// The descriptor to wait for.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let Link { sender, receiver } = &self.links.links[0];
         let out = if sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };

@@ -12,7 +12,6 @@ use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 /// Bytes that one request discards or zeroes at most: a server may take long over more.
 const LONG_MAX: u64 = 1 << 30;
 
-/// The operation.
 #[derive(Debug)]
 pub(super) enum Work {
     Read(ByteExtent),
@@ -34,7 +33,6 @@ pub(super) struct OriginJob {
     pub(super) parts: usize,
     /// The bytes of a read: of its full length from the first request on, and zero where no byte has arrived.
     pub(super) data: Vec<u8>,
-    /// The extents that the server reported.
     pub(super) extents: Vec<DeviceExtent>,
     /// The errno of the request that failed first, since the last loss of the server.
     pub(super) error: Option<i32>,
@@ -63,7 +61,6 @@ impl OriginJob {
         OriginJob::of(token, work, durability)
     }
 
-    /// A question about an extent.
     pub(super) fn extents(token: u64, extent: ByteExtent) -> OriginJob {
         OriginJob::of(token, Work::Extents(extent), Durability::Volatile)
     }
@@ -82,7 +79,6 @@ impl OriginJob {
         }
     }
 
-    /// The outcome of the job, with its result.
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
@@ -97,7 +93,7 @@ impl OriginJob {
         }
     }
 
-    /// Begins the job again after a loss: results of the lost server do not count.
+    /// Begins the job again after a loss of the server.
     pub(super) fn start_again(&mut self, now: Instant) {
         self.lost_at.get_or_insert(now);
         (self.parts, self.error, self.is_flushing) = (0, None, false);

@@ -30,7 +30,6 @@ const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// A connection to the server.
 pub(super) struct Link {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
@@ -58,8 +57,7 @@ impl Links {
         Links::over(dial(uri, patience)?, uri, patience)
     }
 
-    /// Adds connections to a first one, if the server allows several. It may accept fewer clients than it offers:
-    /// refused connections are not needed.
+    /// Adds connections to a first one, if the server allows several.
     pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
         let export = first.export();
         let mut clients = vec![first];
@@ -87,7 +85,6 @@ impl Links {
         minimum_block(&self.export).unwrap_or(MinimumBlock::SECTOR)
     }
 
-    /// Whether the server supports the operation.
     pub(super) fn can_do(&self, work: &Work) -> bool {
         match work {
             Work::Discard(_) => self.export.has_trim(),
@@ -192,7 +189,6 @@ pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeErro
     Ok(probe.has_arrived())
 }
 
-/// Whether this process listens at the other end of a socket.
 fn is_listening(socket: &UnixStream) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|peer| peer.pid == rustix::process::getpid())
 }

@@ -1,8 +1,8 @@
 //! A remote origin: an export of an NBD server.
 //!
-//! While volumes are served, the driver's thread never waits for the server: [`exchange`] carries jobs to a thread
-//! of its own ([`session`]), which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread
-//! connects ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
+//! While volumes are served, the driver's thread never waits for the server: [`exchange`] carries jobs to a
+//! thread of its own ([`session`]), which owns the connections ([`links`]) and survives their loss
+//! ([`outage`]); a third thread connects ([`connect_thread`]).
 //!
 //! Start with [`session`].
 
@@ -65,15 +65,13 @@ pub(crate) struct NbdOrigin {
     comparison: Option<Result<Comparison, ClientError>>,
     exchange: Arc<Exchange>,
     inbox: VecDeque<Outcome>,
-    /// Answers about extents.
     told: VecDeque<ExtentsTold>,
     /// The bytes of the read that ended last; empty after another operation that succeeded.
     data: Vec<u8>,
 }
 
 impl NbdOrigin {
-    /// Connects, looks for superblocks of a cache device, flushes a writable export once if it can be flushed, and starts
-    /// the thread.
+    /// Connects to the server, checks the export and starts the thread.
     ///
     /// # Errors
     /// [`ServeError::Volume`], [`ServeError::System`], or [`ServeError::Stopped`] after a stop request.
@@ -108,7 +106,6 @@ impl NbdOrigin {
         })
     }
 
-    /// The identity of the origin on the cache device, from the URI.
     pub(super) fn identity(&self) -> String {
         self.uri.identity()
     }
@@ -123,7 +120,6 @@ impl NbdOrigin {
         self.facts.size
     }
 
-    /// The minimum block of the server.
     pub(super) fn minimum_block(&self) -> MinimumBlock {
         self.facts.minimum_block
     }
@@ -152,7 +148,6 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
     Err(ServeError::Volume { name: spec.name.clone(), what })
 }
 
-/// A server after a connection and a check of the export.
 struct ProbedServer {
     other_names: Vec<String>,
     links: Links,
@@ -160,7 +155,6 @@ struct ProbedServer {
     looks_like_cache: bool,
 }
 
-/// Connects to the server and checks the export.
 fn meet(
     uri: &NbdUri,
     patience: Duration,

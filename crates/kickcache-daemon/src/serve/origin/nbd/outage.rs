@@ -14,8 +14,7 @@ pub(super) enum Pace {
     /// The first attempt is made at once.
     #[default]
     Fast,
-    /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago:
-    /// the server may not have recovered.
+    /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago.
     Cautious { pause: Duration, since: Instant },
 }
 
@@ -37,7 +36,6 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// A new outage.
     pub(super) fn begin(now: Instant, pace: Pace) -> Outage {
         let mut outage = Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false };
         match pace {
@@ -50,7 +48,7 @@ impl Outage {
         outage
     }
 
-    /// The pace of the next outage after the end of this one, unless the server completes requests before.
+    /// The pace of an outage that follows this one.
     pub(super) fn pace_after(&self, now: Instant) -> Pace {
         Pace::Cautious { pause: self.pause, since: now }
     }
@@ -59,7 +57,7 @@ impl Outage {
         now >= self.next_try
     }
 
-    /// Postpones the next attempt, after a failed one or a connection that was lost without an answer.
+    /// Postpones the next attempt.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.next_try = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSES.1);

@@ -7,9 +7,8 @@
 //!   one.
 //! * A job ends once. A job that was in flight at a loss begins again with all of its requests, except a
 //!   query for extents, which ends.
-//! * After a loss, a server is used only if it has the samples of the blocks that the cache recorded as flushed
-//!   at the origin ([`Comparison`]); a writable export without flushes has no samples. The engine supplies the
-//!   samples once all completions of the old server have reached it.
+//! * After a loss, a server is used only if it has the samples of the blocks that the cache recorded as
+//!   flushed at the origin ([`Comparison`]); a writable export without flushes has no samples.
 //! * A server counts as lost by its socket, by an invalid reply or ESHUTDOWN, or by order if its volume is being
 //!   removed, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
@@ -39,7 +38,6 @@ use crate::driver::clock::{WatchedTime, missed};
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
-/// The start parameters of a thread.
 pub(super) struct Settings {
     pub(super) volume: String,
     pub(super) uri: NbdUri,
@@ -51,13 +49,11 @@ pub(super) struct Settings {
     pub(super) patience: Duration,
 }
 
-/// The thread's state.
 pub(super) struct Session {
     settings: Settings,
     exchange: Arc<Exchange>,
     links: Option<Links>,
     outage: Option<Outage>,
-    /// How fast the next outage begins to look for the server.
     pace: Pace,
     dialling: ConnectThread,
     /// A server that may succeed the lost one.
@@ -78,7 +74,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session that waits for its first connections.
     pub(super) fn new(settings: Settings, exchange: Arc<Exchange>) -> Session {
         let Settings { volume, uri, timeout, .. } = &settings;
         let log = OutageLog::new(volume.clone(), uri.clone(), *timeout);
@@ -318,7 +313,6 @@ impl Session {
         }
     }
 
-    /// Continues a comparison in progress.
     fn advance_comparison(&mut self) {
         let Some(comparison) = &mut self.comparison else { return };
         let progress = comparison.advance();
@@ -336,7 +330,7 @@ impl Session {
         }
     }
 
-    /// Rejects a server that cannot be used; the next attempt follows later.
+    /// Rejects a server that cannot be used.
     fn turn_down(&mut self, why: ServerFault) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);
@@ -379,8 +373,7 @@ impl Session {
         self.missed += missed(wait, begun.elapsed());
     }
 
-    /// Waits for something to do, at most for a second if an outage or a log message is timed. Returns the
-    /// longest wait.
+    /// Waits for something to do; returns the limit of the wait, if it has one.
     fn poll(&self) -> Option<Duration> {
         let mut fds = vec![PollFd::new(&self.exchange.to_thread, PollFlags::IN)];
         for link in self.links.iter().flat_map(|links| &links.links) {
@@ -409,7 +402,6 @@ impl Session {
     }
 }
 
-/// Adds the answer to a part of a job.
 fn take_part(job: &mut OriginJob, part: Part, reply: &Reply<'_>) {
     job.parts -= 1;
     if let Err(errno) = reply.result {
