@@ -1,6 +1,5 @@
-//! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long:
-//! for the loop that serves the device, or for every process that has it open. The thread of a serving loop
-//! never sends them.
+//! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long,
+//! so a serving loop does not send them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -20,7 +19,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 const PART: u32 = 3;
 /// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The longest wait, in pauses, until a removed device is deleted, as it is soon if no process has it open.
+/// The longest wait, in pauses, until a removed device is deleted.
 const GOING: Duration = Duration::from_secs(2);
 /// The device numbers that are looked at.
 const IDS: std::ops::Range<u32> = 0..64;
@@ -28,23 +27,18 @@ const IDS: std::ops::Range<u32> = 0..64;
 /// The progress of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Removal {
-    /// The device is deleted.
     Done,
     /// The kernel deletes the device once no process has it open.
     Begun,
 }
 
-/// The kernel's ublk driver.
 pub(crate) struct ControlDevice {
     channel: Box<dyn Channel>,
-    /// Where the device nodes are.
     nodes: PathBuf,
     patience: Duration,
 }
 
 impl ControlDevice {
-    /// Opens the control device of the kernel's ublk driver.
-    ///
     /// # Errors
     /// A sentence that names the missing resource.
     pub(crate) fn open() -> Result<ControlDevice, String> {
@@ -71,7 +65,6 @@ impl ControlDevice {
         Ok(ControlDevice { channel: Box::new(channel), nodes: "/dev".into(), patience: PATIENCE })
     }
 
-    /// A control of a fake kernel in a test, with device nodes in a folder.
     #[cfg(test)]
     pub(crate) fn with_channel(channel: Box<dyn Channel>, nodes: PathBuf) -> ControlDevice {
         ControlDevice { channel, nodes, patience: Duration::from_millis(300) }
@@ -98,9 +91,8 @@ impl ControlDevice {
         is_so(self)
     }
 
-    /// Does work during which no other kickcache of this host adds, takes over or deletes a device, so that
-    /// its findings stay valid. Other kickcaches wait meanwhile; therefore the work must not wait for slow
-    /// processes.
+    /// Does work during which no other kickcache of this host adds, takes over or deletes a device. Other
+    /// kickcaches wait meanwhile, so the work must not wait for slow processes.
     ///
     /// # Errors
     /// The errors of the work, and a sentence if another kickcache holds the lock for too long.
@@ -182,8 +174,6 @@ impl ControlDevice {
         })
     }
 
-    /// The parameters of a device.
-    ///
     /// # Errors
     /// If the device does not exist, or its parameters were never set.
     pub(crate) fn parameters(&mut self, id: u32) -> io::Result<Parameters> {
@@ -211,8 +201,7 @@ impl ControlDevice {
         self.call(abi::SET_PARAMS, &command).map(drop)
     }
 
-    /// Starts a device: waits until the loop of its server, a process, has fetched requests of all tags, which it then must
-    /// serve.
+    /// Starts a device; waits until its server has fetched requests of all tags.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -284,7 +273,6 @@ fn occupied(waited: Duration) -> String {
     )
 }
 
-/// Whether the error means that the kernel does not support a command.
 fn is_unknown(error: &io::Error) -> bool {
     /// ENOTSUPP of the kernel, which no header of the system has.
     const NOT_SUPPORTED: i32 = 524;
@@ -302,7 +290,6 @@ mod tests {
         _nodes: tempfile::TempDir,
     }
 
-    /// A kernel with the device 0.
     fn scene() -> Scene {
         let nodes = tempfile::tempdir().unwrap();
         let kernel = FakeKernel::new(nodes.path());

@@ -5,7 +5,6 @@ use std::thread;
 
 use super::control_device::ControlDevice;
 
-/// Access to the kernel's ublk driver, for any thread.
 #[derive(Clone)]
 pub(crate) struct ControlThreads {
     open: Arc<dyn Fn() -> Result<ControlDevice, String> + Send + Sync>,
@@ -18,7 +17,6 @@ impl Default for ControlThreads {
 }
 
 impl ControlThreads {
-    /// Access by another function that opens the driver.
     pub(crate) fn new(
         open: impl Fn() -> Result<ControlDevice, String> + Send + Sync + 'static,
     ) -> ControlThreads {

@@ -23,18 +23,15 @@ use crate::serve::known_volume::KnownVolume;
 /// opened.
 const SERVED: &str = "a removed device has no request in flight";
 
-/// Bytes of the largest request of a new device; the kernel splits larger requests. A device that has larger
-/// ones is refused.
+/// Bytes of the largest request of a new device; the kernel splits larger requests.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
-/// How this process obtained a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Acquisition {
     Added,
     TakenOver,
 }
 
-/// A device.
 pub(super) struct UblkDevice {
     /// The volume's index, or [`NOBODY`].
     pub(super) volume: usize,
@@ -55,7 +52,6 @@ pub(super) struct UblkDevice {
 struct ServedDevice {
     file: File,
     queues: Vec<Queue>,
-    /// The memory of the queues.
     _memory: Allocator,
     /// The number of tags that the kernel has ended.
     ended: usize,
@@ -66,7 +62,6 @@ struct ServedDevice {
 pub(super) enum RemainingTags {
     /// All other tags of the device remain: this tag was the first that ended.
     Others,
-    /// Some tags of the device remain.
     Some,
     /// No tag remains: the device was closed, so that the kernel can delete it.
     Nothing,
@@ -81,7 +76,7 @@ impl UblkDevice {
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         if let Some(info) = find_own(control, place.id, &volume.identity)? {
-            // The ending process may take long, and needs the lock, so the lock is not held during this wait.
+            // The lock is not held during this wait, as the ending process may need it.
             wait_for_end(control, info.device_id)?;
         }
         control.alone(|control| UblkDevice::open_alone(control, place, volume))
@@ -111,7 +106,6 @@ impl UblkDevice {
         opened
     }
 
-    /// The block device.
     pub(super) fn path(&self) -> PathBuf {
         format!("/dev/ublkb{}", self.id).into()
     }
@@ -124,15 +118,12 @@ impl UblkDevice {
         self.served.as_ref().expect(SERVED).file.as_fd()
     }
 
-    /// The queue of a tag.
-    ///
     /// # Panics
     /// If the kernel has taken the device away.
     pub(super) fn queue(&mut self, key: UblkKey) -> &mut Queue {
         &mut self.served.as_mut().expect(SERVED).queues[usize::from(key.queue)]
     }
 
-    /// All queues.
     pub(super) fn queues(&self) -> &[Queue] {
         self.served.as_ref().map_or(&[], |served| &served.queues)
     }
@@ -147,8 +138,8 @@ impl UblkDevice {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: the device is being deleted. The deletion waits until this daemon closes
-    /// the device, which happens after the last tag: then no request is in flight.
+    /// The kernel has ended a tag: the device is being deleted. The device is closed after its last tag, when
+    /// no request is in flight.
     pub(super) fn end_tag(&mut self) -> RemainingTags {
         let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
@@ -241,8 +232,7 @@ fn is_another(id: u32) -> String {
     )
 }
 
-/// Deletes a device that a daemon created and did not start, or that was ended. A process may still have an
-/// ended device open.
+/// Deletes a device that a daemon created and did not start, or that was ended.
 fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
@@ -335,7 +325,6 @@ fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     }
 }
 
-/// Becomes the server of a device without a server.
 fn take_over(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }

@@ -22,14 +22,12 @@ pub(crate) const NOBODY: i32 = i32::MAX;
 /// Bytes that the descriptions of a queue have room for: 4096 of 24 bytes.
 const QUEUE_BYTES: u64 = 4096 * 24;
 
-/// A device in the fake kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct FakeDevice {
     pub(crate) info: DeviceInfo,
     pub(crate) parameters: Parameters,
 }
 
-/// The state of the driver.
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
@@ -41,17 +39,13 @@ pub(crate) struct DriverState {
     pub(crate) unknown: Vec<u32>,
     /// Devices that a process has open: [`abi::DEL_DEV_ASYNC`] does not delete them.
     pub(crate) open: Vec<u32>,
-    /// Whether a process has the lock.
     pub(crate) is_locked: bool,
-    /// How often the lock was refused.
     pub(crate) kept_out: usize,
     /// The commands among `done` that add, take over, stop or delete a device, and arrived without the lock.
     pub(crate) unlocked: Vec<u32>,
-    /// The most queues of a device.
     pub(crate) processors: u16,
 }
 
-/// A kernel, and a folder with its device nodes.
 #[derive(Clone)]
 pub(crate) struct FakeKernel {
     known: Arc<Mutex<DriverState>>,
@@ -95,7 +89,6 @@ impl FakeKernel {
         device.info.request_bytes_max = 4096;
     }
 
-    /// Puts a request where a tag's description is.
     pub(crate) fn describe(&self, id: u32, (queue, tag): (u16, u16), wanted: IoDescription) {
         use std::os::unix::fs::FileExt;
         let file = File::options().write(true).open(self.node(id)).unwrap();

@@ -9,8 +9,7 @@ use super::device_user::DeviceUser;
 use super::exclusive::claimant;
 use crate::driver::device::sysfs::{loop_file, number};
 
-/// The user of a block device or one of its partitions: a mounted file system, swap, a device on top, a
-/// process with an open descriptor, or an exclusive holder.
+/// The user of a block device or one of its partitions, if there is one.
 pub fn user_of(device: &Path) -> Option<DeviceUser> {
     known_user_of(device).or_else(|| claimant(device))
 }
@@ -28,7 +27,6 @@ pub(crate) fn opener_of(node: &Path) -> Option<DeviceUser> {
     Host { proc: "/proc".into(), sys: "/sys".into() }.opener(&[node])
 }
 
-/// The places of the kernel's information.
 struct Host {
     proc: PathBuf,
     sys: PathBuf,
@@ -69,7 +67,7 @@ impl Host {
             .collect()
     }
 
-    /// The mount tables of the mount namespaces of all processes; that of this process is the first.
+    /// The mount tables of the processes' mount namespaces, first that of this process.
     fn mount_tables(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let ids = self.process_ids().map(|id| id.to_string());

@@ -1,9 +1,7 @@
 //! Volumes as block devices of this host, by the kernel's ublk driver.
 //!
 //! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command
-//! that fetches the next one of its tag. The data of writes arrives with the request, data of reads is sent
-//! with the answer. Commands that add, start and delete devices use another way ([`control_device`]), and a thread
-//! of their own while the loop serves.
+//! that fetches the next one of its tag.
 //!
 //! A device outlives its daemon, unless the daemon ends cleanly and the device is unused: requests wait in the kernel
 //! until the next daemon takes over, and requests in flight are issued once more.
@@ -63,7 +61,6 @@ use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::served_volumes::Volume;
 
-/// The ublk front end.
 #[derive(Default)]
 pub(crate) struct Ublk {
     devices: Vec<UblkDevice>,
@@ -71,7 +68,7 @@ pub(crate) struct Ublk {
     held: Vec<UblkKey>,
     /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
-    /// Whether the devices of the start were started; later devices are started when they are added.
+    /// Whether the devices of the start were started.
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
@@ -79,7 +76,7 @@ pub(crate) struct Ublk {
 }
 
 impl Ublk {
-    /// Makes the devices or takes them over; the kernel starts them once the loop fetches requests.
+    /// Makes the devices or takes them over.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
         Ublk::open_with(ControlThreads::default(), places, core)
     }
@@ -139,8 +136,7 @@ impl Ublk {
         self.start_aside(device, &core.volumes[device.volume]);
     }
 
-    /// Starts a device on another thread: the start waits until the loop has fetched requests, and the kernel reads the
-    /// partition table.
+    /// Starts a device on another thread, as the start waits until the loop has fetched requests.
     fn start_aside(&self, device: &UblkDevice, volume: &Volume) {
         let (id, begun, name) = (device.id, device.begun, volume.info.name.clone());
         let sectors = device.sectors_of(volume.info.size);
@@ -205,7 +201,6 @@ impl Ublk {
         }
     }
 
-    /// Begins held requests.
     pub(super) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for key in std::mem::take(&mut self.held) {
             self.begin_or_hold(core, key, None);
@@ -304,20 +299,18 @@ impl Ublk {
         self.answer(core, key, result(bytes, reply.result));
     }
 
-    /// Ends a request of the kernel, and fetches the next request with its tag.
     fn answer<E>(&mut self, core: &mut Core<E>, key: UblkKey, result: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let command = device.queue(key).command(key.tag, result);
         core.driver.command(WatchKey::Ublk(key).bits(), device.fd(), COMMIT_AND_FETCH, command.bytes());
     }
 
-    /// The memory of a tag without a request in flight.
     #[cfg(test)]
     pub(crate) fn memory_of(&mut self, key: UblkKey, length: usize) -> &mut [u8] {
         self.devices[usize::from(key.device)].queue(key).bytes(key.tag, length)
     }
 
-    /// Takes no more requests; the kernel keeps them.
+    /// Takes no more requests.
     pub(super) fn stop_listening(&mut self) {
         self.is_closed = true;
         // Requests in these queues have not begun: the kernel gives them to the next daemon again.
@@ -325,12 +318,10 @@ impl Ublk {
         self.waiting.clear();
     }
 
-    /// Whether no request is held or waits for memory.
     pub(super) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Takes over a new size of a volume.
     pub(super) fn resize(&self, volume: usize, size: u64) {
         let is_meant = |device: &&UblkDevice| device.volume == volume && device.is_served();
         for device in self.devices.iter().filter(is_meant) {
@@ -369,7 +360,6 @@ impl Drop for Ublk {
     }
 }
 
-/// The state of a device when its daemon ends.
 enum End {
     Removed,
     /// The next daemon has taken the device over.
@@ -377,7 +367,6 @@ enum End {
     Used(DeviceUser),
 }
 
-/// Deletes a device, unless it is in use.
 fn end(control: &mut ControlDevice, id: u32, path: &Path) -> Result<End, String> {
     if let Some(server) = control.opener(id) {
         return Ok(End::TakenOver(server));
@@ -388,14 +377,12 @@ fn end(control: &mut ControlDevice, id: u32, path: &Path) -> Result<End, String>
     control.remove_later(id).map(|_| End::Removed).map_err(|error| error.to_string())
 }
 
-/// Switches the I/O scheduler of a new device off. A device of an earlier daemon keeps its scheduler, as a user may have chosen it.
 fn switch_scheduler_off(id: u32) {
     if let Err(error) = scheduler::switch_off(id) {
         tracing::info!(event = "ublk_differs", "/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
     }
 }
 
-/// Logs the result of a new size.
 fn tell_size(path: &Path, sectors: u64, done: Result<(), impl Display>) {
     let path = path.display();
     match done {

@@ -1,5 +1,4 @@
-//! A device that was made or taken over, and is not served yet. These steps may wait for the kernel, so they precede the
-//! serving of the loop, or another thread does them.
+//! A device that was made or taken over, and is not served yet.
 
 use super::control_threads::ControlThreads;
 use super::device::{Acquisition, UblkDevice};

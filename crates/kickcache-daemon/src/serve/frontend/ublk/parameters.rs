@@ -19,12 +19,10 @@ pub(crate) enum LogicalBlock {
 }
 
 impl LogicalBlock {
-    /// The logical block of an existing device.
     pub(crate) fn of_shift(shift: u8) -> LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }
 
-    /// The size of the block in bytes.
     pub(crate) fn bytes(self) -> u32 {
         1 << self.shift()
     }
@@ -42,7 +40,6 @@ impl LogicalBlock {
     }
 }
 
-/// Whether the volume may be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writes {
     Allowed,

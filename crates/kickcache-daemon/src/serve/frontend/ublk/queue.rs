@@ -11,14 +11,13 @@ use crate::driver::memory::{Allocator, Chunk};
 pub(super) struct Queue {
     number: u16,
     descriptions: RequestTable,
-    /// By tag: the kernel puts the data of writes there, and takes that of reads. For most requests, the
-    /// memory is lent to the engine.
+    /// By tag: the kernel puts the data of writes there, and takes that of reads. `None` while the memory is
+    /// lent.
     memory: Vec<Option<Chunk>>,
     addresses: Vec<u64>,
 }
 
 impl Queue {
-    /// A queue of a device, with memory for all of its requests.
     pub(super) fn open(
         number: u16,
         info: &DeviceInfo,
@@ -33,7 +32,6 @@ impl Queue {
         Ok(Queue { number, descriptions, memory: memory.into_iter().map(Some).collect(), addresses })
     }
 
-    /// The number of the queue's tags.
     pub(super) fn depth(&self) -> u16 {
         u16::try_from(self.memory.len()).expect("the kernel's depths have 16 bits")
     }
@@ -57,7 +55,6 @@ impl Queue {
         self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
     }
 
-    /// The command about a tag.
     pub(super) fn command(&self, tag: u16, result: i32) -> IoCommand {
         IoCommand { queue_id: self.number, tag, result, address: self.addresses[usize::from(tag)] }
     }

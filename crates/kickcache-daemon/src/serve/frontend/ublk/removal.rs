@@ -7,7 +7,7 @@ use super::control_device::ControlDevice;
 use super::control_threads::ControlThreads;
 use super::in_use::user_of;
 
-/// Refuses a device with a user: a mount, swap, another device, or a process.
+/// Refuses a device with a user.
 ///
 /// # Errors
 /// A sentence.

@@ -12,7 +12,6 @@ const LIVE: u16 = 1;
 const QUIESCED: u16 = 2;
 const FAILS_IO: u16 = 3;
 
-/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
     /// The device was never started, or was ended.
@@ -37,7 +36,6 @@ impl DeviceState {
         }
     }
 
-    /// Whether a process serves it.
     pub(crate) fn is_served(self) -> bool {
         matches!(self, DeviceState::Live(_))
     }
@@ -69,7 +67,6 @@ fn has_no_writes(counts: &str) -> bool {
     ENDED.iter().all(|index| counts.get(*index) == Some(&"0"))
 }
 
-/// The message about a device with a server that does not end.
 pub(crate) fn stuck(id: u32) -> String {
     format!(
         "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not release it (Linux 6.12 \
