@@ -15,7 +15,7 @@ pub(crate) enum Pending {
     Ublk(UblkRequest),
 }
 
-/// A descriptor that is watched, or a tag of a device command; the loop stores it in 64 bits.
+/// A descriptor that is watched, or a tag of a device command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WatchKey {
     Nbd(NbdKey),

@@ -9,7 +9,7 @@ use rustix::fs::{SeekFrom, seek};
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::executor::Driver;
 
-/// The most bytes of holes for which a reply looks up blocks in the cache: about 65536 blocks.
+/// The most bytes of holes for which a reply looks up blocks in the cache.
 const HOLE_BYTES_MAX: u64 = 256 << 20;
 /// The most extents of one reply.
 pub(super) const EXTENT_COUNT_MAX: usize = 4096;

@@ -20,7 +20,6 @@ struct Current {
     failure: Option<String>,
 }
 
-/// The certificates that clients get now.
 pub(crate) struct Certificates {
     current: Arc<Mutex<Current>>,
     /// The drop of this sender ends the thread, and does not wait for the end.
@@ -41,14 +40,12 @@ impl Certificates {
         Ok(Certificates { current, _ending: ending })
     }
 
-    /// TLS for a client.
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         let config = Arc::clone(&lock(&self.current).config);
         // The call fails if the system gives no random numbers.
         UnbufferedServerConnection::new(config).ok()
     }
 
-    /// Why the present files cannot be used; `None` if they can.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.current).failure.clone()
     }

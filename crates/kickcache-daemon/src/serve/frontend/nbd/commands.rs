@@ -63,7 +63,6 @@ impl Nbd {
         }
     }
 
-    /// Continues with a client that was stalled.
     pub(super) fn resume<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         self.clients.set_stall(index, None);
         self.process(core, index);
@@ -199,7 +198,6 @@ fn extent(command: &Command) -> ByteExtent {
     ByteExtent { start: command.offset, length: command.length }
 }
 
-/// The engine's view of a command.
 struct Task {
     operation: Operation,
     then: NextStep,
