@@ -82,7 +82,7 @@ fn dirty_of(volume: &VolumeReport) -> String {
     format!("{} of {}", show_bytes(volume.dirty_bytes), volume.name)
 }
 
-/// The steps to another device without a stop; the way back to the same device needs one.
+/// The steps to another device without a stop.
 fn use_another(cache: &CacheReport, commands: &DaemonCommands) -> Remedy {
     let device = Path::new(&cache.device);
     let drains: Vec<Step> = incomplete(cache)
@@ -208,7 +208,7 @@ fn worn(cache: &CacheReport) -> Option<Condition> {
     Some(condition.figure("written", wear.day_bytes as f64, "bytes").figure("budget", budget as f64, "bytes"))
 }
 
-/// The running operations of the device and its server; a drain is an operation of a volume.
+/// The running operations of the device and its server.
 fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     let running = |what: String| Condition::new(ConditionKind::OperationRunning, what, "wait for its end");
     let replacing = cache.replacing.as_ref().map(|replacing| {
@@ -241,7 +241,6 @@ fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     [replacing, growing, leaving, stopping].into_iter().flatten()
 }
 
-/// The progress of the replacement.
 fn show_replacing(ReplacingReport { with, step, copied_bytes, bytes }: &ReplacingReport) -> String {
     match step {
         ReplacingStep::Preparing => format!("is being replaced: {with} is prepared"),

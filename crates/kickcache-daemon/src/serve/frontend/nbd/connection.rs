@@ -30,10 +30,9 @@ const OUTBOX_MAX: usize = 1024;
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// Bytes of the extents in the largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
-/// From this many bytes on, a write is long: receiving it takes longer than several wakeups.
+/// From this many bytes on, a write is long.
 const LONG: u64 = 128 << 10;
 
-/// A connection. The event loop moves its commands to the engine and the replies back.
 pub(crate) struct Connection {
     socket: OwnedFd,
     session: Session,
@@ -44,9 +43,7 @@ pub(crate) struct Connection {
     tls: Option<Box<TlsStream>>,
     requests: u32,
     bytes: u64,
-    /// Whether the handshake continues.
     pub(crate) handshaking: bool,
-    /// When the handshake must be over.
     pub(crate) deadline: Instant,
     /// The index of the listener that accepted the connection.
     pub(crate) listener: usize,
@@ -69,15 +66,12 @@ pub(crate) struct Connection {
 
 /// The meaning of the next bytes of the stream.
 enum ConnectionPhase {
-    /// The bytes are decoded by the session: negotiation or a command.
     Decode,
     /// A decoded command that was not admitted: it may wait for memory or for other requests.
     Waiting(Command),
-    /// The data of a write.
     Payload { id: RequestId, command: Command, filled: usize },
     /// The data of a refused write: this many bytes are still to be skipped.
     Skip(u64),
-    /// TLS is being agreed on.
     Securing,
     /// No more bytes are read.
     Closed,
@@ -85,17 +79,15 @@ enum ConnectionPhase {
 
 /// The next step of the loop for a connection.
 pub(crate) enum Step {
-    /// Wait for bytes.
     NeedInput,
-    /// Find memory for a command; see [`Connection::admit`].
+    /// Find memory for a command.
     Admit(Command),
     /// Pass a write to the engine: the payload has arrived.
     Write(Command, RequestId),
-    /// Send the pending output in the clear, and begin with TLS; see [`Connection::start_tls`].
+    /// Send the pending output in the clear, and begin with TLS.
     StartTls,
     /// Too much is in flight: the connection continues after a reply was sent.
     Stalled,
-    /// No more requests.
     Closed,
 }
 
@@ -136,7 +128,6 @@ impl Connection {
         self.volumes.get(self.session.export()?).copied()
     }
 
-    /// Receives available bytes, without blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
         if self.tls.is_some() {
             return self.receive_encrypted(buffers);
@@ -163,7 +154,7 @@ impl Connection {
         received
     }
 
-    /// Begins with TLS. Pending output in the clear must have been sent.
+    /// Pending output in the clear must have been sent.
     pub(crate) fn start_tls(&mut self, connection: UnbufferedServerConnection) {
         assert!(self.outbox.is_empty() && self.input.unread().is_empty(), "the clear is behind it");
         self.tls = Some(Box::new(TlsStream::new(connection)));
@@ -203,7 +194,6 @@ impl Connection {
         self.session.take_unknown()
     }
 
-    /// The description of the client, for messages.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)
     }
@@ -249,7 +239,6 @@ impl Connection {
         }
     }
 
-    /// Whether the requests in flight or the waiting replies have reached a limit.
     fn is_full(&self, limits: &Limits) -> bool {
         let text = self.outbox.text_bytes() + self.questions * STATUS_BYTES;
         self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX || text >= OUTBOX_BYTES_MAX
@@ -308,8 +297,7 @@ impl Connection {
         }
     }
 
-    /// Whether the payload of a long write is being received. Never with TLS: each record may arrive alone,
-    /// and would cost a wakeup if the loop did not poll.
+    /// Whether the payload of a long write is being received. `false` with TLS.
     pub(super) fn receives_long_write(&self) -> bool {
         let is_long =
             matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
@@ -326,7 +314,6 @@ impl Connection {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
 
-    /// Counts a command that was admitted, with the memory for its payload.
     pub(crate) fn admit(&mut self, command: Command, id: RequestId) {
         self.requests += 1;
         self.bytes += payload_length(&command);
@@ -337,7 +324,6 @@ impl Connection {
         };
     }
 
-    /// Refuses a command that was not admitted.
     pub(crate) fn refuse(&mut self, command: Command, errno: NbdErrno) {
         self.push_error(&command, errno);
         self.stage =
@@ -368,7 +354,6 @@ impl Connection {
         self.questions -= 1;
     }
 
-    /// Queues the reply to a request that ended.
     pub(crate) fn reply(
         &mut self,
         buffers: &mut Buffers,
@@ -400,7 +385,6 @@ impl Connection {
         looked.is_ok() && fds[0].revents().contains(PollFlags::RDHUP)
     }
 
-    /// Sends as much as possible.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> SendProgress {
         let Connection { requests, bytes, outbox, tls, socket, pace, .. } = self;
         let done = |buffers: &mut Buffers, id| {
@@ -415,7 +399,6 @@ impl Connection {
         }
     }
 
-    /// Whether the connection is closed, and has neither output nor requests in flight.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Closed) && self.is_quiet()
     }
@@ -425,7 +408,6 @@ impl Connection {
         self.requests == 0 && !self.owes()
     }
 
-    /// Whether the client is past the handshake.
     pub(crate) fn is_transmission(&self) -> bool {
         self.session.is_transmission()
     }
@@ -476,7 +458,6 @@ impl AsFd for Connection {
 
 /// An export that a client may not have.
 pub(crate) struct Denied {
-    /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) names: PeerNames,
 }

@@ -29,7 +29,6 @@ pub(super) struct Pace {
     since: Instant,
 }
 
-/// Whether the time of a client without enough progress begins or continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
     /// The time for the client's progress starts.
@@ -43,7 +42,6 @@ impl Pace {
         self.moved += bytes as u64;
     }
 
-    /// The client has taken a whole reply with payload.
     pub(super) fn add_reply(&mut self) {
         self.moved += PROGRESS;
     }

@@ -12,12 +12,10 @@ use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::listener::{Listener, VolumePlace};
 use crate::serve::served_volumes::ServedVolumes;
 
-/// A listener and its exports.
 pub(crate) struct ServedListener {
     pub(crate) listener: Listener,
     /// The configured address; `None` for a socket that was passed at the start.
     pub(crate) address: Option<NbdAddress>,
-    /// The volumes that are served at the address.
     members: Vec<usize>,
     /// The default export: the first one, while it exists. After its removal no volume is the default: a
     /// client of the default export that reconnects would write into another volume.
@@ -42,7 +40,6 @@ impl ServedListener {
         Ok(ServedListener::of(listener, address, members, volumes))
     }
 
-    /// A served listener from an open socket.
     pub(super) fn of(
         listener: Listener,
         address: Option<NbdAddress>,
@@ -67,7 +64,6 @@ impl ServedListener {
         served
     }
 
-    /// Whether a volume is served at this address.
     pub(super) fn serves(&self, volume: usize) -> bool {
         self.members.contains(&volume)
     }
@@ -92,7 +88,6 @@ impl ServedListener {
         self.exports = self.volumes.iter().map(|&index| self.export(index, volumes)).collect();
     }
 
-    /// The export of a volume.
     fn export(&self, index: usize, volumes: &ServedVolumes) -> ExportInfo {
         let volume = &volumes[index].info;
         ExportInfo {
@@ -111,7 +106,6 @@ impl ServedListener {
         self.offer(volumes);
     }
 
-    /// Serves one more volume at this address.
     pub(super) fn join(&mut self, volume: usize, volumes: &ServedVolumes) {
         self.members.push(volume);
         self.offer(volumes);

@@ -18,11 +18,9 @@ use crate::serve::core::Core;
 use crate::serve::frontend::nbd::block_status::{EXTENT_COUNT_MAX, data, push};
 use crate::serve::frontend::nbd::key::ConnectionId;
 
-/// The most bytes of one question before it is widened to whole blocks: at most 8193 blocks are looked up in
-/// the cache.
+/// The most bytes of one question before it is widened to whole blocks.
 const QUESTION_BYTES_MAX: u64 = 32 << 20;
 
-/// A query in flight.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) connection: ConnectionId,
@@ -33,21 +31,18 @@ pub(super) struct Question {
     cached: Vec<bool>,
 }
 
-/// The questions in flight.
 #[derive(Default)]
 pub(super) struct StatusQuestions {
     asked: BTreeMap<u64, Question>,
     next: u64,
 }
 
-/// A question with its answer.
 pub(super) struct StatusAnswer {
     pub(super) question: Question,
     pub(super) extents: Vec<StatusExtent>,
 }
 
 impl StatusQuestions {
-    /// Sends a query of holes to the origin of a volume.
     pub(super) fn ask<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
@@ -67,7 +62,6 @@ impl StatusQuestions {
         core.driver.ask_extents(Device::Origin(id), self.next, extent);
     }
 
-    /// Takes the question that was answered, with the answer.
     pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<StatusAnswer> {
         let question = self.asked.remove(&told.token)?;
         let extents = question.merged(&told.extents);

@@ -40,7 +40,6 @@ impl Nbd {
         }
     }
 
-    /// Logs why TLS failed, if it has failed.
     pub(super) fn tell_tls_failure<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         let Some(why) = connection.tls_failure() else { return };

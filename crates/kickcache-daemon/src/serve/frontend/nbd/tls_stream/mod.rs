@@ -35,7 +35,6 @@ const RECORD_OVERHEAD: usize = 64;
 
 const _: () = assert!(BATCH.is_multiple_of(RECORD));
 
-/// A client's TLS.
 pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
@@ -70,7 +69,6 @@ impl TlsStream {
         }
     }
 
-    /// Whether keys are still being agreed on.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
@@ -81,7 +79,6 @@ impl TlsStream {
         certificates.first().map(PeerNames::of).unwrap_or_default()
     }
 
-    /// Why TLS failed; `None` if it has not failed.
     pub(crate) fn failure(&self) -> Option<&rustls::Error> {
         match &self.end {
             End::Failed(error) => Some(error),
@@ -89,7 +86,6 @@ impl TlsStream {
         }
     }
 
-    /// Whether the socket has not accepted all bytes yet.
     pub(crate) fn owes(&self) -> bool {
         !self.outgoing.is_empty()
     }
@@ -175,7 +171,6 @@ impl TlsStream {
         }
     }
 
-    /// Sends encrypted bytes, without blocking.
     pub(crate) fn flush(&mut self, socket: impl AsFd) -> SendProgress {
         self.outgoing.send(socket)
     }
