@@ -31,7 +31,7 @@ const HELD_SPAN: Duration = Duration::from_secs(60);
 /// How long healed blocks count for a condition.
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
-/// A volume in a report, with the cache device's report, and the volume's history, which includes this report.
+/// A volume in a report, with its cache device and its history.
 pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,
@@ -62,8 +62,7 @@ impl VolumeContext<'_> {
         found.extend(all.into_iter().flatten().map(named));
     }
 
-    /// The remedy has no command that overwrites the blocks: they may hold a partition table or metadata, or be
-    /// restored already.
+    /// The remedy has no command that overwrites the blocks: they may hold a partition table or metadata.
     fn damaged(&self, commands: &DaemonCommands) -> Option<Condition> {
         let (name, bytes) = (&self.volume.name, self.volume.damaged_bytes);
         let status = commands.to_daemon(ShellCommand::new("status").word(name).word("--json"));
@@ -148,7 +147,7 @@ impl VolumeContext<'_> {
         })
     }
 
-    /// The effect of a lost server on clients: its limit of time is that of the outage, not of each request.
+    /// The effect of a lost server on clients.
     fn effect_without_origin(&self) -> String {
         let VolumeReport { name, mode, limits, .. } = self.volume;
         let needing = match self.volume.origin_fails_in_seconds {
@@ -363,7 +362,6 @@ pub(super) fn dirty_reads(cache: &CacheReport) -> String {
     }
 }
 
-/// The lost blocks of a volume.
 fn lost(volume: &VolumeReport, device: &str) -> String {
     let what = match volume.damaged_bytes / BLOCK_SIZE {
         1 => "1 dirty block is".into(),
@@ -376,7 +374,6 @@ fn lost(volume: &VolumeReport, device: &str) -> String {
     format!("{what} lost, damaged on {device}; on the volume, as {which}{more}")
 }
 
-/// A command of libnbd that connects to a server.
 fn nbdinfo(uri: &str) -> String {
     format!("nbdinfo {}", quoted(OsStr::new(uri)))
 }

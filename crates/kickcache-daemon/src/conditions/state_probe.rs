@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// An attempt that has taken this long counts as failed while it runs.
 const PROBE_MAX: Duration = Duration::from_secs(30);
-/// The content of a probe.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
 /// Attempts to write a file to the state directory, at intervals.
@@ -30,13 +29,12 @@ struct Probed {
 }
 
 impl StateProbe {
-    /// A probe of a directory, before the first attempt.
     pub fn new(directory: PathBuf) -> StateProbe {
         StateProbe { directory, state: Arc::default() }
     }
 
-    /// Begins an attempt if one is due and none is in progress. Returns why the last completed attempt failed, or
-    /// that the attempt in progress has taken [`PROBE_MAX`]; else `None`, also before the end of the first attempt.
+    /// Begins an attempt if one is due and none is in progress. Returns why the last completed attempt
+    /// failed, or that the attempt in progress has taken [`PROBE_MAX`]; else `None`.
     pub fn poll(&self, now: Instant) -> Option<String> {
         let mut probed = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = probed.begun {

@@ -17,7 +17,6 @@ struct Counter {
     changed: Option<Instant>,
 }
 
-/// The compared figures.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeHistory {
     first_seen: Instant,
@@ -28,7 +27,6 @@ pub(super) struct VolumeHistory {
     held: Counter,
     healed: Counter,
     marks: VecDeque<(Instant, u64)>,
-    /// Whether recent reads were faster with the cache, by the last report that had recent requests.
     pub(super) gain: Gain,
 }
 
@@ -74,7 +72,6 @@ impl VolumeHistory {
         }
     }
 
-    /// Compares a report with the earlier ones.
     pub(super) fn see(&mut self, now: Instant, volume: &VolumeReport) {
         let counters = &volume.counters;
         if volume.dirty_bytes == 0 || counters.writeback_blocks != self.writeback.value {

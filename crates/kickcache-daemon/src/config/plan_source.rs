@@ -11,7 +11,6 @@ type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 /// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanSourceError {
-    /// The daemon was started without a configuration file.
     #[error(
         "the daemon was started with flags, and has no configuration file to read again; \
          `kickcache add`, `remove` and `mode` change the served volumes"
@@ -36,7 +35,6 @@ impl PlanSource {
     /// Flags, which cannot be read again.
     pub const FLAGS: PlanSource = PlanSource(None);
 
-    /// A file, and how it is read.
     pub fn file(
         path: PathBuf,
         read: impl Fn() -> anyhow::Result<ServePlan> + Send + Sync + 'static,
@@ -49,7 +47,6 @@ impl PlanSource {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
-    /// Whether the daemon was started with a configuration file.
     pub(crate) fn is_file(&self) -> bool {
         self.0.is_some()
     }

@@ -27,12 +27,10 @@ pub(crate) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,
     host: HostReport,
-    /// The commands for this daemon.
     pub(crate) commands: DaemonCommands,
 }
 
 impl ConditionBook {
-    /// A book for a plan with this state directory.
     pub(crate) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
         let commands = DaemonCommands::new(place, Some(whole_path(&plan.control)));
@@ -52,13 +50,11 @@ impl ConditionBook {
         report.host = self.host.clone();
     }
 
-    /// The health in the last report.
     pub(crate) fn health(&self) -> Health {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).health().clone()
     }
 }
 
-/// A daemon whose conditions can be found.
 pub(crate) trait Look: Send + Sync + 'static {
     /// Finds and logs the conditions; no conditions while the daemon starts or stops.
     fn look(&self);
@@ -71,8 +67,6 @@ pub(crate) struct ConditionThread {
 }
 
 impl ConditionThread {
-    /// Starts the thread.
-    ///
     /// # Errors
     /// If the thread cannot be started.
     pub(crate) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {

@@ -12,7 +12,6 @@ pub(crate) fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     failed.into_iter().chain(stopped).next().map_or(Ok(()), Err)
 }
 
-/// The end of the daemon, for the clients that await it.
 pub(crate) fn end_of(left: Vec<LeftOnCache>, errors: &[anyhow::Error]) -> DaemonEnd {
     let failed: Vec<String> = errors.iter().map(|error| format!("{error:#}")).collect();
     if failed.is_empty() { DaemonEnd::Clean(left) } else { DaemonEnd::Unclean(failed.join("; ")) }

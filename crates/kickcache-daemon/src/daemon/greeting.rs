@@ -14,7 +14,6 @@ use crate::serve::config::StatePlace;
 use crate::serve::server::VolumeInfo;
 use crate::start::servers::PlannedServer;
 
-/// The addresses to print.
 pub(crate) struct Greeting<'a> {
     pub(crate) control: &'a Path,
     pub(crate) state: &'a StatePlace,
@@ -31,7 +30,7 @@ fn shown(place: &str, tls: TlsWord) -> String {
     }
 }
 
-/// Prints all addresses. A closed pipe does not stop the daemon.
+/// A closed pipe does not stop the daemon.
 pub(crate) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, servers, tls }: &Greeting<'_>) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
@@ -79,7 +78,6 @@ fn recovered(served: &PlannedServer) -> String {
     status.volumes.iter().filter_map(line).collect()
 }
 
-/// Whether the system chooses a port for one of the volumes.
 fn chooses_port(cache: &CacheSpec) -> bool {
     let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
     cache.volumes.iter().any(|volume| volume.served_by().nbd.addresses().iter().any(any_port))

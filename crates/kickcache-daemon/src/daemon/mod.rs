@@ -115,13 +115,11 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     worst(errors)
 }
 
-/// Opens the socket that only reports the status, if the plan has one.
 fn start_status_socket(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<ControlServer>> {
     let start = |path| ControlServer::start_status(path, daemon.clone());
     Ok(plan.status_socket.as_deref().map(start).transpose()?)
 }
 
-/// Serves metrics, if the plan gives an address.
 fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<MetricsServer>> {
     let start = |address| MetricsServer::start(address, plan.exposure, daemon.clone());
     plan.metrics.as_ref().map(start).transpose().context("cannot serve metrics")

@@ -78,13 +78,11 @@ pub(crate) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     Ok(Some(separated))
 }
 
-/// Starts a thread that logs the end of the monitor, if there is a monitor.
 pub(crate) fn watch(separated: Option<MonitorHandle>) -> anyhow::Result<()> {
     separated.map_or(Ok(()), MonitorHandle::watch).context("cannot start a thread that waits for the monitor")
 }
 
-/// The paths that the monitor may open: cache devices and origins of the plan, the paths of `may-open`, and the
-/// configuration file.
+/// The paths that the monitor may open.
 fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     let grant = |path: &Path, right| Grant { path: whole_path(path), right };
     let caches = plan.caches.iter().map(|cache| grant(&cache.device, Right::Make));

@@ -6,7 +6,6 @@ use std::path::Path;
 /// Events, each with its levels.
 type Events = BTreeMap<String, BTreeSet<String>>;
 
-/// A file of product code.
 struct Source {
     path: String,
     text: String,
@@ -30,12 +29,10 @@ fn sources(folder: &Path, texts: &mut Vec<Source>) {
     }
 }
 
-/// The word between the quotes that a text begins with.
 fn quoted(text: &str) -> Option<&str> {
     text.trim_start().strip_prefix('"')?.split('"').next()
 }
 
-/// Adds the events of a file.
 fn find(path: &str, text: &str, events: &mut Events) {
     let mut take = |event: &str, level: &str| {
         events.entry(event.to_owned()).or_default().insert(level.to_lowercase());
@@ -75,7 +72,6 @@ fn coded() -> Events {
     events
 }
 
-/// The events of the tables of a page.
 fn documented(page: &str) -> Events {
     let mut events = Events::new();
     let section = page.split("\n## Events").nth(1).unwrap();
