@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Jobs that wait for a thread, and threads that wait for a job.
 pub(crate) struct Jobs<T> {
     queue: Mutex<Queue<T>>,
     more: Condvar,

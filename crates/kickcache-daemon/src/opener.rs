@@ -1,5 +1,4 @@
-//! The process that has a file open, listens at a port or is the peer of a connection, for messages that name it; from
-//! `/proc` (except the peer's number), and therefore possibly outdated.
+//! The process that has a file open, listens at a port or is the peer of a connection.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, DirEntry};
@@ -11,7 +10,6 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 /// A process of this host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Opener {
-    /// The number of the process.
     pub id: u32,
     /// The name of its program, as the kernel keeps it: at most 15 bytes, here without control characters; empty if
     /// it cannot be read.
@@ -85,7 +83,7 @@ impl Display for Opener {
     }
 }
 
-/// The beginning of a sentence in brackets, such as `process 77, fio: `; empty if no process is known.
+/// The process before a sentence, such as `process 77, fio: `; empty if no process is known.
 pub(crate) fn in_front(opener: Option<&Opener>) -> String {
     opener.map(|opener| format!("{opener}: ")).unwrap_or_default()
 }
@@ -128,7 +126,6 @@ mod tests {
 
     use super::*;
 
-    /// A process that has a file open as its standard input.
     fn reader(path: &Path) -> Child {
         Command::new("sleep")
             .arg("1000")

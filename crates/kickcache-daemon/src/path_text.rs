@@ -15,8 +15,6 @@ use crate::whole_path::real_path;
 )]
 pub struct NotUtf8(OsString);
 
-/// The text of a path or an argument.
-///
 /// # Errors
 /// [`NotUtf8`].
 pub fn path_text(path: &OsStr) -> Result<&str, NotUtf8> {

@@ -2,7 +2,6 @@
 
 use std::{env, fs};
 
-/// A service, as `systemctl` names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceUnit {
     /// Without `.service`.
@@ -43,12 +42,10 @@ impl ServiceUnit {
         self.systemctl("start")
     }
 
-    /// The command that stops and starts it.
     pub fn restart(&self) -> String {
         self.systemctl("restart")
     }
 
-    /// The command that shows whether it runs.
     pub fn status(&self) -> String {
         self.systemctl("status")
     }

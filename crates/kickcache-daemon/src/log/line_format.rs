@@ -11,16 +11,13 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::log::entry::{Entry, timestamp};
 
-/// How lines look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LineFormat {
     /// Sentences, each with its time.
     Timed,
     /// Sentences for a reader that has times of its own.
     Untimed,
-    /// Objects of JSON.
     Json,
-    /// Fields of the journal.
     Journal,
 }
 

@@ -1,8 +1,4 @@
 //! The daemon's log: each entry has the stable name of its event; docs/reference/logs.md lists them.
-//!
-//! * `outlet`: the queue of the lines; a thread that logs never waits for the reader.
-//! * `line_format`: the layout of lines; `entry`: their content, as JSON and as fields of the journal;
-//!   `journal`: the connection to it.
 
 mod entry;
 mod journal;

@@ -9,24 +9,18 @@ use crate::metrics::live::document::Curves;
 pub(super) const REQUEST_MAX: usize = 8 << 10;
 const HEADER_COUNT_MAX: usize = 64;
 
-/// A client's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) asked: DocumentRequest,
     pub(super) host: Host,
-    /// The part after the head of the response.
     pub(super) body: Body,
-    /// The format that the client prefers.
     pub(super) format: Format,
     pub(super) after: ConnectionFate,
 }
 
-/// The requested document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DocumentRequest {
-    /// The metrics.
     Metrics,
-    /// The live page.
     Page,
     /// The data that the page draws.
     History {
@@ -34,13 +28,10 @@ pub(super) enum DocumentRequest {
         since: u64,
         curves: Curves,
     },
-    /// A document that does not exist.
     Unknown,
-    /// A method that is not supported.
     NotAllowed,
 }
 
-/// The host name in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
     /// The host is an address, `localhost`, empty or not named.
@@ -50,32 +41,27 @@ pub(super) enum Host {
     Foreign,
 }
 
-/// Whether a response has its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Body {
     Sent,
     LeftOut,
 }
 
-/// The state of the connection after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ConnectionFate {
     GoOn,
     Close,
 }
 
-/// The result of parsing received bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
     /// The bytes are only the beginning of a request.
     Partial,
-    /// A request of this many bytes.
     Complete { request: Request, length: usize },
     /// The bytes are no valid request; the connection ends with this status.
     Bad(Status),
 }
 
-/// The status of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Good,
@@ -101,7 +87,6 @@ impl Status {
     }
 }
 
-/// Parses a request at the front of the received bytes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADER_COUNT_MAX];
     let mut found = httparse::Request::new(&mut headers);
@@ -226,7 +211,6 @@ fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     if open_metrics > 0.0 && open_metrics >= prometheus { Format::OpenMetrics } else { Format::Prometheus }
 }
 
-/// A response to a client.
 pub(super) struct Response<'a> {
     pub(super) status: Status,
     pub(super) content_type: &'a str,

@@ -80,7 +80,6 @@ impl MetricsServer {
         self.address.strip_suffix("metrics").filter(|page| page.starts_with("http"))
     }
 
-    /// The address of the server, for messages.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -106,7 +105,6 @@ struct Responder {
     pause: Option<Instant>,
 }
 
-/// The pending work: whether a client connects, and which connections are ready.
 struct Ready {
     listener: bool,
     connections: Vec<bool>,
@@ -160,7 +158,6 @@ impl Responder {
     }
 }
 
-/// The answers to requests.
 struct Answers {
     exposure: Exposure,
     target: Arc<dyn MetricsTarget>,
@@ -211,7 +208,6 @@ impl Answers {
         Ok(scrape)
     }
 
-    /// Adds the curves of earlier scrapes to a scrape.
     fn complete(&mut self, scrape: &mut Scrape) {
         let volumes = scrape.report.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
         for volume in volumes {

@@ -119,7 +119,6 @@ fn connect(server: &MetricsServer) -> TcpStream {
     stream
 }
 
-/// The head and the body of a response.
 fn response(stream: &mut (impl Read + Write), request: &str) -> io::Result<(String, String)> {
     stream.write_all(request.as_bytes())?;
     let mut head = Vec::new();

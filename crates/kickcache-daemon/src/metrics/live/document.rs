@@ -22,7 +22,6 @@ pub(in crate::metrics) enum Curves {
     LeftOut,
 }
 
-/// The parts of a document.
 pub(super) struct DocumentParts<'a> {
     /// The last report; `None` before the first one.
     pub(super) report: Option<&'a Report>,
@@ -45,7 +44,6 @@ pub(super) fn document(shown: &DocumentParts<'_>, since: u64, curves: Curves) ->
     text + "}"
 }
 
-/// The present state, and recent events.
 fn state(shown: &DocumentParts<'_>, curves: Curves) -> Value {
     let Some(report) = shown.report else { return Value::Null };
     let caches = report.caches.iter();
@@ -103,7 +101,7 @@ fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
     })
 }
 
-/// The limits of a volume as text, such as `100 MiB/s, at most 2 GiB`.
+/// The limits of a volume as text.
 fn show_limits(limits: &LimitsReport) -> String {
     let all = [
         limits.client_bytes_per_second.map(|bytes| format!("{}/s", show_bytes(bytes))),

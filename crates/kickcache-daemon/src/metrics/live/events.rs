@@ -17,7 +17,6 @@ pub(super) struct LiveEvents {
     pub(super) kept: VecDeque<LiveEvent>,
 }
 
-/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LiveEvent {
     pub(super) at: u64,

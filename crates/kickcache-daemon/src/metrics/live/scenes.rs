@@ -63,7 +63,6 @@ fn fail(cache: &mut CacheReport, record: &str) {
     cache.volumes.iter_mut().for_each(|volume| volume.dirty_bytes = 0);
 }
 
-/// A state of the page.
 struct Scene {
     name: &'static str,
     report: Report,

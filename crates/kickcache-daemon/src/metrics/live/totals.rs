@@ -66,8 +66,7 @@ impl Totals {
         Totals { at, of }
     }
 
-    /// The rates and means between an earlier moment and this one, and the present values, as rows of the subjects
-    /// that both moments have.
+    /// Rates, means and present values, for the subjects of an earlier moment and of this one.
     pub(super) fn rows_since(&self, before: &Totals) -> Rows {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let row = |(subject, counters): (&Subject, &Counters)| {
