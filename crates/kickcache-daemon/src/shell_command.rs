@@ -1,5 +1,4 @@
-//! A command that a message recommends: its words are quoted for a shell, and it uses the same records and the same
-//! daemon. Commands with paths are built here; the test module `typed` checks many commands.
+//! A command that a message recommends: its words are quoted for a shell.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -34,7 +33,6 @@ impl ShellCommand {
         ShellCommand::drain_offline(volume, cache).word("--accept-older").state(state)
     }
 
-    /// Adds a flag, a name or a number.
     #[must_use]
     pub fn word(mut self, word: &str) -> ShellCommand {
         self.0.push(' ');
@@ -79,7 +77,6 @@ impl fmt::Display for ShellCommand {
 pub struct Flag(String);
 
 impl Flag {
-    /// `NAME` alone.
     pub fn bare(name: &'static str) -> Flag {
         Flag(name.into())
     }
@@ -96,19 +93,15 @@ impl fmt::Display for Flag {
     }
 }
 
-/// The commands for one daemon and its state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DaemonCommands {
-    /// The state directory of the daemon.
     pub state: StatePlace,
     /// The control socket of the daemon; `None` if commands use this socket by default.
     pub control: Option<PathBuf>,
-    /// Its service, if a service manager started it.
     pub service: Option<ServiceUnit>,
 }
 
 impl DaemonCommands {
-    /// The commands for the daemon that this process is.
     pub fn new(state: StatePlace, control: Option<PathBuf>) -> DaemonCommands {
         DaemonCommands { state, control, service: ServiceUnit::own() }
     }
@@ -118,12 +111,10 @@ impl DaemonCommands {
         self.to_daemon(ShellCommand::new("drain").word(volume).word("--wait"))
     }
 
-    /// Changes the mode of a volume.
     pub fn mode(&self, volume: &str, mode: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("mode").word(volume).word(mode))
     }
 
-    /// Caches reads of a volume again.
     pub fn end_pause(&self, volume: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("pause-caching").word(volume).word("--end"))
     }
@@ -133,17 +124,14 @@ impl DaemonCommands {
         self.to_daemon(ShellCommand::new("replace").word("--cache").path(cache)).word("--with")
     }
 
-    /// Reads the configuration file again.
     pub fn reload(&self) -> ShellCommand {
         self.to_daemon(ShellCommand::new("reload"))
     }
 
-    /// Stops the daemon.
     pub fn stop(&self) -> ShellCommand {
         self.to_daemon(ShellCommand::new("stop"))
     }
 
-    /// A command for this daemon.
     pub fn to_daemon(&self, command: ShellCommand) -> ShellCommand {
         match &self.control {
             Some(control) => command.control(control),
@@ -151,17 +139,14 @@ impl DaemonCommands {
         }
     }
 
-    /// Formats a cache device.
     pub fn format(&self, cache: &Path) -> ShellCommand {
         ShellCommand::new("format").path(cache).state(&self.state)
     }
 
-    /// Removes a volume from a cache device.
     pub fn detach(&self, cache: &Path, volume: &str) -> ShellCommand {
         ShellCommand::new("detach").path(cache).word(volume).state(&self.state)
     }
 
-    /// Starts the daemon again after it was stopped.
     pub fn start_step(&self) -> Step {
         match &self.service {
             Some(service) => Step::run("start the daemon", service.start()),
@@ -169,7 +154,6 @@ impl DaemonCommands {
         }
     }
 
-    /// Stops and starts the daemon.
     pub fn restart_step(&self) -> Step {
         match &self.service {
             Some(service) => Step::run("restart the daemon; clients are interrupted", service.restart()),
@@ -195,7 +179,6 @@ impl DaemonCommands {
         vec![is_running, why, start, answers, restart]
     }
 
-    /// Ends the use of a cache device.
     pub fn leave_out(&self, cache: &Path) -> ShellCommand {
         self.to_daemon(ShellCommand::new("leave-out").word("--cache").path(cache))
     }
