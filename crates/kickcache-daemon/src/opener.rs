@@ -11,12 +11,10 @@ use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Opener {
     pub id: u32,
-    /// The name of its program, as the kernel keeps it: at most 15 bytes, here without control characters; empty if
-    /// it cannot be read.
+    /// The name of its program, at most 15 bytes; empty if it cannot be read.
     pub program: String,
 }
 
-/// A file or block device, by any of its paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OpenFileId {
     Inode { device: (u32, u32), inode: u64 },
@@ -44,7 +42,7 @@ impl Opener {
         let rank = |id: u32| {
             let open = descriptors(id)
                 .filter(|entry| OpenFileId::of(&entry.path()).is_some_and(|found| wanted.contains(&found)));
-            // 0 if the process has a lock on the file, otherwise 1: the process with the least rank is named.
+            // 0 if the process has a lock on the file, otherwise 1.
             open.map(|entry| u8::from(!has_lock(id, &entry))).min()
         };
         let ranked = others().filter_map(|id| Some((rank(id)?, id)));
@@ -108,7 +106,6 @@ fn has_lock(id: u32, descriptor: &DirEntry) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:")))
 }
 
-/// The sockets of a table in /proc/net that listen at a port, as links of /proc/PID/fd name them.
 fn listening_sockets(table: &str, port: u16) -> Vec<String> {
     const LISTENS: &str = "0A";
     let socket = |line: &str| {

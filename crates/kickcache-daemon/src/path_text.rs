@@ -30,7 +30,7 @@ pub fn check_real_path(path: &Path) -> Result<(), NotUtf8> {
     path_text(real_path(path).as_os_str()).map(drop)
 }
 
-/// Bytes that are not UTF-8 as `\xFC`, and a backslash twice, so that no two texts look alike.
+/// Bytes that are not UTF-8 as `\xFC`, and a backslash twice.
 struct Escaped<'a>(&'a OsStr);
 
 impl fmt::Display for Escaped<'_> {

@@ -1,4 +1,4 @@
-//! Places where files may be made: not among the devices, except in `/dev/shm`, nor in the kernel's own folders.
+//! Places where files may be made.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};

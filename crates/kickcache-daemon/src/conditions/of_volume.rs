@@ -20,18 +20,15 @@ use crate::words::ModeWord;
 
 /// How long an error of a device counts for a condition, in seconds.
 pub(super) const RECENT_SECONDS: f64 = 600.0;
-/// A volume is `DirtyTooOld` if it has had dirty blocks for at least this many seconds, and fewer bytes than are
-/// dirty were written back in the last six hours or a little longer.
+/// Seconds with dirty blocks after which a volume may be `DirtyTooOld`.
 const DIRTY_SECONDS_MAX: f64 = 6.0 * 3_600.0;
-/// The least time without progress of writeback for `WritebackStuck`; idle volumes have to write back once they
-/// have been idle for this time beyond `idle_after`.
+/// The least time without progress of writeback for `WritebackStuck`.
 const STUCK_MIN: Duration = Duration::from_secs(60);
 /// How long requests that were held back count for a condition.
 const HELD_SPAN: Duration = Duration::from_secs(60);
 /// How long healed blocks count for a condition.
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
-/// A volume in a report, with its cache device and its history.
 pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,
@@ -147,7 +144,6 @@ impl VolumeContext<'_> {
         })
     }
 
-    /// The effect of a lost server on clients.
     fn effect_without_origin(&self) -> String {
         let VolumeReport { name, mode, limits, .. } = self.volume;
         let needing = match self.volume.origin_fails_in_seconds {

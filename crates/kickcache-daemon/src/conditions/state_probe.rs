@@ -1,5 +1,4 @@
-//! Whether the state directory can be written: tried at intervals, on a thread of its own, because the directory's disk
-//! may hang.
+//! Whether the state directory can be written, tried on a thread of its own because its disk may hang.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -13,7 +12,6 @@ const PROBE_EVERY: Duration = Duration::from_secs(10);
 const PROBE_MAX: Duration = Duration::from_secs(30);
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
-/// Attempts to write a file to the state directory, at intervals.
 #[derive(Debug)]
 pub struct StateProbe {
     directory: PathBuf,
@@ -60,7 +58,7 @@ impl StateProbe {
     }
 }
 
-/// Writes a file that has no name, or loses it at once: the directory has no other files afterwards.
+/// Writes a file that has no name, or loses it at once.
 fn attempt(directory: &Path) -> Result<(), String> {
     let written = tempfile::tempfile_in(directory).and_then(|mut file| file.write_all(&PROBE_BYTES));
     written.map_err(|error| error.to_string())

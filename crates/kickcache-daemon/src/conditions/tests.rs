@@ -42,7 +42,6 @@ fn commands() -> DaemonCommands {
     DaemonCommands { state, control: Some("/srv/it's/control".into()), service: None }
 }
 
-/// Reports, this many seconds after the first one.
 struct Scene {
     watch: ConditionWatch,
     began: Instant,

@@ -1,5 +1,4 @@
-//! Files of origins and cache devices that are served and have no name any more, because they were removed or
-//! replaced: their data end with the daemon.
+//! Files of origins and cache devices that are served and have no name any more.
 
 use crate::control::ControlError;
 use crate::control::condition::{Condition, ConditionKind};
@@ -27,7 +26,7 @@ pub(crate) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result
     )))
 }
 
-/// The sentence about the origin of a volume, if its file was removed, or replaced by another one.
+/// The sentence about the origin of a volume, if its file was removed or replaced.
 pub fn unlinked_origin(report: &Report, volume: &str) -> Option<String> {
     let is_meant = |condition: &&Condition| {
         condition.kind == ConditionKind::FileUnlinked && condition.volume.as_deref() == Some(volume)

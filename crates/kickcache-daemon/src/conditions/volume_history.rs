@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::control::report::VolumeReport;
 
-/// The least distance of two marks of writeback, and the number of distances that are kept: six hours in all.
+/// The least distance of two marks of writeback.
 const MARK_EVERY: Duration = Duration::from_secs(900);
 const MARK_COUNT: usize = 24;
 
-/// A counter, and when it last changed.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     value: u64,

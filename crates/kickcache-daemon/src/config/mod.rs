@@ -25,7 +25,6 @@ use crate::plan::{Exposure, PlanError, ServePlan};
 /// The most bytes of a configuration file.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read, is no regular file, or is too long.
@@ -42,7 +41,7 @@ pub enum ConfigError {
         line: usize,
         what: String,
     },
-    /// The file was read, but the plan in it is impossible.
+    /// The plan in the file is impossible.
     #[error("{}: {source}", .path.display())]
     Plan {
         path: PathBuf,

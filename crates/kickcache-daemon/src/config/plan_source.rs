@@ -8,7 +8,6 @@ use crate::plan::ServePlan;
 
 type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 
-/// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanSourceError {
     #[error(
@@ -32,7 +31,6 @@ struct SourceFile {
 }
 
 impl PlanSource {
-    /// Flags, which cannot be read again.
     pub const FLAGS: PlanSource = PlanSource(None);
 
     pub fn file(
@@ -42,7 +40,7 @@ impl PlanSource {
         PlanSource(Some(SourceFile { path, read: Arc::new(read) }))
     }
 
-    /// The absolute path of the file; `None` without a file.
+    /// The absolute path of the file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.0.as_ref().map(|file| file.path.as_path())
     }

@@ -1,6 +1,6 @@
 //! Rewrites a parser's message about a line in the words of the configuration file.
 
-/// Example values of keys, for messages about a wrong value.
+/// Example values of keys, for messages.
 const EXAMPLES: &[(&str, &str)] = &[
     ("control", "\"/run/kickcache/control.sock\""),
     ("metrics", "\"tcp:127.0.0.1:9469\""),

@@ -1,5 +1,4 @@
-//! The conditions of a running daemon: found for each report, and every few seconds for the log and the service
-//! manager.
+//! The conditions of a running daemon.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,7 +21,6 @@ use crate::whole_path::whole_path;
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Finds the conditions of a daemon, and keeps the conditions of the last look.
 pub(crate) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,

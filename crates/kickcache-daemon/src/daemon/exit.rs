@@ -4,8 +4,7 @@ use crate::control::server::DaemonEnd;
 use crate::control::wire::LeftOnCache;
 use crate::serve::error::ServeError;
 
-/// The error that decides the exit code: of several errors, one that is not an ordered stop, because the
-/// service manager restarts by this code.
+/// The error that decides the exit code: of several errors, one that is not an ordered stop.
 pub(crate) fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let is_stop = |error: &anyhow::Error| error.downcast_ref().is_some_and(ServeError::is_incomplete_stop);
     let (stopped, failed): (Vec<_>, Vec<_>) = errors.into_iter().partition(is_stop);

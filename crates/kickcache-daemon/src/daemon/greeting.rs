@@ -22,7 +22,7 @@ pub(crate) struct Greeting<'a> {
     pub(crate) tls: TlsWord,
 }
 
-/// An address as it is printed: the URI of an NBD server has the scheme for TLS if TLS is required.
+/// An address as it is printed.
 fn shown(place: &str, tls: TlsWord) -> String {
     match (place.strip_prefix("nbd"), tls) {
         (Some(rest), TlsWord::Require) => format!("nbds{rest}"),
@@ -66,7 +66,7 @@ pub(crate) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, se
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A line for each volume with recovered dirty blocks, as in `vm1: 1,204 dirty blocks recovered in 0.3 s`.
+/// A line for each volume with recovered dirty blocks.
 fn recovered(served: &PlannedServer) -> String {
     let Ok(status) = served.handle.status() else { return String::new() };
     let took = status.recovery.took.as_nanos() as f64 / 1e9;

@@ -62,7 +62,6 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
-    // Signals have no effect after the servers have ended: the remaining work takes little time.
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
     // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
@@ -78,8 +77,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         }
     };
     let StartResult { servers, unserved, .. } = started.clone();
-    // A service manager that passes sockets has their addresses, and may parse standard output as the output
-    // of another program.
+    // A service manager that passes sockets has their addresses.
     let greeting = Greeting {
         control: control.path(),
         state: &state,

@@ -1,5 +1,4 @@
-//! Drops the privileges of a daemon that root started: resources for the new user are prepared, then the
-//! process forks into a monitor and the daemon.
+//! Drops the privileges of a daemon that root started.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;

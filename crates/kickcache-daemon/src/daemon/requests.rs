@@ -1,4 +1,4 @@
-//! The requests of the control socket, each carried out by its operation.
+//! The requests of the control socket.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};

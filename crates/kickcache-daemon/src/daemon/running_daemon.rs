@@ -1,4 +1,4 @@
-//! A running daemon: its servers, and their status, changes and end.
+//! A running daemon.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -222,7 +222,6 @@ impl Daemon {
                     let bytes = self.changes.under_way().leaving_out(&report.device);
                     gathered.caches.push(with_leaving(report, bytes));
                 }
-                // The reason of a server that ended by itself is in the log.
                 Err(_) => gathered.silent.push(shown_path(&served.cache.device)),
             }
         }

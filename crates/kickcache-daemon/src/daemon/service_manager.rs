@@ -16,7 +16,7 @@ use sd_notify::NotifyState;
 use crate::control::condition::Health;
 use crate::serve::server::{Pulse, ServerHealth};
 
-/// The longest interval of status notifications; a short limit of the watchdog makes it shorter.
+/// The longest interval of status notifications.
 const SPAN: Duration = Duration::from_secs(5);
 /// How long sending a notification may take.
 const PATIENCE: Duration = Duration::from_millis(500);
@@ -60,8 +60,7 @@ pub(crate) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Notifies that the daemon serves its volumes, and then sends status notifications; no notifications are sent
-    /// without a service manager.
+    /// Notifies that the daemon serves its volumes, and then sends status notifications.
     ///
     /// # Errors
     /// If there can be no thread for it.

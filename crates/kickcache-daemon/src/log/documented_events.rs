@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Events, each with its levels.
 type Events = BTreeMap<String, BTreeSet<String>>;
 
 struct Source {
@@ -14,7 +13,6 @@ struct Source {
 /// Messages of the log without a macro.
 const ELSEWHERE: [(&str, &str); 1] = [("lines_lost", "warn")];
 
-/// The text of all files of product code below a folder.
 fn sources(folder: &Path, texts: &mut Vec<Source>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();

@@ -36,7 +36,6 @@ impl Entry {
         format!("{}\n", Value::Object(object))
     }
 
-    /// The lines of a datagram to the journal.
     pub(super) fn journal(&self) -> String {
         let priority = match self.level {
             Level::ERROR => 3,

@@ -1,4 +1,4 @@
-//! The journal of systemd, if standard error leads to it: its socket takes fields, which a line of text does not have.
+//! The journal of systemd, if standard error leads to it.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 /// The socket at which journald accepts entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// The kind of standard error, in relation to the journal.
 pub(super) enum Journal {
     Absent,
     /// The journal, whose socket cannot be reached: it gets lines of text.

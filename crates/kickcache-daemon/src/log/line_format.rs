@@ -1,4 +1,4 @@
-//! The format of the log's lines, and the line in the place of lost ones.
+//! The format of the log's lines.
 
 use std::fmt;
 
@@ -22,7 +22,6 @@ pub(super) enum LineFormat {
 }
 
 impl LineFormat {
-    /// The text of an entry. Sentences of [`LineFormat::Timed`] and `Untimed` come from the library, except [`Self::gap`].
     pub(super) fn show(self, entry: &Entry) -> String {
         let line = match self {
             LineFormat::Timed => format!("{} {:>5} {}\n", timestamp(), entry.level.as_str(), entry.message),
@@ -41,7 +40,6 @@ impl LineFormat {
     }
 }
 
-/// Writes entries in a format that is no sentence.
 pub(super) struct Encoded(pub(super) LineFormat);
 
 impl<S, N> FormatEvent<S, N> for Encoded

@@ -21,8 +21,6 @@ use crate::log::line_format::{Encoded, LineFormat};
 use crate::log::outlet::Outlet;
 use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 
-/// Begins the log.
-///
 /// # Errors
 /// If there can be no thread that writes it.
 pub(crate) fn start_log(plan: LogPlan) -> io::Result<Outlet> {

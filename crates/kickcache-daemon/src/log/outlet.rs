@@ -1,4 +1,4 @@
-//! The way of the log to standard error, or to the journal: lines go into a queue, and a thread of its own writes them.
+//! The way of the log to standard error, or to the journal.
 //!
 //! A thread that logs never waits for the reader of the log and never fails with it. If a line finds no room,
 //! or cannot be written, it is counted, and the count is logged as soon as a line can be written again.
@@ -38,7 +38,6 @@ struct Queue {
     entries: VecDeque<Entry>,
     /// Lines that found no room since the last entry.
     dropped: u64,
-    /// No more lines are queued.
     ending: bool,
     /// The thread has written or lost all lines.
     done: bool,
@@ -62,7 +61,6 @@ impl Outlet {
         Ok(outlet)
     }
 
-    /// Whether lines are text.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
     }

@@ -68,7 +68,6 @@ impl Connections {
         })
     }
 
-    /// Continues ready connections, and ends overdue ones.
     pub(super) fn handle(
         &mut self,
         now: Instant,

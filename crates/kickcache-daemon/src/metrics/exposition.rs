@@ -56,7 +56,6 @@ impl Collector for Scraped {
     }
 }
 
-/// Each metric once, with the values of all subjects.
 fn encode<T: Subject>(
     encoder: &mut DescriptorEncoder<'_>,
     families: &[Family<T>],

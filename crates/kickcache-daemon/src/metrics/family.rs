@@ -1,4 +1,4 @@
-//! A metric: its name, its meaning, and its values, for a subject such as a volume.
+//! A metric: its name, its meaning, and its values for a subject.
 
 use prometheus_client::metrics::MetricType;
 
@@ -13,7 +13,7 @@ pub(super) struct Family<T> {
     pub(super) values: Values<T>,
 }
 
-/// The value of a metric for a subject, or several values, which have labels of their own in addition.
+/// The value of a metric for a subject, or several values with labels of their own.
 pub(super) enum Values<T> {
     Counter(fn(&T) -> u64),
     Counters(fn(&T) -> Vec<Labelled<u64>>),
@@ -21,7 +21,6 @@ pub(super) enum Values<T> {
     Count(fn(&T) -> u64),
     /// 1 if a condition holds, otherwise 0.
     Flag(fn(&T) -> bool),
-    /// Several numbers, or none.
     Gauges(fn(&T) -> Vec<Labelled<f64>>),
     /// Requests by how long they took.
     Histograms(fn(&T) -> Vec<Labelled<LatencyHistogram>>),
@@ -34,7 +33,6 @@ pub(super) struct Labelled<V> {
     pub(super) value: V,
 }
 
-/// The subject of metrics.
 pub(super) trait Subject {
     fn labels(&self) -> Labels;
 }

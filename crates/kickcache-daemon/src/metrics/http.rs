@@ -22,7 +22,6 @@ pub(super) struct Request {
 pub(super) enum DocumentRequest {
     Metrics,
     Page,
-    /// The data that the page draws.
     History {
         /// Rows up to this second are left out.
         since: u64,
@@ -55,7 +54,6 @@ pub(super) enum ConnectionFate {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
-    /// The bytes are only the beginning of a request.
     Partial,
     Complete { request: Request, length: usize },
     /// The bytes are no valid request; the connection ends with this status.
@@ -109,7 +107,7 @@ fn has_body(found: &httparse::Request<'_, '_>) -> bool {
     values(found, "content-length").any(is_length) || values(found, "transfer-encoding").next().is_some()
 }
 
-/// The target of a request, in the origin form (`/metrics`) or in the absolute form (`http://localhost/metrics`) of RFC 9112.
+/// The target of a request, in the origin form or in the absolute form of RFC 9112.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     /// Host and port, in the absolute form.
@@ -214,7 +212,6 @@ fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
 pub(super) struct Response<'a> {
     pub(super) status: Status,
     pub(super) content_type: &'a str,
-    /// The browser's policy for a page.
     pub(super) policy: Option<&'a str>,
     pub(super) text: &'a str,
     pub(super) body: Body,

@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: the numbers of the daemon's report, as text over HTTP, on a thread of its own.
+//! Metrics for Prometheus: the numbers of the daemon's report, as text over HTTP.
 //!
 //! Invariants: a request changes no volume and no setting. A client does not delay another one, whatever it sends or
 //! does not read. Names, once released, stay; docs/reference/metrics.md lists all of them.

@@ -3,7 +3,6 @@
 use crate::control::ControlError;
 use crate::control::report::Report;
 
-/// The numbers of a scrape.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scrape {
     /// The answers of the loops, without activities.

@@ -142,7 +142,6 @@ impl Responder {
     fn accept(&mut self, now: Instant) {
         for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
-                // The NBD front end logs that too many clients are connected.
                 Ok(Some(socket)) if open_files::is_of_reserve(&socket) => {}
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,

@@ -10,7 +10,6 @@ use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN, SuppressedKind, Suppr
 /// A kind of line, for one volume or for none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
-    /// The stable name of the event.
     event: &'static str,
     level: Level,
     /// The text before the number of suppressed lines; `{}` is the name of the volume.

@@ -26,7 +26,6 @@ pub struct ServerConfig {
     pub exposure: Exposure,
     pub tls: TlsPlan,
     pub state: StatePlace,
-    /// Sockets that the process was started with, for the first volume.
     pub inherited: InheritedSockets,
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
@@ -56,7 +55,7 @@ impl ServerConfig {
     }
 }
 
-/// Sockets that the process was started with; see [`crate::driver::inherited_sockets::inherited_sockets`].
+/// Sockets that the process was started with, for the first volume.
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
     /// Sockets that listen for NBD clients.
@@ -103,7 +102,7 @@ pub struct Limits {
     /// The most payload bytes in flight of one NBD connection or virtual machine; a request that is alone in
     /// flight may be larger.
     pub connection_bytes_max: u64,
-    /// Time from the acceptance of an NBD client to the end of its handshake; a later client is disconnected.
+    /// Time from the acceptance of an NBD client to the end of its handshake.
     pub handshake_max: Duration,
     /// Time after which a slow NBD client that holds memory is disconnected, if requests wait for this
     /// memory.

@@ -28,7 +28,6 @@ pub(crate) struct DeviceInUse {
     pub(crate) cache: Arc<BlockFile>,
 }
 
-/// Mode, policies and client caps of a volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct NamedSettings {
     pub volume: String,
@@ -37,7 +36,6 @@ pub struct NamedSettings {
     pub client_cap: ClientCap,
 }
 
-/// A running recording, and its start.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recorded {
     pub volume_bytes: u64,
@@ -48,14 +46,12 @@ pub struct Recorded {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverBegun {
     pub with: String,
-    /// Bytes that are copied to the new device.
     pub bytes: u64,
 }
 
 /// The step of a device that is to take over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TakeoverStage {
-    /// The new device is prepared for the copy.
     Preparing,
     /// The cache device is copied to the new device, which is then flushed.
     Copying,
@@ -63,7 +59,6 @@ pub enum TakeoverStage {
     TakingOver,
 }
 
-/// The progress of the copy to a device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct TakeoverProgress {
     pub with: String,
@@ -81,16 +76,13 @@ pub struct Orphan {
     pub blocks: u64,
 }
 
-/// A server's use of the memory for payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemoryUse {
     /// Bytes of payload memory that are charged to requests.
     pub bytes: usize,
-    /// Requests that wait for memory.
     pub waiting: usize,
 }
 
-/// State of a server.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServerStatus {
     /// The time of this status, by the server's clock.
@@ -113,8 +105,7 @@ pub struct ServerStatus {
     pub has_taken_over: bool,
     pub cache_trouble: Trouble,
     pub recovery: Recovery,
-    /// The volumes, in the order of the configuration; an added volume takes the place of a removed one, or
-    /// is last.
+    /// The volumes; an added volume takes the place of a removed one, or is last.
     pub volumes: Vec<VolumeInfo>,
     pub orphans: Vec<Orphan>,
     /// The problems of the origins, in the order of the volumes.
@@ -138,7 +129,7 @@ pub struct ServerStatus {
     pub client_caps: Vec<ClientCap>,
     /// By volume: requests that had to wait for its cap since the volume was added.
     pub held_requests: Vec<u64>,
-    /// By volume: the number of running recordings.
+    /// By volume.
     pub recordings: Vec<usize>,
     /// By volume.
     pub served_at: Vec<ServedAt>,
@@ -156,13 +147,11 @@ pub struct ServerSample {
 }
 
 impl ServerSample {
-    /// A whole status, without the parts for metrics.
     pub fn whole(status: ServerStatus) -> ServerSample {
         ServerSample { status, latencies: Vec::new(), pause: Duration::from_nanos(0) }
     }
 }
 
-/// The most important numbers of a server's state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerHealth {
     pub volumes: usize,
@@ -172,7 +161,6 @@ pub struct ServerHealth {
     pub awaited: Option<String>,
 }
 
-/// How long the requests of a volume took.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activities {
     /// The activity since the volume was added.
@@ -182,7 +170,6 @@ pub struct Activities {
     pub recent: Activity,
 }
 
-/// The problem of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
     pub errors: Option<Errors>,
@@ -205,7 +192,6 @@ pub struct Errors {
     pub ago: Duration,
 }
 
-/// Errors of a device of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultCount {
     pub device: Device,

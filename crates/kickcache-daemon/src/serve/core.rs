@@ -1,4 +1,4 @@
-//! The parts that the loop and its front ends share: the engine, the devices, and the requests in flight.
+//! The parts that the loop and its front ends share.
 
 use std::collections::VecDeque;
 
@@ -55,11 +55,9 @@ pub(crate) struct Core<E> {
 /// Whether the loop serves, or how far its stop is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopPhase {
-    /// Requests are accepted and executed.
     Serving,
     /// Only the requests in flight complete.
     Finishing,
-    /// The engine stops.
     Stopping,
     /// NBD clients take their last replies, at most until this time; the last records are written, without a
     /// limit.
@@ -120,8 +118,7 @@ impl<E: CacheEngine> Core<E> {
         self.now = self.clock.now();
     }
 
-    /// Begins a turn and returns its time. If the turn before took half a second or longer, that time counts
-    /// as a gap.
+    /// If the turn before took half a second or longer, that time counts as a gap.
     pub(crate) fn begin_turn(&mut self) -> Instant {
         self.wake(self.now)
     }

@@ -5,7 +5,6 @@ use kickcache_curve::sampler::LruSampler;
 use kickcache_engine::request::Operation;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Blocks of a sample.
 const SAMPLES: u32 = 8_192;
 
 #[derive(Default)]
@@ -34,7 +33,6 @@ impl Curves {
         }
     }
 
-    /// The samples for the curve of a volume.
     pub(crate) fn of(&self, volume: VolumeId) -> Option<HitRatioCurve> {
         Some(self.volumes.get(usize::from(volume.get()))?.as_ref()?.curve())
     }

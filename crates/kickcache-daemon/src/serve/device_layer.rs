@@ -19,8 +19,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Passes the driver's next completion on to the engine, except the first of two from both devices; returns whether there was
-    /// one.
+    /// Handles the driver's next completion; returns whether there was one.
     pub(crate) fn pass_completion(&mut self, now: Instant) -> bool {
         // The copy of a part may have ended, for which submissions waited.
         self.submit_mirrored(now);

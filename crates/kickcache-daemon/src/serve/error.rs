@@ -38,7 +38,6 @@ pub enum ServeError {
     /// A device has not answered for a while; the operation continues, and ends when the device answers.
     #[error("{device}: {what}")]
     StillRunning {
-        /// The device or the volume.
         device: String,
         what: String,
     },
@@ -71,7 +70,6 @@ pub enum ServeError {
         name: String,
         what: String,
     },
-    /// Several volumes cannot be served.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.
@@ -80,13 +78,11 @@ pub enum ServeError {
         name: String,
         source: OpenError,
     },
-    /// An address cannot be served.
     #[error("cannot serve on {address}: {what}")]
     Address {
         address: String,
         what: String,
     },
-    /// TLS cannot be served.
     #[error("cannot serve NBD with TLS: {0}")]
     Tls(#[from] TlsError),
     /// The system refused a resource that the server needs.
@@ -111,7 +107,6 @@ pub enum ServeError {
     Stopped,
 }
 
-/// A volume that cannot be served.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("volume {name}: {what}")]
 pub struct RefusedVolume {

@@ -15,7 +15,7 @@ use crate::metrics::live::history::{
 };
 use crate::metrics::live::totals::{CACHE_COLUMNS, VOLUME_COLUMNS};
 
-/// Whether a document contains the curves and the host, which seldom change.
+/// Whether a document contains the curves and the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::metrics) enum Curves {
     Sent,
@@ -101,7 +101,6 @@ fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
     })
 }
 
-/// The limits of a volume as text.
 fn show_limits(limits: &LimitsReport) -> String {
     let all = [
         limits.client_bytes_per_second.map(|bytes| format!("{}/s", show_bytes(bytes))),
@@ -150,7 +149,6 @@ fn write_list<T>(text: &mut String, items: impl Iterator<Item = T>, mut write: i
     }
 }
 
-/// A number as short as a chart needs it.
 fn write_number(text: &mut String, number: f32) {
     let _ = match number.abs() {
         size if !size.is_finite() => write!(text, "null"),

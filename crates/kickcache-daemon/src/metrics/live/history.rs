@@ -13,10 +13,8 @@ pub(super) const COLUMN_COUNT: usize = 12;
 
 /// The values of the columns of a volume or a cache device in an interval; an unknown value is NaN.
 pub(super) type Row = [f32; COLUMN_COUNT];
-/// The rows of an interval, by subject.
 pub(super) type Rows = BTreeMap<Subject, Row>;
 
-/// The subject of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject {
     Volume(String),

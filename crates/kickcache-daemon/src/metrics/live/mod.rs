@@ -17,6 +17,5 @@ mod tests;
 
 /// The page; it requests `history.json`.
 pub(super) const PAGE: &str = include_str!("page.html");
-/// The browser's policy for the page: no external resources.
 pub(super) const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                                       img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'";

@@ -110,7 +110,6 @@ fn all() -> [Scene; 8] {
     ]
 }
 
-/// The parts of the page's data that depend on the conditions.
 fn shown(report: &Report) -> Value {
     let (tracks, happenings) = (Tracks::default(), LiveEvents::default());
     let parts = DocumentParts { report: Some(report), tracks: &tracks, happenings: &happenings };

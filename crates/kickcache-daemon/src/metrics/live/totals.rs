@@ -32,14 +32,12 @@ pub(super) const VOLUME_COLUMNS: [&str; COLUMN_COUNT] = [
 pub(super) const CACHE_COLUMNS: [&str; COLUMN_COUNT] =
     ["busy", "read_bytes", "write_bytes", "dirty_bytes", "full", "errors", "", "", "", "", "", ""];
 
-/// Counters of all volumes and cache devices.
 #[derive(Clone)]
 pub(super) struct Totals {
     pub(super) at: Instant,
     of: BTreeMap<Subject, Counters>,
 }
 
-/// Values that only grow, and other values.
 #[derive(Clone, Default)]
 struct Counters {
     grows: [u64; COLUMN_COUNT],

@@ -59,7 +59,6 @@ impl LiveView {
         self.last = Some(scrape);
     }
 
-    /// The present state, and the rows after the second `since`, as JSON.
     pub(in crate::metrics) fn document(&self, since: u64, curves: Curves) -> String {
         let report = self.last.as_ref().map(|last| &last.report);
         document(&DocumentParts { report, tracks: &self.tracks, happenings: &self.happenings }, since, curves)

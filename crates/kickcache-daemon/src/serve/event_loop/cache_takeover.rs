@@ -48,7 +48,6 @@ pub(crate) struct Pair {
     pub(crate) called: OtherDevice,
 }
 
-/// The takeover by a new device, and the results of the last one.
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     pub(crate) step: Option<TakeoverStep>,
@@ -91,7 +90,6 @@ pub(crate) enum TakeoverStep {
     Flushing,
     /// The superblocks are to be written, not before this time.
     Sealed(Instant),
-    /// The state directory records the takeover.
     Recording,
     /// A stop does not wait any more for a superblock or record of the takeover: the next start decides by
     /// the superblocks.
@@ -104,7 +102,6 @@ pub(crate) enum TakeoverStep {
     Forgetting,
 }
 
-/// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverFate {
     /// The next start begins the takeover again.
@@ -115,7 +112,6 @@ pub(crate) enum TakeoverFate {
 
 pub(crate) enum TakeoverOutcome {
     Prepared(Result<Successor, ServeError>),
-    /// The old device's superblock, written or not.
     Announced(Box<Superblock>, Result<(), ServeError>),
     /// A part was copied or not, and the time for it.
     Copied(Result<(), ServeError>, Duration),
@@ -174,8 +170,6 @@ impl CacheTakeover {
         self.is_busy
     }
 
-    /// Begins to make a device ready.
-    ///
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn prepare(

@@ -1,4 +1,4 @@
-//! The cache device grows while it is served: extended and examined, prepared for by the engine, recorded durably, and then used.
+//! The cache device grows while it is served.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;

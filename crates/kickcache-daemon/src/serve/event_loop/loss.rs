@@ -22,7 +22,6 @@ struct UnsavedBlocks {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// The blocks that are on a cache device out of service alone.
     fn left_on_device(&self) -> Vec<UnsavedBlocks> {
         if self.core.engine.record().is_none() {
             return Vec::new();

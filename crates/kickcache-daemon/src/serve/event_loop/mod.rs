@@ -63,7 +63,6 @@ const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
 /// If the gaps of the loop since the last sleep add up to this time or more, the log reports them.
 const MISSED_TOLD: Duration = Duration::from_millis(2_000);
-/// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
 
 /// Whether submissions reach the origins.
@@ -71,7 +70,6 @@ const CONTROL_KEY: u64 = 0;
 pub(crate) enum Origins {
     /// Only submissions of the recovery are accepted: the origins are still to be compared with the clean blocks.
     Compared,
-    /// All submissions of the engine are executed.
     Used,
 }
 

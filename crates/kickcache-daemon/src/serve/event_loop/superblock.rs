@@ -26,7 +26,6 @@ impl<E: CacheEngine> EventLoop<E> {
         number
     }
 
-    /// Refuses the lease to a writer if there is an obstacle to its operation.
     fn check_writer(&self, writer: SuperblockWriter) -> Result<(), ServeError> {
         match writer {
             SuperblockWriter::Resize(_) if self.core.stage != LoopPhase::Serving => Err(ServeError::Stopped),

@@ -1,5 +1,4 @@
-//! Replacing the cache device while it is served: its log is copied to another device, which also gets new writes to
-//! the copied part, and takes over when it has a complete copy.
+//! Replacing the cache device while it is served.
 //!
 //! The order is decisive. First the new device has a complete copy, flushed. Then the old one is marked as
 //! replaced. Then the new one is marked as the cache. Then the state directory has the new one's number and
@@ -369,7 +368,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.troubles.note(now, fault);
     }
 
-    /// Abandons the takeover for this reason.
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
         if self.takeover.step == Some(TakeoverStep::Preparing) {

@@ -54,7 +54,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// The bound address of the socket, for the log and for URIs; other words for an inherited socket.
+    /// The bound address of the socket; other words for an inherited socket.
     pub(crate) address: String,
     /// A unix socket's path with the device and inode that were made; `None` for other sockets.
     made: Option<(PathBuf, Inode)>,

@@ -55,7 +55,7 @@ pub(crate) struct Frontends {
     pub(crate) ublk: Ublk,
 }
 
-/// Refuses a cache device or origin on a block device of its own volumes, before any device is opened.
+/// Refuses a cache device or origin on a block device of its own volumes.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     own_device::check(cache)
 }
@@ -316,8 +316,7 @@ impl Frontends {
         self.vhost_user.is_busy()
     }
 
-    /// Whether no request of a guest or a block device waits to go to the engine; waiting NBD commands are
-    /// refused at a stop.
+    /// Whether no request of a guest or a block device waits to go to the engine.
     pub(crate) fn is_idle(&self) -> bool {
         self.vhost_user.is_idle() && self.ublk.is_idle()
     }

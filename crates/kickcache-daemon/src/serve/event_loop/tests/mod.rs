@@ -196,7 +196,6 @@ fn an_outstanding_record_ends_after_its_device_is_removed() {
     }
 }
 
-/// An event loop that does not run, with its origin in a directory.
 fn loop_without_clients(directory: &Path) -> EventLoop<PassThrough> {
     let (origin, socket) = (directory.join("origin"), directory.join("s"));
     std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
@@ -272,7 +271,6 @@ impl ToySetup {
         socket
     }
 
-    /// A connection in the transmission phase, by EXPORT_NAME.
     fn raw_transmission(&self) -> UnixStream {
         let mut socket = self.raw();
         let mut greeting = [0; 18];

@@ -48,7 +48,6 @@ impl Reader {
         (Reader(guest), device)
     }
 
-    /// The status of the last request that ended.
     pub(super) fn status(&self) -> u8 {
         self.0.read::<1>(STATUS)[0]
     }
