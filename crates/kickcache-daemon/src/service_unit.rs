@@ -37,7 +37,6 @@ impl ServiceUnit {
         self.manager == Manager::System
     }
 
-    /// The command that starts it.
     pub fn start(&self) -> String {
         self.systemctl("start")
     }
@@ -50,7 +49,6 @@ impl ServiceUnit {
         self.systemctl("status")
     }
 
-    /// The command that shows the end of its log.
     pub fn log(&self) -> String {
         match self.manager {
             Manager::System => format!("journalctl --unit {} --lines 50", self.name),

@@ -12,7 +12,6 @@ use crate::serve::config::StatePlace;
 use crate::service_unit::ServiceUnit;
 use crate::whole_path::whole_path;
 
-/// One call of kickcache, as [`fmt::Display`] shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShellCommand(String);
 
@@ -22,8 +21,7 @@ impl ShellCommand {
         ShellCommand(format!("kickcache {name}"))
     }
 
-    /// Writes back the dirty blocks of a volume from a cache device that no daemon serves; flags and the
-    /// state directory are added by the caller.
+    /// Writes back the dirty blocks of a volume from a cache device that no daemon serves.
     pub fn drain_offline(volume: &str, cache: &Path) -> ShellCommand {
         ShellCommand::new("drain").word(volume).word("--cache").path(cache)
     }
@@ -106,7 +104,6 @@ impl DaemonCommands {
         DaemonCommands { state, control, service: ServiceUnit::own() }
     }
 
-    /// Writes back the dirty blocks of a volume, and waits for the end.
     pub fn drain(&self, volume: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("drain").word(volume).word("--wait"))
     }

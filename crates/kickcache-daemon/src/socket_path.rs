@@ -60,7 +60,6 @@ pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
     }
 }
 
-/// Whether the process that listens at the other end has ended.
 fn has_ended(connection: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(connection)
         .is_ok_and(|peer| test_kill_process(peer.pid) == Err(rustix::io::Errno::SRCH))

@@ -1,5 +1,4 @@
-//! A limit for log lines that other parties can provoke: a few lines of each kind in an interval, then the
-//! number of suppressed lines.
+//! A limit for log lines that other parties can provoke.
 //!
 //! The caller defines the kinds: a few for each volume or device, never a value that a stranger chooses.
 
@@ -68,7 +67,7 @@ impl<K: Ord + Clone> RateLimit<K> {
     }
 
     /// If the interval of a kind with suppressed lines has ended, returns the kind and the number of these
-    /// lines; the next line of the kind begins a new interval.
+    /// lines.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<SuppressedKind<K>> {
         self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;

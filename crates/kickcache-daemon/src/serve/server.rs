@@ -150,8 +150,6 @@ pub enum Pulse {
 }
 
 impl ServerHandle {
-    /// State and counters.
-    ///
     /// # Errors
     /// [`ServeError::Stopped`].
     pub fn status(&self) -> Result<ServerStatus, ServeError> {
@@ -186,8 +184,6 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume for new writes.
-    ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
@@ -201,8 +197,6 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Begins a drain of a volume.
-    ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].
     pub fn drain(&self, volume: &str) -> Result<(), ServeError> {
@@ -238,7 +232,6 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Calls a verb of the engine for a volume, in one turn of the loop.
     fn on_volume(
         &self,
         volume: &str,
@@ -264,8 +257,6 @@ impl ServerHandle {
         self.in_turn(move |verbs, now| verbs.change_settings(now, &wanted))?
     }
 
-    /// Changes the write budget of the cache device.
-    ///
     /// # Errors
     /// [`ServeError::Stopped`].
     pub fn set_write_budget(&self, budget: Option<WriteBudget>) -> Result<(), ServeError> {

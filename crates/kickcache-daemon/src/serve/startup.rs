@@ -1,4 +1,4 @@
-//! From a configuration to a loop that serves: devices, superblock, recovery, listeners.
+//! From a configuration to a loop that serves.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -43,7 +43,6 @@ use crate::serve::verbs::superblock_lease::SuperblockQueue;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
-/// A loop that is ready to run: recovered, and listening.
 pub(crate) fn start(
     mut config: ServerConfig,
     control: Receiver<Control>,
@@ -200,7 +199,6 @@ impl EventLoop<Engine> {
     }
 }
 
-/// The data of all volumes, divided between the loop and the driver.
 #[derive(Default)]
 struct AllServed {
     volumes: Vec<Volume>,

@@ -12,7 +12,6 @@ pub(crate) struct StopWait {
     state: WaitState,
 }
 
-/// Whether the stop waits, and whether the log has named the awaited devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
     /// The log has not named the awaited device.
@@ -20,7 +19,6 @@ enum WaitState {
     Untold,
     /// The log has named the awaited device.
     Told,
-    /// The stop does not wait any longer.
     Ended,
 }
 

@@ -2,7 +2,7 @@
 //! reach the engine.
 //!
 //! Flushes do not wait: the client already has the replies to the writes that it flushes. Discards and writes
-//! of zeroes count as requests, not by their bytes, as no data is moved.
+//! of zeroes count as requests, not by their bytes.
 
 use std::collections::VecDeque;
 
@@ -33,7 +33,6 @@ impl Weight {
     }
 }
 
-/// The caps of all volumes, and the requests that wait because of a cap.
 pub(crate) struct Throttles<T> {
     /// The state of each volume, by its number; `None` if it has had no cap since it was added.
     by_volume: Vec<Option<Throttle<T>>>,

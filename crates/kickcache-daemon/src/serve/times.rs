@@ -12,7 +12,7 @@ const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Significant decimal digits that a histogram keeps of each time.
 const DIGITS: u8 = 2;
-/// The least length of an interval; "recent" is the present interval and the interval before.
+/// The time after which an interval ends at the next request or query.
 pub(crate) const SPAN: Duration = Duration::from_millis(30_000);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,7 +67,6 @@ pub(crate) struct VolumeTimes {
     turn_at: Instant,
 }
 
-/// The requests of a period, and their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// The length of the period, from its start to the query.
@@ -78,7 +77,6 @@ pub struct Activity {
     pub flushes: LatencySum,
 }
 
-/// Requests of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencySum {
     /// The number of requests that succeeded.

@@ -1,4 +1,4 @@
-//! Errors and silences of devices: the number of errors, the last error, and the log messages.
+//! Errors and silences of devices.
 
 use std::collections::BTreeMap;
 

@@ -5,7 +5,6 @@ use kickcache_engine::units::VolumeId;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeInfo {
     pub name: String,
-    /// The volume's id in the engine's status.
     pub id: VolumeId,
     /// The size of the volume in bytes.
     pub size: u64,

@@ -1,4 +1,4 @@
-//! The slow device of a volume, of any kind: the interface between serving and storage.
+//! The slow device of a volume, of any kind.
 
 mod block_comparison;
 mod hold;
@@ -59,7 +59,6 @@ impl Origin {
         }
     }
 
-    /// The origin's identity on the cache device.
     pub(crate) fn identified(&self) -> Identified {
         match self {
             Origin::Local(file) => file.identified(),

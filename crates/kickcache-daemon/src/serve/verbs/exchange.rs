@@ -15,8 +15,7 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 use crate::serve::volume_info::VolumeInfo;
 
-/// The event loop as an exchange of the engine uses it. The caller has the lease of the superblock, except for
-/// [`ExchangeVerbs::current_engine`].
+/// The caller has the lease of the superblock, except for [`ExchangeVerbs::current_engine`].
 pub(crate) trait ExchangeVerbs {
     /// # Errors
     /// An obstacle to an exchange; [`ServeError::Busy`] if another operation has the superblock.
@@ -59,7 +58,6 @@ pub(crate) enum Exchanged {
     NotYet(Box<NewEngine>),
 }
 
-/// Whether new requests are held back for an exchange of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum RequestHold {
     #[default]
@@ -69,11 +67,9 @@ pub(crate) enum RequestHold {
     Expired(String),
 }
 
-/// The work that an exchange waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AwaitedWork {
     Requests,
-    /// Requests end, and dirty blocks are written back.
     Writeback,
 }
 

@@ -23,7 +23,6 @@ pub(crate) enum Growth {
     Unchanged,
 }
 
-/// The answer to an order to grow.
 pub(crate) enum GrowthStart {
     /// The growth has begun: the caller extends and examines the device.
     Begun(DeviceToGrow),

@@ -20,8 +20,7 @@ use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::served_volumes::Volume;
 
-/// The event loop as the operations on its volumes use it. A caller that adds or removes a volume has the lease of the
-/// superblock.
+/// A caller that adds or removes a volume has the lease of the superblock.
 pub(crate) trait MembershipVerbs {
     /// # Errors
     /// The cache device is not in service, or the server is stopping.
@@ -41,7 +40,7 @@ pub(crate) trait MembershipVerbs {
     /// It is not served, the only volume, or has clients that are to be respected.
     fn begin_removal(&mut self, volume: &str, clients: Clients) -> Result<VolumeId, ServeError>;
 
-    /// Has the origin of the volume that is being removed get all data, unless they are abandoned; returns how far that is.
+    /// Advances a removal; returns the obstacles that remain before the blocks of the volume can be dropped.
     ///
     /// # Errors
     /// The server is stopping.
@@ -105,7 +104,6 @@ pub(crate) struct NewVolume {
     pub(crate) exposure: Exposure,
 }
 
-/// A volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeavingVolume {
     pub(crate) id: VolumeId,

@@ -37,7 +37,6 @@ pub(crate) enum Control {
     Insist,
 }
 
-/// The event loop as the operations use it.
 pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// # Errors
     /// If no volume has the name.

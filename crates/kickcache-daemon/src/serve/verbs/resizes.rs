@@ -10,7 +10,6 @@ use crate::driver::device::BlockFile;
 use crate::serve::verbs::growth::Growth;
 use crate::serve::verbs::superblock_lease::ResizeId;
 
-/// The origin of a volume whose resize has begun.
 pub(crate) struct OriginToResize {
     pub(crate) resize: ResizeId,
     pub(crate) file: Arc<BlockFile>,

@@ -18,13 +18,10 @@ pub(crate) struct ResizeId {
     pub(crate) number: u64,
 }
 
-/// An operation that writes the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SuperblockWriter {
-    /// A volume gets the size of its origin.
     Resize(ResizeId),
     Growth,
-    /// A volume is added or removed.
     Membership,
     Exchange,
 }
@@ -49,7 +46,6 @@ pub(crate) struct WaitingWriter {
     pub(crate) answer: LeaseAnswer,
 }
 
-/// The writer that has the lease, and those that wait for it.
 #[derive(Default)]
 pub(crate) struct SuperblockQueue {
     waiting: VecDeque<WaitingWriter>,

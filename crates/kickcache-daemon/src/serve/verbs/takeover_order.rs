@@ -28,7 +28,7 @@ pub(crate) enum OrderTime {
 }
 
 impl TakeoverOrder {
-    /// An order of the running daemon. `check` is called on a thread that may wait for the device.
+    /// `check` is called on a thread that may wait for the device.
     pub(crate) fn now(
         spec: SuccessorSpec,
         check: impl FnOnce() -> Result<(), ServeError> + Send + 'static,

@@ -27,7 +27,7 @@ pub(crate) fn block_status(
     }
 }
 
-/// Whether the kernel itself reports the holes, so that a query waits for no other process.
+/// Whether the kernel itself reports the holes.
 fn tells_of_holes(file: &BlockFile) -> bool {
     file.kind() == Kind::File && !file.is_remote()
 }
@@ -55,13 +55,11 @@ fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -
     extents
 }
 
-/// A part of a file, from an offset on, that is all hole or all data.
 struct Run {
     end: u64,
     is_hole: bool,
 }
 
-/// The hole or the data of the origin's file that begins at `offset`.
 fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
     let position = seek(file.file(), SeekFrom::Data(offset));
     match position {

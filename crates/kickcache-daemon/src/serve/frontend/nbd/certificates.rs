@@ -14,7 +14,6 @@ use kickcache_tls::server::{Refreshed, ServerCertificates};
 /// Time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The certificates in use, and the reason why the present files are not in use.
 struct Current {
     config: Arc<ServerConfig>,
     failure: Option<String>,
@@ -27,8 +26,6 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Begins to follow the files.
-    ///
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn follow(certificates: ServerCertificates) -> io::Result<Certificates> {

@@ -84,7 +84,6 @@ impl Clients {
         0..u16::try_from(self.slots.len()).expect("connections are bounded")
     }
 
-    /// The connections of a listener past the handshake.
     pub(super) fn connected(&self, listener: usize) -> usize {
         let here = self.iter().filter(|connection| connection.listener == listener);
         here.filter(|connection| !connection.handshaking).count()

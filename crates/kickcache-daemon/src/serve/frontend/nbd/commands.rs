@@ -22,7 +22,7 @@ use crate::serve::frontend::nbd::{Nbd, client_key};
 use crate::serve::own_export;
 
 impl Nbd {
-    /// Takes the commands that a client's bytes hold, until the bytes are used up, or the client stalls or ends.
+    /// Takes the commands that a client's bytes hold.
     pub(super) fn process<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         loop {
             let Some(connection) = self.clients.at(index) else { return };
@@ -68,7 +68,6 @@ impl Nbd {
         self.process(core, index);
     }
 
-    /// Continues with a client's command that waited for the memory of this grant.
     pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

@@ -1,4 +1,4 @@
-//! The connection of a client: socket, session, unread bytes and pending output.
+//! The connection of a client.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -39,7 +39,6 @@ pub(crate) struct Connection {
     input: Input,
     stage: ConnectionPhase,
     outbox: Outbox,
-    /// The TLS of the stream, if the client has requested it.
     tls: Option<Box<TlsStream>>,
     requests: u32,
     bytes: u64,
@@ -55,36 +54,28 @@ pub(crate) struct Connection {
     pub(crate) touched: bool,
     /// Why the connection is not read from; `None` if it is read.
     pub(crate) stall: Option<Stall>,
-    /// The granted memory for a command that waited.
     pub(super) granted: Option<Grant>,
-    /// Block status commands that are answered later.
     questions: usize,
     pace: Pace,
     /// Whether the volume is being removed: commands are refused, and the connection ends after its replies.
     pub(crate) is_leaving: bool,
 }
 
-/// The meaning of the next bytes of the stream.
 enum ConnectionPhase {
     Decode,
-    /// A decoded command that was not admitted: it may wait for memory or for other requests.
+    /// A decoded command that was not admitted.
     Waiting(Command),
     Payload { id: RequestId, command: Command, filled: usize },
-    /// The data of a refused write: this many bytes are still to be skipped.
+    /// Bytes of a refused write that are still to be skipped.
     Skip(u64),
     Securing,
-    /// No more bytes are read.
     Closed,
 }
 
-/// The next step of the loop for a connection.
 pub(crate) enum Step {
     NeedInput,
-    /// Find memory for a command.
     Admit(Command),
-    /// Pass a write to the engine: the payload has arrived.
     Write(Command, RequestId),
-    /// Send the pending output in the clear, and begin with TLS.
     StartTls,
     /// Too much is in flight: the connection continues after a reply was sent.
     Stalled,
@@ -123,7 +114,6 @@ impl Connection {
         }
     }
 
-    /// The index of the volume that the client has chosen.
     pub(super) fn volume(&self) -> Option<usize> {
         self.volumes.get(self.session.export()?).copied()
     }
@@ -167,7 +157,6 @@ impl Connection {
         Some(tls.names())
     }
 
-    /// Continues the handshake through TLS, for a client with these access rights.
     pub(crate) fn go_on_secured(&mut self, access: &[Access]) {
         self.session.secure(access);
         self.stage = ConnectionPhase::Decode;
@@ -198,7 +187,6 @@ impl Connection {
         peer(&self.socket)
     }
 
-    /// Looks at the bytes received, up to the next thing that the loop must do.
     pub(crate) fn step(&mut self, buffers: &mut Buffers, limits: &Limits) -> Step {
         loop {
             match &mut self.stage {
@@ -309,7 +297,6 @@ impl Connection {
         self.bytes == 0 || self.bytes + length <= limits.connection_bytes_max
     }
 
-    /// Bytes of payload that the connection has in flight.
     pub(super) fn held_bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
@@ -330,7 +317,6 @@ impl Connection {
             if is_write(&command) { ConnectionPhase::Skip(command.length) } else { ConnectionPhase::Decode };
     }
 
-    /// Answers a block status command that was not admitted.
     pub(crate) fn answer_status(&mut self, command: Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(&command, extents, &mut bytes);
@@ -345,7 +331,6 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// Answers a block status command that was counted.
     pub(crate) fn end_status(&mut self, command: &Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(command, extents, &mut bytes);
@@ -416,7 +401,7 @@ impl Connection {
         !self.outbox.is_empty() || self.tls.as_deref().is_some_and(TlsStream::owes)
     }
 
-    /// Closes the connection: gives the memory back that no request in the engine uses, and ends TLS.
+    /// Closes the connection and releases the memory that no request in the engine uses.
     pub(crate) fn abandon(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, .. } = self.stage {
             buffers.release(id);
@@ -456,7 +441,6 @@ impl AsFd for Connection {
     }
 }
 
-/// An export that a client may not have.
 pub(crate) struct Denied {
     pub(crate) volume: usize,
     pub(crate) names: PeerNames,

@@ -6,8 +6,7 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags};
 
-/// Room for one receive: headers, short writes, and the beginning of a long write before its memory is
-/// granted.
+/// Bytes of a receive buffer.
 const ROOM: usize = 64 << 10;
 /// If there is less room than this behind the unread bytes, these are moved to the front of the buffer.
 const ROOM_MIN: usize = 32 << 10;

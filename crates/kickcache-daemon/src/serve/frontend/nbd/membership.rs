@@ -98,7 +98,6 @@ impl Nbd {
         }
     }
 
-    /// Offers a hidden volume again.
     pub(in crate::serve::frontend) fn show<E>(&mut self, core: &Core<E>) {
         self.listeners.iter_mut().flatten().for_each(|served| served.hide(None, &core.volumes));
         for index in self.clients.indices() {

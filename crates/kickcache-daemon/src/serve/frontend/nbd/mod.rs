@@ -1,7 +1,6 @@
 //! NBD: listeners, connections, and their commands.
 //!
-//! The protocol itself is in the crate `kickcache_nbd`; this module has the sockets, the memory of requests,
-//! and the clients that wait for memory.
+//! The protocol itself is in the crate `kickcache_nbd`.
 
 mod access_rights;
 mod block_status;
@@ -108,7 +107,6 @@ impl Nbd {
         self.clients.count
     }
 
-    /// Connections that have chosen the volume of an index.
     pub(super) fn session_count(&self, volume: usize) -> u64 {
         let chosen = self.clients.iter().filter(|connection| connection.volume() == Some(volume));
         chosen.count() as u64
@@ -172,7 +170,6 @@ impl Nbd {
         served.into_iter().for_each(|served| served.listener.enlarge(socket));
     }
 
-    /// Whether one more client may connect through a listener.
     fn make_room<E: CacheEngine>(&mut self, core: &mut Core<E>, listener: usize) -> bool {
         let count = self.clients.connected(listener);
         if count >= core.limits.connections_max {

@@ -25,12 +25,10 @@ pub(crate) struct Outbox {
     sent_total: u64,
     /// Bytes of waiting messages with memory of their own; heads do not count.
     text_bytes: usize,
-    /// Waiting messages with payload.
     payload_count: usize,
 }
 
 pub(crate) enum Message {
-    /// A head, and the payload of the request.
     Data(ReplyHead, RequestId),
     Head(ReplyHead),
     /// A reply with other bytes than a request's payload.
@@ -82,8 +80,7 @@ impl Outbox {
         SendProgress::All
     }
 
-    /// Encrypts the beginning of the queue and returns the number of bytes; `done` gets each request with an
-    /// encrypted payload.
+    /// Encrypts the beginning of the queue and returns the number of bytes.
     pub(crate) fn encrypt(
         &mut self,
         tls: &mut TlsStream,

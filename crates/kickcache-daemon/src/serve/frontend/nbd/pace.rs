@@ -20,7 +20,7 @@ impl SlowClients {
     }
 }
 
-/// The progress of a client, and the start of the period in which this progress is too small.
+/// The progress of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// Bytes received of payload, and the credit for replies.
@@ -31,7 +31,6 @@ pub(super) struct Pace {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
-    /// The time for the client's progress starts.
     Begin,
     /// The client counts as slow after this time, if it makes too little progress.
     GoOn(Duration),

@@ -20,7 +20,6 @@ pub(crate) struct ServedListener {
     /// The default export: the first one, while it exists. After its removal no volume is the default: a
     /// client of the default export that reconnects would write into another volume.
     default: Option<usize>,
-    /// The volume that is not offered at present.
     hidden: Option<usize>,
     pub(crate) exports: Arc<[ExportInfo]>,
     /// Index into the volumes for each export.
@@ -68,8 +67,7 @@ impl ServedListener {
         self.members.contains(&volume)
     }
 
-    /// The URI of a volume for NBD clients; for a socket that was passed at the start, whose address is unknown, its name in the
-    /// log.
+    /// The URI of a volume for NBD clients; for an inherited socket, its name in the log.
     pub(super) fn uri(&self, volume: &str) -> String {
         let bound = self.listener.address.parse::<SocketAddr>().ok();
         match (&self.address, bound) {

@@ -7,7 +7,6 @@ use crate::serve::config::ServerConfig;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::nbd::certificates::Certificates;
 
-/// The parameters that all listeners share.
 pub(crate) struct NbdSettings {
     pub(crate) exposure: Exposure,
     pub(crate) policy: TlsPolicy,

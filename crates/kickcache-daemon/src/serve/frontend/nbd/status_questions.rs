@@ -68,14 +68,13 @@ impl StatusQuestions {
         Some(StatusAnswer { question, extents })
     }
 
-    /// Takes all questions in flight, which then do not wait for an answer any more.
+    /// Takes all questions in flight.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Question> + use<> {
         std::mem::take(&mut self.asked).into_values()
     }
 }
 
 impl Question {
-    /// The origin's answer, overlaid with the cached blocks.
     fn merged(&self, told: &[DeviceExtent]) -> Vec<StatusExtent> {
         let wanted = ByteExtent { start: self.command.offset, length: self.command.length };
         let end = wanted.end().min(self.extent.end());
@@ -166,7 +165,6 @@ mod tests {
             );
             assert_eq!(shown_from(start, 4096 - start, &[true]), [(4096 - start, false)], "{start}");
         }
-        // A question far behind the beginning of the volume.
         assert_eq!(
             shown_from((1 << 20) + 2048, 8192, &[false, true, false]),
             [(2048, true), (4096, false), (2048, true)]

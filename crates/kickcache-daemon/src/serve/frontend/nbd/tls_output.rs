@@ -27,7 +27,6 @@ impl TlsOutput {
         self.start == self.end
     }
 
-    /// Makes room for this many bytes behind the waiting ones.
     pub(crate) fn reserve(&mut self, count: usize) {
         if self.bytes.len() < self.end + count {
             self.bytes.resize(self.end + count, 0);

@@ -13,7 +13,6 @@ pub(crate) struct ControlCommand {
     pub(crate) queue_id: u16,
     /// Bytes at `address`.
     pub(crate) length: u16,
-    /// A buffer of this process that the command reads or fills.
     pub(crate) address: u64,
     /// The command's immediate argument: the pid for starting and for the end of a recovery, the sectors of a
     /// new size.
@@ -69,7 +68,7 @@ pub(crate) struct IoCommand {
     pub(crate) address: u64,
 }
 
-/// Parameters of a device, set between adding and starting it.
+/// Parameters of a device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Parameters {
@@ -169,7 +168,6 @@ pub(crate) const USER_RECOVERY: u64 = 1 << 3;
 pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
 
-/// Bytes of [`Parameters`].
 pub(crate) const PARAMETERS_LENGTH: u32 = 64;
 
 pub(crate) const TYPE_BASIC: u32 = 1;

@@ -21,7 +21,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 
 pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
-/// A channel for control commands: the kernel's, or that of a fake kernel.
 pub(crate) trait Channel {
     /// Sends a command, and waits for its end; the caller keeps the memory that the command points to in
     /// place until then.
@@ -43,8 +42,8 @@ pub(crate) trait Channel {
 type ControlRing = IoUring<squeue::Entry128, cqueue::Entry>;
 
 pub(super) struct RingChannel {
-    /// The ring, without a command. [`RingChannel::call`] drops a ring whose command the kernel did not take: the kernel
-    /// could take the command at a later call, after the end of its memory.
+    /// [`RingChannel::call`] drops a ring whose command the kernel did not take: the kernel could take the
+    /// command at a later call, after the end of its memory.
     ring: Option<ControlRing>,
     device: File,
     tell: LineSink,
@@ -119,7 +118,6 @@ fn new_ring() -> io::Result<ControlRing> {
     IoUring::builder().build(4)
 }
 
-/// A ring with one command.
 trait CommandRing {
     /// Gives the kernel the command, unless it has it, and waits for the end, or until the limit.
     fn enter(&mut self, limit: Option<&Timespec>) -> io::Result<()>;

@@ -24,7 +24,6 @@ const GOING: Duration = Duration::from_secs(2);
 /// The device numbers that are looked at.
 const IDS: std::ops::Range<u32> = 0..64;
 
-/// The progress of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Removal {
     Done,

@@ -48,7 +48,6 @@ pub(super) struct UblkDevice {
     block: LogicalBlock,
 }
 
-/// The daemon's resources of a device until the kernel has removed it.
 struct ServedDevice {
     file: File,
     queues: Vec<Queue>,
@@ -57,13 +56,12 @@ struct ServedDevice {
     ended: usize,
 }
 
-/// Which tags of a device remain after the kernel ended one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemainingTags {
-    /// All other tags of the device remain: this tag was the first that ended.
+    /// All other tags of the device remain.
     Others,
     Some,
-    /// No tag remains: the device was closed, so that the kernel can delete it.
+    /// No tag remains: the device was closed.
     Nothing,
 }
 
@@ -110,8 +108,6 @@ impl UblkDevice {
         format!("/dev/ublkb{}", self.id).into()
     }
 
-    /// The character device, which receives the commands.
-    ///
     /// # Panics
     /// If the kernel has taken the device away.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
@@ -397,7 +393,6 @@ mod tests {
             self.open(place).err().expect("it is refused")
         }
 
-        /// A device that waits, as the daemon that made and served it has ended.
         fn left(&mut self) {
             drop(self.open(&PLACE).unwrap());
             self.kernel.control().start(0, 1).unwrap();
@@ -520,7 +515,6 @@ mod tests {
     #[test]
     fn a_device_that_cannot_be_served_is_not_left_behind() {
         let mut scene = Scene::new();
-        // The node of the device does not appear.
         scene.kernel = FakeKernel::new(&scene.kernel.nodes().join("none"));
         let said = scene.refused(&PLACE);
         assert!(said.contains("its character device cannot be opened"), "{said}");

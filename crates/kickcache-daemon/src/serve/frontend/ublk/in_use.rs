@@ -32,7 +32,6 @@ struct Host {
     sys: PathBuf,
 }
 
-/// A device, or one of its partitions.
 struct Part {
     name: String,
     /// Major and minor number, as the kernel writes them: `259:0`.

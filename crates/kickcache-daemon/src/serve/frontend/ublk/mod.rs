@@ -76,7 +76,6 @@ pub(crate) struct Ublk {
 }
 
 impl Ublk {
-    /// Makes the devices or takes them over.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
         Ublk::open_with(ControlThreads::default(), places, core)
     }
@@ -123,7 +122,6 @@ impl Ublk {
         (0..self.devices.len()).for_each(|index| self.fetch(core, index));
     }
 
-    /// Fetches requests of all tags of a device, and has it started.
     fn fetch<E>(&self, core: &mut Core<E>, index: usize) {
         let device = &self.devices[index];
         let index = u16::try_from(index).expect("few volumes");
@@ -207,7 +205,6 @@ impl Ublk {
         }
     }
 
-    /// Continues with a request that waited for the memory of this grant.
     pub(super) fn on_memory<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, grant: Grant) {
         match self.waiting.iter().position(|waiting| *waiting == key) {
             Some(index) => {
@@ -310,7 +307,6 @@ impl Ublk {
         self.devices[usize::from(key.device)].queue(key).bytes(key.tag, length)
     }
 
-    /// Takes no more requests.
     pub(super) fn stop_listening(&mut self) {
         self.is_closed = true;
         // Requests in these queues have not begun: the kernel gives them to the next daemon again.

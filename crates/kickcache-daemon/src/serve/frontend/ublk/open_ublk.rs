@@ -9,15 +9,13 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 
-/// A device that waits for the loop. A newly created device is deleted again if this is dropped.
+/// A newly created device is deleted again if this is dropped.
 pub(crate) struct OpenUblk {
     device: Option<UblkDevice>,
     controls: ControlThreads,
 }
 
 impl OpenUblk {
-    /// Makes the device of a volume, or takes over the existing one.
-    ///
     /// # Errors
     /// [`ServeError::Volume`].
     pub(crate) fn open(

@@ -1,4 +1,4 @@
-//! The capabilities of a device: size, block sizes, FLUSH and FUA, discards.
+//! The capabilities of a device.
 
 use crate::serve::frontend::ublk::abi::{
     BasicParameters, DiscardParameters, FUA_ATTRIBUTE, PARAMETERS_LENGTH, Parameters, READ_ONLY, TYPE_BASIC,

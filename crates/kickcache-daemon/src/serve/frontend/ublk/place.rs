@@ -7,7 +7,6 @@ use crate::plan::volume_spec::VolumeSpec;
 pub(crate) const NOBODY: usize = usize::MAX;
 
 pub(crate) struct UblkPlace {
-    /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) id: UblkId,
     /// Queues to request for a new device.

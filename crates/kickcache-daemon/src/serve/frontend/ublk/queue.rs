@@ -1,4 +1,4 @@
-//! One queue of a device: the kernel's descriptions of its requests, and the memory for their data.
+//! One queue of a device.
 
 use std::fs::File;
 use std::io;

@@ -5,8 +5,6 @@
 use std::path::Path;
 use std::{fs, io};
 
-/// Switches the scheduler of a new block device off.
-///
 /// # Errors
 /// If the file cannot be written.
 pub(super) fn switch_off(id: u32) -> io::Result<()> {

@@ -1,4 +1,4 @@
-//! The state of a device, from the kernel and its server's process.
+//! The state of a device.
 
 use std::fs;
 use std::path::Path;

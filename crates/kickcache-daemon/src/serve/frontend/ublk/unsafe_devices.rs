@@ -86,7 +86,6 @@ impl Starting<'_> {
         Some(&identity.name)
     }
 
-    /// The refusal if the volume has several devices.
     fn refusal_of(&self, all: &[OwnDevice]) -> String {
         let names: Vec<String> =
             all.iter().map(|device| format!("/dev/ublkb{}", device.info.device_id)).collect();
@@ -133,7 +132,6 @@ mod tests {
         _nodes: tempfile::TempDir,
     }
 
-    /// A kernel in which the device 3 waits for the volume.
     fn scene() -> Scene {
         let nodes = tempfile::tempdir().unwrap();
         let kernel = FakeKernel::new(nodes.path());

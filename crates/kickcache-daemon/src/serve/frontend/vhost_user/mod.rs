@@ -54,13 +54,12 @@ impl VhostUser {
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }
 
-    /// The first socket on which the volume with an index is served.
     pub(super) fn address_of(&self, volume: usize) -> Option<&str> {
         let port = self.ports.iter().find(|port| port.volume == volume)?;
         port.listener.as_ref().map(|listener| listener.address.as_str())
     }
 
-    /// Virtual machines that are connected to the volume of an index: at most one for each socket.
+    /// Virtual machines that are connected to a volume.
     pub(super) fn session_count(&self, volume: usize) -> u64 {
         let connected = self.ports.iter().filter(|port| port.volume == volume && port.socket.is_some());
         connected.count() as u64
@@ -76,7 +75,7 @@ impl VhostUser {
         self.ports.iter().all(|port| port.held.is_none())
     }
 
-    /// Takes over a new size of a volume, and notifies its virtual machine at once if it has a channel for this.
+    /// Takes over a new size of a volume.
     pub(super) fn resize(&mut self, volume: usize, size: u64) {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }

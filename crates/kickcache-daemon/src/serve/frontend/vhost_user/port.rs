@@ -7,7 +7,6 @@ use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::volume_info::VolumeInfo;
 
-/// An open socket for a virtual machine, and properties that are reported to it.
 pub(crate) struct OpenGuest {
     pub(crate) listener: Listener,
     /// Bytes of a logical block.
@@ -82,7 +81,6 @@ impl Port {
         self.held.take()
     }
 
-    /// Identifies the guest at the port of an index in claims of memory.
     pub(super) fn memory_key(&self, index: usize) -> PortKey {
         let port = u16::try_from(index).expect("few volumes");
         PortKey { port, part: Part::Socket, generation: self.generation_of_socket }

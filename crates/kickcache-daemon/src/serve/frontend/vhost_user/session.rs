@@ -1,4 +1,4 @@
-//! Sessions: sockets, messages, kicks, and why a virtual machine is disconnected.
+//! Sessions of virtual machines.
 
 use std::io;
 use std::os::fd::AsFd;

@@ -19,7 +19,6 @@ use super::links::{Link, Links};
 use crate::driver::checksum::checksum;
 use crate::driver::clock::{WatchedTime, missed};
 
-/// Connections to a server that is being compared with samples of its expected contents.
 pub(super) struct Comparison {
     links: Links,
     /// Requested samples without a reply, by cookie.

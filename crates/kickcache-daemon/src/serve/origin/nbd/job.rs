@@ -1,4 +1,4 @@
-//! The driver's operations on a remote origin, and the protocol requests that each needs.
+//! The driver's operations on a remote origin.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -9,7 +9,7 @@ use kickcache_engine::units::ByteExtent;
 use super::outcome::Outcome;
 use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 
-/// Bytes that one request discards or zeroes at most: a server may take long over more.
+/// The most bytes that one request discards or zeroes.
 const LONG_MAX: u64 = 1 << 30;
 
 #[derive(Debug)]

@@ -51,7 +51,6 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// An export that was opened.
 pub(crate) struct NbdOrigin {
     uri: NbdUri,
     other_names: Vec<String>,
@@ -71,8 +70,6 @@ pub(crate) struct NbdOrigin {
 }
 
 impl NbdOrigin {
-    /// Connects to the server, checks the export and starts the thread.
-    ///
     /// # Errors
     /// [`ServeError::Volume`], [`ServeError::System`], or [`ServeError::Stopped`] after a stop request.
     pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri, wish: &StopWish) -> Result<NbdOrigin, ServeError> {

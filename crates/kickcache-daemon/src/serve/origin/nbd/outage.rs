@@ -1,4 +1,4 @@
-//! The time in which a remote origin does not answer, and the times of attempts to connect.
+//! Outages of a remote origin, and attempts to connect.
 
 use std::time::{Duration, Instant};
 
@@ -57,7 +57,6 @@ impl Outage {
         now >= self.next_try
     }
 
-    /// Postpones the next attempt.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.next_try = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSES.1);

@@ -159,7 +159,6 @@ impl Session {
         links.queue(number, job, |part| note(parts, next_cookie, part))
     }
 
-    /// Sends and receives without waiting.
     fn transfer(&mut self) -> Result<(), ClientError> {
         let count = self.links.as_ref().map_or(0, |links| links.links.len());
         for number in 0..count {
@@ -330,7 +329,6 @@ impl Session {
         }
     }
 
-    /// Rejects a server that cannot be used.
     fn turn_down(&mut self, why: ServerFault) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);

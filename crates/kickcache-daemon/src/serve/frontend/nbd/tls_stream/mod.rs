@@ -1,4 +1,4 @@
-//! A client's TLS: turns received bytes into plaintext, and pending output into bytes for the socket.
+//! A client's TLS.
 //!
 //! Invariants:
 //! - C-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. While the stream is
@@ -39,8 +39,7 @@ pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// How many bytes of `incoming` are not decoded; while the stream is open, they are the beginning of a
-    /// record or handshake message.
+    /// How many bytes of `incoming` are not decoded.
     held: usize,
     outgoing: TlsOutput,
     /// Short stretches of output, gathered into one record.
@@ -48,7 +47,6 @@ pub(crate) struct TlsStream {
     end: End,
 }
 
-/// Whether the client will send more.
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Open,
@@ -161,7 +159,6 @@ impl TlsStream {
         taken
     }
 
-    /// Encodes the alerts of an end.
     fn encode_alerts(&mut self) {
         // No record is decrypted while there are bytes to encode, so an error occurs once.
         while self.connection.wants_write() {
@@ -225,7 +222,6 @@ fn deliver(payload: &[u8], first: &mut [u8], into: &mut Input) -> usize {
     taken
 }
 
-/// The beginning of some stretches as one, of a record at most.
 fn gather<'a>(plain: &[IoSlice<'_>], gathered: &'a mut Vec<u8>) -> &'a [u8] {
     gathered.clear();
     for stretch in plain {

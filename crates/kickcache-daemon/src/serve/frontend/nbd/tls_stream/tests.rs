@@ -272,7 +272,6 @@ impl Peers {
     }
 }
 
-/// A certificate that is its own authority.
 fn certify(folder: &Path) {
     let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -keyout server-key.pem -out server-cert.pem \
                  -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE";
