@@ -1,4 +1,4 @@
-//! Blocks as extents: joined, and shown to people.
+//! Blocks as extents.
 
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 use serde::{Deserialize, Serialize};

@@ -12,8 +12,8 @@
 //! * [`conditions`]: problems and notices, found in the report.
 //! * [`metrics`]: the report as text for Prometheus; `log`: the lines of the log.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
-//! * [`shell_command`]: commands that messages recommend to the user; [`service_unit`]: the same for systemd;
-//!   [`error_sentence`]: errors as sentences.
+//! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as
+//!   sentences.
 //!
 //! Invariants: one thread owns an engine and the sockets of its clients. This crate does not use models,
 //! simulations or the commands. No error of a device becomes success, and no log line can stop or end the

@@ -49,7 +49,6 @@ impl Opener {
         ranked.min().map(|(_, id)| Opener::new(id))
     }
 
-    /// Another process that listens at a TCP port of this host.
     pub fn of_port(port: u16) -> Option<Opener> {
         let tables =
             ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());

@@ -9,7 +9,6 @@ use crate::whole_path::whole_path;
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// The only folder below [`KERNELS`] where files may be made.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// At most this many similar devices are named in a message.
 const NAMES_SHOWN: usize = 4;
 
 /// The reason why no file may be created at a path in [`KERNELS`]; `None` for other paths, and in

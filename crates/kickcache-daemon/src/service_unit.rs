@@ -1,4 +1,4 @@
-//! The service of systemd that this process belongs to, for the commands in messages.
+//! The service of systemd that this process belongs to.
 
 use std::{env, fs};
 

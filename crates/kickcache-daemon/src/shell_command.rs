@@ -70,7 +70,6 @@ impl fmt::Display for ShellCommand {
     }
 }
 
-/// A flag, with its value if it has one, which a message recommends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flag(String);
 
@@ -158,7 +157,6 @@ impl DaemonCommands {
         }
     }
 
-    /// The steps of a user without an answer of the daemon.
     pub fn steps_without_answer(&self) -> Vec<Step> {
         let status = match &self.service {
             Some(service) => service.status(),

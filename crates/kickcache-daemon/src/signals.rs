@@ -55,7 +55,7 @@ struct SignalEntry {
     meaning: Meaning,
 }
 
-/// The entry of a signal; real-time signals are not in the table.
+/// Real-time signals are not in the table.
 fn look_up(number: i32) -> SignalEntry {
     match SIGNALS.iter().find(|signal| signal.0 == number) {
         Some((_, name, meaning)) => SignalEntry { name: (*name).into(), meaning: *meaning },

@@ -1,4 +1,4 @@
-//! Paths from the root: recorded, compared and printed paths must be valid in another folder.
+//! Paths from the root.
 
 use std::path::{Path, PathBuf};
 

@@ -1,5 +1,4 @@
-//! A device that takes over from the cache device: threads prepare it, copy to it, flush it and record it, as each step
-//! may wait for a disk.
+//! A device that takes over from the cache device.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -113,7 +112,7 @@ pub(crate) enum TakeoverFate {
 pub(crate) enum TakeoverOutcome {
     Prepared(Result<Successor, ServeError>),
     Announced(Box<Superblock>, Result<(), ServeError>),
-    /// A part was copied or not, and the time for it.
+    /// With the time for the part.
     Copied(Result<(), ServeError>, Duration),
     /// The new device was flushed and is at its recorded path, or not.
     Flushed(Result<(), ServeError>),
@@ -290,7 +289,6 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Starts a thread of the takeover that does not end, as if a device hangs.
     #[cfg(test)]
     pub(crate) fn hang(&mut self) {
         self.begin(|| {

@@ -1,4 +1,4 @@
-//! A clean stop, and its log messages while it waits.
+//! A clean stop.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;

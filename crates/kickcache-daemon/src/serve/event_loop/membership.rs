@@ -1,4 +1,4 @@
-//! Adding and removing volumes while others are served: the steps in the event loop.
+//! Adding and removing volumes while others are served.
 
 use std::sync::Arc;
 

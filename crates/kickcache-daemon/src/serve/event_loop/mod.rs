@@ -165,7 +165,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Moves submissions, completions and replies between engine, devices and front ends.
     pub(crate) fn pump(&mut self, now: Instant) {
         let mut left = if self.frontends.wants_turns() {
             (self.core.driver.in_flight() / TURNS).max(TURN_LEAST)

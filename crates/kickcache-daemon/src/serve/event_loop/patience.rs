@@ -4,8 +4,7 @@ use kickcache_engine::time::{Duration, Instant};
 
 /// The least time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
-/// Checks without progress after which a patience is over: a little less than the time that makes a device
-/// silent.
+/// Checks without progress after which a patience is over.
 const LOOKS_MAX: u32 = 9;
 /// The time of [`LOOKS_MAX`] checks in seconds.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
@@ -30,8 +29,8 @@ impl Patience {
         Patience { looks_max, look_at: None, looks: 0, ends: 0 }
     }
 
-    /// Takes the device's number of completed operations, if a caller waits for it; `true` if the number has
-    /// not changed in the most checks.
+    /// Takes the device's number of completed operations, if a caller waits for it; `true` after enough
+    /// checks without a change of the number.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
             *self = Patience::of_looks(self.looks_max);

@@ -44,7 +44,7 @@ pub(crate) enum Origin {
 }
 
 impl Origin {
-    /// Opens the origin of a volume, and makes sure that a file, block device or export answers.
+    /// Opens the origin of a volume.
     ///
     /// # Errors
     /// [`ServeError::Origin`], [`ServeError::Volume`] or [`ServeError::System`], or [`ServeError::Stopped`] after a stop

@@ -23,7 +23,7 @@ pub(crate) struct ControlCommand {
     pub(crate) reserved: u32,
 }
 
-/// The properties of a device, passed when it is added and reported by the kernel later.
+/// The properties of a device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DeviceInfo {
@@ -55,8 +55,7 @@ pub(crate) struct IoDescription {
     pub(crate) address: u64,
 }
 
-/// Fetches a request, or answers a request and fetches the next one with its tag: 16 bytes at the end of a
-/// submission.
+/// Fetches a request, or answers one and fetches the next with its tag: 16 bytes at the end of a submission.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct IoCommand {

@@ -124,8 +124,7 @@ impl ControlDevice {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    /// The process that has the device's character device open: it serves the device, or is about to. The
-    /// kernel names a server only after the start.
+    /// The process that has the device's character device open: it serves the device, or is about to.
     pub(crate) fn opener(&self, id: u32) -> Option<DeviceUser> {
         opener_of(&self.node(id))
     }
@@ -181,7 +180,7 @@ impl ControlDevice {
         self.call(abi::GET_PARAMS, &command).map(|_| parameters)
     }
 
-    /// Adds a device; the kernel completes its properties.
+    /// Adds a device.
     ///
     /// # Errors
     /// EEXIST if the number is in use.

@@ -1,4 +1,4 @@
-//! One volume as a block device: made, or taken over from the daemon that served it before.
+//! One volume as a block device.
 
 use std::fs::File;
 use std::io;
@@ -19,8 +19,7 @@ use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
 
-/// The message of `expect`: a device has its file and queues while one of its requests is in flight, and when it was just
-/// opened.
+/// A device has its file and queues while one of its requests is in flight.
 const SERVED: &str = "a removed device has no request in flight";
 
 /// Bytes of the largest request of a new device; the kernel splits larger requests.
@@ -42,8 +41,7 @@ pub(super) struct UblkDevice {
     pub(super) in_flight: usize,
     /// Whether its requests are held, while a removal of its volume is tried.
     pub(super) is_hidden: bool,
-    /// The kernel's size of the device when it was opened, in sectors of 512 bytes; a later resize does not
-    /// change it.
+    /// The kernel's size of the device when it was opened, in sectors of 512 bytes.
     pub(super) sectors: u64,
     block: LogicalBlock,
 }

@@ -1,4 +1,4 @@
-//! A kernel for tests: devices as ublk's driver keeps them, without a request ever coming of itself.
+//! A kernel for tests.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -46,8 +46,7 @@ pub(crate) enum Writes {
     Refused,
 }
 
-/// The parameters of a device of `size` bytes, with requests of at most `request_bytes_max`. A partial
-/// logical block at the end of the volume is not served.
+/// A partial logical block at the end of the volume is not served.
 pub(crate) fn parameters(
     size: u64,
     request_bytes_max: u32,

@@ -7,7 +7,6 @@ use super::abi::{DeviceInfo, IoCommand, IoDescription};
 use super::request_table::RequestTable;
 use crate::driver::memory::{Allocator, Chunk};
 
-/// A queue; its requests have tags from 0 on.
 pub(super) struct Queue {
     number: u16,
     descriptions: RequestTable,

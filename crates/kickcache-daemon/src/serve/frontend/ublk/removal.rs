@@ -24,7 +24,7 @@ pub(crate) fn wait_until_gone(controls: &ControlThreads, path: &Path) {
     }
 }
 
-/// The number of the device with this name, such as `ublkb0`.
+/// The number of the device with this name.
 pub(super) fn number_in(name: &str) -> Option<u32> {
     name.strip_prefix("ublkb")?.parse().ok()
 }

@@ -41,8 +41,7 @@ impl DeviceState {
     }
 }
 
-/// Whether a device is stuck and unused: its server is ending and does not end, nothing was written to the
-/// device, and it has no known user.
+/// Whether a device is stuck and unused.
 pub(crate) fn is_stuck_unused(control: &mut ControlDevice, id: u32) -> bool {
     let is_ending = |control: &mut ControlDevice| {
         let info = control.info(id).ok().flatten();

@@ -13,7 +13,6 @@ pub(crate) struct Starting<'a> {
     pub(crate) volume: &'a VolumeIdentity,
     /// The identity under which the volume's origin was last served, if it differs.
     pub(crate) earlier: Option<&'a VolumeIdentity>,
-    /// The configured device of the volume.
     pub(crate) device: Option<UblkId>,
 }
 

@@ -26,8 +26,7 @@ pub(super) struct Comparison {
     compared: usize,
     /// Byte addresses of blocks that differ.
     different: Vec<u64>,
-    /// Limits of [`Comparison::finish`]: the time from the request of the samples on, without gaps, and its
-    /// end.
+    /// The limit of [`Comparison::finish`].
     patience: Duration,
     end: Instant,
 }

@@ -22,8 +22,7 @@ pub(super) enum Work {
     Extents(ByteExtent),
 }
 
-/// An operation of the driver that has not ended. The job keeps the bytes of a write, as it may be repeated
-/// on another connection.
+/// The job keeps the bytes of a write, as it may be repeated on another connection.
 #[derive(Debug)]
 pub(super) struct OriginJob {
     pub(super) token: u64,
@@ -100,8 +99,7 @@ impl OriginJob {
         self.data.clear();
     }
 
-    /// The ranges of the job's requests, relative to its start; `payload_max` bounds requests that carry
-    /// bytes.
+    /// The ranges of the job's requests, relative to its start.
     pub(super) fn ranges(&self, payload_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let (length, most) = match &self.work {
             Work::Read(extent) => (extent.length, payload_max),

@@ -35,7 +35,6 @@ pub(super) struct Link {
     pub(super) receiver: Receiver,
 }
 
-/// All connections, to one server.
 pub(super) struct Links {
     pub(super) links: Vec<Link>,
     pub(super) export: RemoteExport,
@@ -173,8 +172,7 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
     dial_export(uri, uri.export(), patience)
 }
 
-/// Whether the server is this process: this process listens at the unix socket, or it receives a probe, even through
-/// relays.
+/// Whether the server is this process.
 ///
 /// # Errors
 /// If the system gives no random bytes. Errors of the server are left to the connection that follows.

@@ -1,8 +1,7 @@
 //! A remote origin: an export of an NBD server.
 //!
-//! While volumes are served, the driver's thread never waits for the server: [`exchange`] carries jobs to a
-//! thread of its own ([`session`]), which owns the connections ([`links`]) and survives their loss
-//! ([`outage`]); a third thread connects ([`connect_thread`]).
+//! While volumes are served, the driver's thread never waits for the server: a thread of its own
+//! ([`session`]) owns the connections.
 //!
 //! Start with [`session`].
 
@@ -107,7 +106,7 @@ impl NbdOrigin {
         self.uri.identity()
     }
 
-    /// The other identities of the origin, such as those with an address in place of the host's name.
+    /// The other identities of the origin.
     pub(super) fn other_names(&self) -> &[String] {
         &self.other_names
     }
@@ -167,8 +166,7 @@ fn meet(
     Ok(ProbedServer { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
-/// Reads the places of a cache device's superblocks, and flushes a writable export once if it can be flushed: writes of an
-/// earlier daemon are durable then.
+/// Reads the places of a cache device's superblocks, and flushes a writable export once if it can be flushed.
 fn look_and_flush(client: &mut Client, access: AccessMode, block: MinimumBlock) -> Result<bool, ClientError> {
     let size = client.export().size;
     let mut found = false;

@@ -11,7 +11,6 @@ const WELL_AFTER: Duration = Duration::from_secs(60);
 /// How soon the first attempt to connect is made in the next outage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Pace {
-    /// The first attempt is made at once.
     #[default]
     Fast,
     /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago.
@@ -30,8 +29,7 @@ pub(super) struct Outage {
     since: Instant,
     next_try: Instant,
     pause: Duration,
-    /// Whether requests fail until the server is back: the outage has reached the time limit, or the daemon
-    /// has abandoned the server.
+    /// Whether requests fail until the server is back.
     pub(super) is_over_limit: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The log messages of outages of a remote origin: a server that dies repeatedly must not fill the log.
+//! The log messages of outages of a remote origin.
 
 use std::time::Duration;
 

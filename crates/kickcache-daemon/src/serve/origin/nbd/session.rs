@@ -64,7 +64,7 @@ pub(super) struct Session {
     samples: Vec<Sample>,
     /// Losses without samples from the engine so far; while it is above 0, no connection is tried.
     samples_owed: u32,
-    /// The jobs in the order of arrival, in which they are also repeated on a new server.
+    /// The jobs in the order of arrival.
     jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
     parts: HashMap<u64, Part>,
@@ -147,7 +147,7 @@ impl Session {
         }
     }
 
-    /// Queues the requests of a job, if there is a server. A job that the server does not support ends at once.
+    /// A job that the server does not support ends at once.
     fn ask(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it was just inserted, or is repeated");
@@ -265,8 +265,7 @@ impl Session {
         }
     }
 
-    /// Fails jobs that did not end within the time limit after their first loss, also if other jobs were
-    /// answered since.
+    /// Fails jobs that did not end within the time limit after their first loss.
     fn end_fatal(&mut self, now: Instant) {
         let timeout = self.settings.timeout;
         let is_over = |job: &mut OriginJob| job.lost_at.is_some_and(|lost| now >= lost + timeout);
@@ -293,7 +292,7 @@ impl Session {
         }
     }
 
-    /// Handles the result of an attempt to connect; a connected server is compared before its use.
+    /// Handles the result of an attempt to connect.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
         self.dialling = ConnectThread::No;
         let links = dialled.map_err(|error| ServerFault::from(&error));

@@ -50,7 +50,6 @@ pub(crate) struct TlsStream {
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Open,
-    /// The client closed the stream in order.
     Closed,
     Failed(rustls::Error),
 }
@@ -144,7 +143,6 @@ impl TlsStream {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     self.outgoing.append(|room| message.encode(room));
                 }
-                // The bytes are queued for the socket in their order.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
                 Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => goes_on = false,
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => self.end = End::Closed,
