@@ -36,7 +36,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    /// Lines that found no room since the last entry.
+    /// Lines that were not queued since the last entry.
     dropped: u64,
     ending: bool,
     /// The thread has written or lost all lines.

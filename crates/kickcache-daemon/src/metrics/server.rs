@@ -160,7 +160,7 @@ impl Responder {
 struct Answers {
     exposure: Exposure,
     target: Arc<dyn MetricsTarget>,
-    /// The last curve of each volume: a scrape returns one for each cache device.
+    /// The last curve of each volume.
     curves: BTreeMap<String, LruCurve>,
     live: LiveView,
 }

@@ -19,7 +19,6 @@ enum Arrival {
     Seen,
 }
 
-/// A request for an export with a random name.
 pub(crate) struct Probe {
     name: String,
 }
@@ -49,7 +48,6 @@ impl Drop for Probe {
     }
 }
 
-/// Marks the probe with this name as arrived.
 pub(crate) fn take_unknown(name: &str) {
     if let Some(arrival) = probes().get_mut(name) {
         *arrival = Arrival::Seen;

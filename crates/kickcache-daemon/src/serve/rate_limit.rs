@@ -28,7 +28,6 @@ struct Kind {
     held: u64,
 }
 
-/// Lines that were not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SuppressedLines {
     pub(crate) count: u64,

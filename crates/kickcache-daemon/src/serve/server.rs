@@ -93,7 +93,7 @@ fn run(
     tell: &Sender<StartMessage>,
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
-    // The starting thread waits for this message; if it has ended, the failed send is harmless.
+    // The starting thread may have ended.
     let _ = tell.send(StartMessage {
         notes: event_loop.notes.clone(),
         device: Arc::clone(&event_loop.takeover.device),
@@ -139,7 +139,6 @@ pub struct RecordingBegun {
     pub recording: Recording,
 }
 
-/// The answer of a loop to a check that it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
     Turns(ServerHealth),
@@ -174,7 +173,6 @@ impl ServerHandle {
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
-    /// Whether the loop runs, and its state in short.
     pub fn pulse(&self) -> Pulse {
         let Ok(answered) = self.begin_turn(|verbs, now| verbs.health(now)) else { return Pulse::Ended };
         match answered.recv_timeout(SAMPLE_MAX) {
@@ -313,7 +311,7 @@ impl ServerHandle {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
-    /// The path of the present cache device: a successor may have taken over since the start.
+    /// The path of the present cache device.
     pub fn device(&self) -> PathBuf {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -382,7 +380,7 @@ impl ServerHandle {
         verbs: impl FnOnce(&mut dyn Verbs, Instant) -> T + Send + 'static,
     ) -> Result<Receiver<T>, ServeError> {
         let (answer, answered) = mpsc::channel();
-        // If the caller does not wait any more, the failed send is harmless.
+        // The caller may not wait any more.
         let call = move |data_plane: &mut dyn Verbs, now| drop(answer.send(verbs(data_plane, now)));
         self.send(Control::Verbs(Box::new(call)))?;
         Ok(answered)

@@ -135,7 +135,7 @@ impl<T> Throttles<T> {
         })
     }
 
-    /// The next request that waits, due or not: for a stop.
+    /// The next request that waits, due or not.
     pub(crate) fn take_any(&mut self) -> Option<T> {
         let mut all = self.by_volume.iter_mut().flatten();
         all.find_map(|throttle| throttle.waiting.pop_front()).map(|held| held.request)

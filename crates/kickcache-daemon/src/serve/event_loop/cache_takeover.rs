@@ -38,7 +38,6 @@ const QUIET_PAUSE: Duration = Duration::from_millis(20);
 /// The most checks, at least a second apart, of one part being copied.
 const COPY_LOOKS_MAX: u32 = 60;
 
-/// The two devices, for threads.
 #[derive(Clone)]
 pub(crate) struct Pair {
     pub(crate) old: Arc<BlockFile>,
@@ -105,7 +104,7 @@ pub(crate) enum TakeoverStep {
 pub(crate) enum TakeoverFate {
     /// The next start begins the takeover again.
     Resumed,
-    /// The old device's record of the new one is to be removed, so that no start begins the takeover again.
+    /// The old device's record of the new one is to be removed.
     Forgotten,
 }
 
@@ -191,7 +190,7 @@ impl CacheTakeover {
 
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may not wait any more.
             let _ = reply.send(result);
         }
     }

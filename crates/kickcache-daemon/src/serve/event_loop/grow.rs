@@ -91,7 +91,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some((number, answer)) = waiting else { return };
         match end {
             None => self.lend_superblock(number, SuperblockWriter::Growth, &answer),
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may not wait any more.
             Some(error) => drop(answer.send(Err(error))),
         }
     }

@@ -42,7 +42,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.takeover.reply = Some(answer),
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may not wait any more.
             Err(error) => drop(answer.send(Err(error))),
         }
     }

@@ -1,4 +1,4 @@
-//! The front ends by name: the owner of a watched descriptor, and of a request in flight.
+//! The front ends by name.
 
 use crate::serve::frontend::nbd::key::NbdKey;
 use crate::serve::frontend::nbd::request::NbdRequest;

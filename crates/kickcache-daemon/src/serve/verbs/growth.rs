@@ -1,4 +1,4 @@
-//! The growth of the cache device, as the event loop keeps it.
+//! The growth of the cache device.
 
 use std::sync::Arc;
 

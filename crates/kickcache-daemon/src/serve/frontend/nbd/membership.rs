@@ -17,13 +17,13 @@ pub(crate) struct OpenAddress {
 }
 
 impl Nbd {
-    /// The configured addresses with a fixed port, which more volumes may share.
+    /// The configured addresses that more volumes may share.
     pub(in crate::serve::frontend) fn addresses(&self) -> Vec<NbdAddress> {
         let addresses = self.listeners.iter().flatten().filter_map(|served| served.address.clone());
         addresses.filter(|address| !address.is_any_port()).collect()
     }
 
-    /// Whether a listener has this address, with a fixed port.
+    /// Whether a listener has this address; `false` for an address whose port the system chooses.
     pub(in crate::serve::frontend) fn listens_on(&self, address: &NbdAddress) -> bool {
         self.position(address).is_some()
     }

@@ -184,7 +184,6 @@ fn waits(id: u32) -> String {
 mod tests {
     use super::*;
 
-    /// A ring whose calls give these errors in turn; the command ends with the last error.
     struct Scripted {
         errors: Vec<i32>,
         is_taken: bool,

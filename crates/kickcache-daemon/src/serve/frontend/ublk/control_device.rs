@@ -17,7 +17,6 @@ use crate::opener::Opener;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The divisor of the patience for the wait until a device node appears, or a daemon ends.
 const PART: u32 = 3;
-/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
 /// The longest wait, in pauses, until a removed device is deleted.
 const GOING: Duration = Duration::from_secs(2);
@@ -231,8 +230,8 @@ impl ControlDevice {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`ControlDevice::remove`], but if the kernel supports it (Linux 6.7), the call does not wait until
-    /// every process has closed the device.
+    /// As [`ControlDevice::remove`], but from Linux 6.7 on without a wait until every process has closed the
+    /// device.
     ///
     /// # Errors
     /// As the kernel gives them.

@@ -68,7 +68,6 @@ pub(crate) struct Ublk {
     held: Vec<UblkKey>,
     /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
-    /// Whether the devices of the start were started.
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
@@ -329,8 +328,7 @@ impl Ublk {
 }
 
 impl Drop for Ublk {
-    /// The devices have no server after the close of the ring: unused devices are deleted, used ones wait for
-    /// the next daemon.
+    /// Unused devices are deleted, used ones wait for the next daemon.
     fn drop(&mut self) {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path, is_leaving) = (device.id, device.path(), device.volume == NOBODY);

@@ -38,7 +38,6 @@ impl OpenUblk {
         Ok(OpenUblk { device: Some(device), controls: controls.clone() })
     }
 
-    /// Passes the device to the loop, so that a drop does not delete it.
     pub(super) fn into_device(mut self) -> UblkDevice {
         self.device.take().expect("it is used once")
     }

@@ -32,8 +32,6 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
     origins.chain([cache.device.as_path()]).try_for_each(|path| check_path(path, &own))
 }
 
-/// Refuses a path on the device of a volume in the list.
-///
 /// # Errors
 /// A sentence.
 pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), String> {

@@ -7,8 +7,6 @@ use super::control_device::ControlDevice;
 use super::control_threads::ControlThreads;
 use super::in_use::user_of;
 
-/// Refuses a device with a user.
-///
 /// # Errors
 /// A sentence.
 pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
@@ -16,7 +14,6 @@ pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
     Err(format!("it is {}, which {user} has open; {} first", path.display(), user.to_let_go()))
 }
 
-/// Waits until a device that is being removed is deleted, or a process keeps it open for long.
 pub(crate) fn wait_until_gone(controls: &ControlThreads, path: &Path) {
     let id = path.file_name().and_then(|name| number_in(name.to_str()?));
     if let (Some(id), Ok(mut control)) = (id, controls.open()) {

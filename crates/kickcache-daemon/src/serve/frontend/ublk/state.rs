@@ -7,7 +7,6 @@ use super::abi::DeviceInfo;
 use super::control_device::ControlDevice;
 use super::in_use::known_user_of;
 
-/// The kernel's numbers.
 const LIVE: u16 = 1;
 const QUIESCED: u16 = 2;
 const FAILS_IO: u16 = 3;

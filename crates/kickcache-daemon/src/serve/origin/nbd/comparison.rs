@@ -42,7 +42,6 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Requests the samples within the export.
     pub(super) fn begin(
         mut links: Links,
         samples: &[Sample],
@@ -60,7 +59,6 @@ impl Comparison {
         Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, end })
     }
 
-    /// Sends and receives without waiting.
     pub(super) fn advance(&mut self) -> Result<Progress, ClientError> {
         let minimum_block = self.links.minimum_block();
         let Link { sender, receiver } = &mut self.links.links[0];

@@ -1,4 +1,4 @@
-//! The properties of an export that a volume needs, also when the server returns after a loss.
+//! The properties of an export that a volume needs.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::RemoteExport;

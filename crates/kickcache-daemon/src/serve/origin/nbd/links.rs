@@ -24,8 +24,7 @@ use crate::serve::own_export::Probe;
 
 /// The most connections to a server that allows several.
 const LINKS_MAX: usize = 4;
-/// The longest wait for each answer of the handshake on a further connection; after that, no further
-/// connections are made.
+/// The longest wait for each answer of the handshake on a further connection.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);

@@ -97,7 +97,6 @@ impl Session {
         }
     }
 
-    /// Runs until the device is dropped.
     pub(super) fn run(mut self) {
         let mut fresh = Vec::new();
         while self.exchange.take(&mut fresh) == Device::InUse {
@@ -292,7 +291,6 @@ impl Session {
         }
     }
 
-    /// Handles the result of an attempt to connect.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
         self.dialling = ConnectThread::No;
         let links = dialled.map_err(|error| ServerFault::from(&error));
@@ -335,7 +333,6 @@ impl Session {
         self.outage.iter_mut().for_each(|outage| outage.try_later(now));
     }
 
-    /// Begins to use a server, and queues the requests of all waiting jobs.
     fn use_links(&mut self, links: Links) {
         self.links = Some(links);
         let waiting: Vec<u64> = self.jobs.keys().copied().collect();
