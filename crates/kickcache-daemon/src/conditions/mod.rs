@@ -25,8 +25,7 @@ use crate::shell_command::DaemonCommands;
 pub struct Surroundings<'a> {
     /// Cache devices with an event loop that did not answer, or has ended; none while the daemon stops.
     pub silent: &'a [String],
-    /// Why the state directory cannot be written; `None` if it can, if there is none, and until the first attempt
-    /// to write has ended.
+    /// Why the state directory cannot be written.
     pub state_failure: Option<&'a str>,
     pub commands: &'a DaemonCommands,
 }

@@ -233,7 +233,6 @@ impl VolumeContext<'_> {
         let volume = self.volume;
         let seconds = volume.dirty_seconds.filter(|seconds| *seconds >= DIRTY_SECONDS_MAX)?;
         let written = self.history.written_back_in_six_hours()? * BLOCK_SIZE;
-        // A volume in write-back mode that is written to without a pause nearly always has some dirty block.
         if written >= volume.dirty_bytes {
             return None;
         }

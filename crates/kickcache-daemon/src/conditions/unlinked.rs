@@ -5,8 +5,7 @@ use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::{CacheReport, Report};
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
-/// Refuses a stop that would lose data: the data of a removed origin, or dirty and unflushed blocks on a removed
-/// cache file.
+/// Refuses a stop that would lose the data of a removed file.
 ///
 /// # Errors
 /// A sentence that names the file, and how its data can be kept.

@@ -76,7 +76,7 @@ impl ConditionWatch {
         found
     }
 
-    /// Adds to each condition when it began and how long it has lasted, and logs some begins and ends.
+    /// Adds to each condition when it began and how long it has lasted.
     fn follow(&mut self, now: Instant, unix: u64, conditions: &mut [Condition]) {
         let mut before = std::mem::take(&mut self.present);
         for condition in conditions {

@@ -47,7 +47,6 @@ pub fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::
     if let Err(error) = &served
         && !log.is_text()
     {
-        // The caller prints the error as text, which a reader of a log in another format does not get.
         tracing::error!(event = "failed", "{error:#}");
     }
     log.end();

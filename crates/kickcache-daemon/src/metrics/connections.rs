@@ -9,7 +9,7 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::metrics::http::{Body, ConnectionFate, Parsed, Request, Response, parse};
 
-/// The most connections at a time; for one more, the connection that was silent for longest is closed.
+/// The most connections at a time.
 pub(super) const CONNECTION_COUNT_MAX: usize = 32;
 /// How long a connection may wait for its next request.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(180);

@@ -190,8 +190,7 @@ fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Itera
     named.map(|header| header.value)
 }
 
-/// The format with the highest weight; OpenMetrics if both have the same, and Prometheus' own if the request names
-/// none.
+/// The format with the highest weight.
 fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut open_metrics, mut prometheus) = (0.0, 0.0_f64);
     for range in accepts.flat_map(|value| value.split(|byte| *byte == b',')) {

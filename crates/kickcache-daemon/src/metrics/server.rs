@@ -146,8 +146,7 @@ impl Responder {
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {
-                    // The reason may be a lack of descriptors or memory, so the connection that was silent for
-                    // longest is closed.
+                    // The reason may be a lack of descriptors or memory.
                     self.connections.close_longest_silent();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;

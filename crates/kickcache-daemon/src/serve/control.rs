@@ -165,8 +165,7 @@ pub struct ServerHealth {
 pub struct Activities {
     /// The activity since the volume was added.
     pub since_start: Activity,
-    /// The activity of the present interval and the interval before; an interval ends at the first counted
-    /// request or query after 30 s.
+    /// The activity of the present interval and the interval before.
     pub recent: Activity,
 }
 

@@ -145,7 +145,7 @@ impl ServeError {
         }
     }
 
-    /// The engine's refusal of a cache device; if its log is damaged, with the commands that use the intact part.
+    /// The engine's refusal of a cache device.
     pub(crate) fn of_engine(path: &Path, source: Error, state: &StatePlace) -> ServeError {
         match damaged_log(&source, path, state) {
             Some(next) => ServeError::Cache { path: path.into(), what: format!("{source}; {next}") },

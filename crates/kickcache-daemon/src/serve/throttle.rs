@@ -1,5 +1,4 @@
-//! Caps on the requests of a volume's clients: requests above a cap wait here, in their order, before they
-//! reach the engine.
+//! Caps on the requests of a volume's clients.
 //!
 //! Flushes do not wait: the client already has the replies to the writes that it flushes. Discards and writes
 //! of zeroes count as requests, not by their bytes.

@@ -10,8 +10,7 @@ use crate::driver::fault::{Cause, Fault};
 use crate::serve::control::FaultCount;
 use crate::serve::rate_limit::{RateLimit, SPAN, SuppressedKind};
 
-/// The log and the status report a device as silent if it has completed none of its outstanding operations
-/// for this long.
+/// The least time without a completed operation after which a device is reported as silent.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
 /// The least interval of checks for silences and damage.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);

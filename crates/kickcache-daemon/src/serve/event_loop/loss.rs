@@ -117,8 +117,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// A cache device that was cut short while it was served: dirty blocks beyond its end are lost, even if
-    /// they were never read.
+    /// The error if the cache device was cut short and has dirty blocks.
     fn cut_short_at_end(&self) -> Option<ServeError> {
         let needed = self.superblock.geometry.device_size;
         let found =

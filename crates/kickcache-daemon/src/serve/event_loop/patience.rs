@@ -29,8 +29,7 @@ impl Patience {
         Patience { looks_max, look_at: None, looks: 0, ends: 0 }
     }
 
-    /// Takes the device's number of completed operations, if a caller waits for it; `true` after enough
-    /// checks without a change of the number.
+    /// `true` after enough checks without a change of the number of completed operations.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
             *self = Patience::of_looks(self.looks_max);

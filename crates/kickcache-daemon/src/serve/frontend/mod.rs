@@ -88,8 +88,7 @@ pub(crate) fn wait_until_gone(device: &Path) {
     removal::wait_until_gone(&ControlThreads::default(), device);
 }
 
-/// Refuses a volume with a block device of an earlier daemon, as [`unsafe_devices::check`] does; `earlier` is
-/// the last served identity of its origin, if it differs.
+/// Refuses a volume with a block device of an earlier daemon, as [`unsafe_devices::check`] does.
 pub(crate) fn check_left_behind(
     spec: &VolumeSpec,
     volume: &VolumeIdentity,

@@ -170,7 +170,7 @@ fn serve_a_file_for_measurements() {
     toy.stop();
 }
 
-/// An engine change removes a device like this: if its record stayed, a stop would wait for it forever.
+/// If the record stayed, a stop would wait for it forever.
 #[test]
 fn an_outstanding_record_ends_after_its_device_is_removed() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();

@@ -78,8 +78,7 @@ impl ControlDevice {
     }
 
     fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
-        // Pauses are counted, not time, so that the number of attempts does not depend on load or on a stop of this
-        // process.
+        // Pauses are counted, not time, so that a stop of this process costs no attempts.
         for _ in 0..longest.as_millis() / PAUSE.as_millis() {
             if is_so(self) {
                 return true;

@@ -176,8 +176,8 @@ impl Ublk {
         }
     }
 
-    /// Handles the end of a tag: the device is being deleted. The daemon continues without it, as its volumes
-    /// may have other front ends, and acknowledged writes must reach their origins.
+    /// Handles the end of a tag: the device is being deleted. The daemon continues, as acknowledged writes
+    /// must reach their origins.
     fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let (path, name) = (device.path(), core.volumes.name(device.volume));

@@ -72,8 +72,7 @@ impl OutageLog {
         let OutageLog { volume, uri, .. } = self;
         let why = server.why();
         let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-        // A server that does not answer is common and transient; this case must not suppress the report of a
-        // wrong answer.
+        // A server that does not answer must not suppress the report of a wrong answer.
         let complaint = match server {
             ServerFault::Away(_) => UNREACHABLE,
             ServerFault::Wrong(_) => UNUSABLE,
