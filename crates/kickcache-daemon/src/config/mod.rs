@@ -30,6 +30,7 @@ pub enum ConfigError {
     /// The file cannot be read, is no regular file, or is too long.
     #[error("the configuration file {} cannot be read", .path.display())]
     Read {
+        /// The path of the file.
         path: PathBuf,
         source: io::Error,
     },
@@ -44,6 +45,7 @@ pub enum ConfigError {
     /// The plan in the file is impossible.
     #[error("{}: {source}", .path.display())]
     Plan {
+        /// The path of the file.
         path: PathBuf,
         source: PlanError,
     },

@@ -54,7 +54,9 @@ pub(super) enum ConnectionFate {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
+    /// The bytes are only the beginning of a request.
     Partial,
+    /// A request of this many bytes.
     Complete { request: Request, length: usize },
     /// The bytes are no valid request; the connection ends with this status.
     Bad(Status),

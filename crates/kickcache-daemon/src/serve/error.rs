@@ -20,24 +20,28 @@ pub enum ServeError {
     /// The engine refuses the cache device, a volume, or a change of either.
     #[error("{path}: {source}")]
     Engine {
+        /// The cache device.
         path: PathBuf,
         source: Error,
     },
     /// The device cannot be used as a cache device, or cannot be changed in its present state.
     #[error("{path}: {what}")]
     Cache {
+        /// The cache device.
         path: PathBuf,
         what: String,
     },
     /// Another operation writes the superblock of the cache device.
     #[error("{path}: {what}")]
     Busy {
+        /// The cache device.
         path: PathBuf,
         what: String,
     },
     /// A device has not answered for a while; the operation continues, and ends when the device answers.
     #[error("{device}: {what}")]
     StillRunning {
+        /// The device or the volume.
         device: String,
         what: String,
     },
@@ -45,6 +49,7 @@ pub enum ServeError {
     /// cannot be written to it.
     #[error("{path}: {what}")]
     Unnoted {
+        /// The cache device.
         path: PathBuf,
         what: String,
     },
@@ -52,6 +57,7 @@ pub enum ServeError {
     #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg); to start without it, use {}",
         Flag::new("--without-cache", path.as_os_str()))]
     CacheIo {
+        /// The cache device.
         path: PathBuf,
         action: &'static str,
         source: io::Error,
@@ -59,6 +65,7 @@ pub enum ServeError {
     /// A device that is to take over, and is no cache device yet, cannot be read or written.
     #[error("{path}: cannot {action}: {source}; see the kernel's messages (dmesg)")]
     Successor {
+        /// The device.
         path: PathBuf,
         action: &'static str,
         source: io::Error,
@@ -67,6 +74,7 @@ pub enum ServeError {
     /// now.
     #[error("volume {name}: {what}")]
     Volume {
+        /// The name of the volume.
         name: String,
         what: String,
     },
@@ -75,11 +83,13 @@ pub enum ServeError {
     /// The origin of a volume cannot be used.
     #[error("volume {name}: {source}")]
     Origin {
+        /// The name of the volume.
         name: String,
         source: OpenError,
     },
     #[error("cannot serve on {address}: {what}")]
     Address {
+        /// The address.
         address: String,
         what: String,
     },
@@ -88,18 +98,21 @@ pub enum ServeError {
     /// The system refused a resource that the server needs.
     #[error("cannot {action}: {source}")]
     System {
+        /// The attempted operation.
         action: &'static str,
         source: io::Error,
     },
     /// A stop ended at a user's second request, before all operations, requests and records had ended.
     #[error("{what}")]
     GivenUp {
+        /// The awaited devices, records or requests, and the consequence.
         what: String,
     },
     /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks or the data
     /// of removed files are lost.
     #[error("{what}")]
     LeftBehind {
+        /// The blocks or files, and the remedy if there is one.
         what: String,
     },
     /// The server has ended or is stopping, or its loop did not answer in time; or a stop request ended a start.

@@ -263,7 +263,7 @@ impl Frontends {
         self.nbd.part(core, volume, Some(address));
     }
 
-    /// Stops serving a volume to virtual machines, of which none is connected.
+    /// Stops serving a volume to virtual machines.
     pub(crate) fn part_from_guests<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.vhost_user.part(core, volume);
     }

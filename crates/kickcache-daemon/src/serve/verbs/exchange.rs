@@ -62,6 +62,7 @@ pub(crate) enum Exchanged {
 pub(crate) enum RequestHold {
     #[default]
     None,
+    /// Requests are held back since `begun`.
     Held { begun: Instant, awaits: AwaitedWork },
     /// Requests were held back for too long, for this reason.
     Expired(String),

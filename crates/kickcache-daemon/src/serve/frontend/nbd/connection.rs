@@ -62,13 +62,17 @@ pub(crate) struct Connection {
 }
 
 enum ConnectionPhase {
+    /// The bytes are negotiation or a command.
     Decode,
     /// A decoded command that was not admitted.
     Waiting(Command),
+    /// The data of a write.
     Payload { id: RequestId, command: Command, filled: usize },
     /// Bytes of a refused write that are still to be skipped.
     Skip(u64),
+    /// TLS is being agreed on.
     Securing,
+    /// No more bytes are read.
     Closed,
 }
 

@@ -23,7 +23,7 @@ impl Nbd {
         addresses.filter(|address| !address.is_any_port()).collect()
     }
 
-    /// Whether a listener has this address; `false` for an address whose port the system chooses.
+    /// Whether a listener has this address; `false` if the system chooses its port.
     pub(in crate::serve::frontend) fn listens_on(&self, address: &NbdAddress) -> bool {
         self.position(address).is_some()
     }

@@ -19,7 +19,7 @@ use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
 
-/// A device has its file and queues while one of its requests is in flight.
+/// A device has its file and queues while a request is in flight.
 const SERVED: &str = "a removed device has no request in flight";
 
 /// Bytes of the largest request of a new device; the kernel splits larger requests.

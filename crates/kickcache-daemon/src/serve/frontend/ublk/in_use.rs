@@ -9,7 +9,7 @@ use super::device_user::DeviceUser;
 use super::exclusive::claimant;
 use crate::driver::device::sysfs::{loop_file, number};
 
-/// The user of a block device or one of its partitions, if there is one.
+/// The user of a block device or of its partitions, if a user is found.
 pub fn user_of(device: &Path) -> Option<DeviceUser> {
     known_user_of(device).or_else(|| claimant(device))
 }

@@ -1,7 +1,7 @@
 //! Volumes as block devices of this host, by the kernel's ublk driver.
 //!
 //! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command
-//! that fetches the next one of its tag.
+//! that fetches the next request of its tag.
 //!
 //! A device outlives its daemon, unless the daemon ends cleanly and the device is unused: requests wait in the kernel
 //! until the next daemon takes over, and requests in flight are issued once more.

@@ -174,7 +174,7 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
 /// Whether the server is this process.
 ///
 /// # Errors
-/// If the system gives no random bytes. Errors of the server are left to the connection that follows.
+/// If the system gives no random bytes.
 pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeError> {
     if let NbdAddress::Unix(path) = uri.address()
         && connect_unix(path).is_ok_and(|socket| is_listening(&socket))

@@ -46,7 +46,6 @@ impl Outage {
         outage
     }
 
-    /// The pace of an outage that follows this one.
     pub(super) fn pace_after(&self, now: Instant) -> Pace {
         Pace::Cautious { pause: self.pause, since: now }
     }
