@@ -54,7 +54,7 @@ impl ConditionBook {
 }
 
 pub(crate) trait Look: Send + Sync + 'static {
-    /// Finds and logs the conditions; no conditions while the daemon starts or stops.
+    /// Finds the conditions; none while the daemon starts or stops.
     fn look(&self);
 }
 

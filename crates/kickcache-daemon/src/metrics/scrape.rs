@@ -1,4 +1,4 @@
-//! The source of metrics: a report, collected so that no loop is delayed for long.
+//! The source of metrics: a report of the daemon.
 
 use crate::control::ControlError;
 use crate::control::report::Report;

@@ -11,7 +11,7 @@ use crate::driver::device::OpenError;
 use crate::serve::config::StatePlace;
 use crate::shell_command::Flag;
 
-/// An error of serving: a sentence with the problem found, the expectation and the remedy.
+/// An error of serving, as a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A device cannot be opened.

@@ -56,7 +56,7 @@ impl Server {
     /// Starts a server on a thread of its own; returns when the server listens.
     ///
     /// # Errors
-    /// [`ServeError`]; its sentence has the remedy.
+    /// If the server cannot start.
     pub fn start(config: ServerConfig) -> Result<ServerHandle, ServeError> {
         let wakeup = Arc::new(Wakeup::new().map_err(ServeError::system("make an event descriptor"))?);
         let (sender, control) = mpsc::channel();
@@ -380,7 +380,7 @@ impl ServerHandle {
         verbs: impl FnOnce(&mut dyn Verbs, Instant) -> T + Send + 'static,
     ) -> Result<Receiver<T>, ServeError> {
         let (answer, answered) = mpsc::channel();
-        // The caller may not wait any more.
+        // The caller may have stopped waiting.
         let call = move |data_plane: &mut dyn Verbs, now| drop(answer.send(verbs(data_plane, now)));
         self.send(Control::Verbs(Box::new(call)))?;
         Ok(answered)

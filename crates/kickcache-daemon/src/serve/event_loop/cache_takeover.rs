@@ -190,7 +190,7 @@ impl CacheTakeover {
 
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
-            // The caller may not wait any more.
+            // The caller may have stopped waiting.
             let _ = reply.send(result);
         }
     }

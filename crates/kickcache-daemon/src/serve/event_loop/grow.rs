@@ -91,7 +91,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some((number, answer)) = waiting else { return };
         match end {
             None => self.lend_superblock(number, SuperblockWriter::Growth, &answer),
-            // The caller may not wait any more.
+            // The caller may have stopped waiting.
             Some(error) => drop(answer.send(Err(error))),
         }
     }

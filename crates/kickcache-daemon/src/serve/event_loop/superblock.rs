@@ -19,7 +19,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let number = self.superblock_queue.number();
         match self.check_writer(writer) {
             Ok(()) => self.superblock_queue.add(WaitingWriter { number, writer, answer }),
-            // The caller may not wait any more.
+            // The caller may have stopped waiting.
             Err(error) => drop(answer.send(Err(error))),
         }
         self.lend_to_next();

@@ -42,7 +42,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.takeover.reply = Some(answer),
-            // The caller may not wait any more.
+            // The caller may have stopped waiting.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
