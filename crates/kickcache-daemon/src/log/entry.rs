@@ -14,7 +14,7 @@ const MESSAGE_BYTES_MAX: usize = 8 << 10;
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) level: Level,
-    /// Names and values: `event`, and the object of the event.
+    /// Names and values of the fields.
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) message: String,
 }

@@ -11,7 +11,7 @@ pub enum DeviceUser {
     Swap(String),
     /// A device on top of the block device, by its name.
     Device(String),
-    /// A file system of a kind that no mount table shows any more: it was unmounted lazily.
+    /// A file system that no mount table shows, by its kind: it was unmounted lazily.
     FileSystem(String),
     Process(u32, String),
     /// A user in the kernel that no table shows.
