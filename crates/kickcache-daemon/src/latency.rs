@@ -19,7 +19,6 @@ pub struct LatencyHistogram {
 /// The times of a volume's requests that ended well since the volume was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// Reads that the cache served alone.
     pub hits: LatencyHistogram,
     /// Reads that used the origin, in whole or in part.
     pub misses: LatencyHistogram,

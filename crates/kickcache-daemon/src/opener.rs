@@ -7,7 +7,6 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
-/// A process of this host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Opener {
     pub id: u32,

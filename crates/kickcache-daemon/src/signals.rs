@@ -24,7 +24,6 @@ enum Meaning {
 pub enum Wish {
     /// A clean stop; the signal may arrive again during the stop.
     Stop,
-    /// Apply the present configuration file.
     Reload,
 }
 

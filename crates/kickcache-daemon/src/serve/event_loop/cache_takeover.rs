@@ -49,7 +49,7 @@ pub(crate) struct Pair {
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     pub(crate) step: Option<TakeoverStep>,
-    /// The path of the present cache device, for other threads.
+    /// The path of the present cache device.
     pub(crate) device: Arc<Mutex<PathBuf>>,
     /// The path of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
@@ -312,7 +312,6 @@ impl CacheTakeover {
         Some(outcome)
     }
 
-    /// Whether the new device may still be given up.
     fn can_give_up(&self) -> bool {
         matches!(self.step, Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing))
     }

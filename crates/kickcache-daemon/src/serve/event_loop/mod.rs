@@ -200,7 +200,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Reports to the engine the origins that may have lost unflushed data; returns whether there was any.
+    /// Reports to the engine the origins that may have lost unflushed data.
     fn take_restarts(&mut self, now: Instant) -> bool {
         let mut has_any = false;
         while let Some(device) = self.core.driver.poll_restart() {

@@ -232,7 +232,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::Parting);
     }
 
-    /// The step after a failed attempt to record the takeover: another attempt later, but none during a stop.
+    /// The step after a failed attempt to record the takeover.
     fn note_later(&self, now: Instant) -> TakeoverStep {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));
@@ -396,7 +396,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Abandons a new device that has not responded for long: the old one is complete.
+    /// Abandons a new device that has not responded for long.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
         let Some(what) = self.takeover.why_given_up(now, self.core.mirror.as_ref()) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));

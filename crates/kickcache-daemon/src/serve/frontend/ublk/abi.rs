@@ -43,7 +43,6 @@ pub(crate) struct DeviceInfo {
     pub(crate) reserved: [u64; 2],
 }
 
-/// The description of a tag's request, in memory shared with the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct IoDescription {
@@ -67,11 +66,9 @@ pub(crate) struct IoCommand {
     pub(crate) address: u64,
 }
 
-/// Parameters of a device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Parameters {
-    /// Bytes of this struct.
     pub(crate) length: u32,
     /// Bits for the parts below that are valid.
     pub(crate) types: u32,

@@ -59,7 +59,6 @@ pub(super) const CONTROL: &str = "/dev/ublk-control";
 /// locked until the next reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Starts {
-    /// A child, which holds no resources.
     InChild,
     Here,
 }
@@ -146,7 +145,7 @@ impl CommandRing for ControlRing {
     }
 }
 
-/// Waits for the end of a ring's command and returns its result; calls `tell` if that takes long.
+/// Waits for the end of a ring's command and returns its result.
 ///
 /// # Errors
 /// If the kernel does not take the command. After the kernel has taken it, no error ends the wait.

@@ -51,8 +51,6 @@ impl ControlDevice {
         ControlDevice::open_on(RingChannel::open(Starts::InChild, tell)?)
     }
 
-    /// A control of the process that starts a device.
-    ///
     /// # Errors
     /// As [`ControlDevice::open`].
     pub(crate) fn open_to_start() -> Result<ControlDevice, String> {
@@ -178,8 +176,6 @@ impl ControlDevice {
         self.call(abi::GET_PARAMS, &command).map(|_| parameters)
     }
 
-    /// Adds a device.
-    ///
     /// # Errors
     /// EEXIST if the number is in use.
     pub(crate) fn add(&mut self, mut info: DeviceInfo) -> io::Result<DeviceInfo> {
@@ -248,8 +244,7 @@ impl ControlDevice {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
-    /// Ends a device, so that its waiting requests fail, and deletes the device; waits until every process has
-    /// closed it.
+    /// Ends and deletes a device; waits until every process has closed it.
     ///
     /// # Errors
     /// As the kernel gives them.

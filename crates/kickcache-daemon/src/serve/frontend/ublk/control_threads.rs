@@ -31,7 +31,7 @@ impl ControlThreads {
         (self.open)()
     }
 
-    /// Runs a command on another thread, and passes its result to `tell`; if no thread can be started, this is only logged.
+    /// Runs a command on another thread, and passes its result to `tell`.
     pub(super) fn aside<T>(
         &self,
         work: impl FnOnce(&mut ControlDevice) -> std::io::Result<T> + Send + 'static,

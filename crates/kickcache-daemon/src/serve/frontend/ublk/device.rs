@@ -148,7 +148,7 @@ impl UblkDevice {
         }
     }
 
-    /// The sectors of this device for a volume of `size` bytes: whole logical blocks.
+    /// The sectors for a volume of `size` bytes: whole logical blocks.
     pub(super) fn sectors_of(&self, size: u64) -> u64 {
         self.block.sectors_of(size)
     }
@@ -226,7 +226,6 @@ fn is_another(id: u32) -> String {
     )
 }
 
-/// Deletes a device that a daemon created and did not start, or that was ended.
 fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
@@ -302,7 +301,7 @@ fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &Ublk
     }
 }
 
-/// Waits until the server of a device has ended; an error if it does not end.
+/// Waits until the server of a device has ended.
 fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     let mut state = DeviceState::Dead;
     control.wait_until(|control| {

@@ -7,9 +7,7 @@ use std::path::PathBuf;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceUser {
     Mount(PathBuf),
-    /// Swap, on the device or partition of this name.
     Swap(String),
-    /// A device on top of the block device, by its name.
     Device(String),
     /// A file system that no mount table shows, by its kind: it was unmounted lazily.
     FileSystem(String),

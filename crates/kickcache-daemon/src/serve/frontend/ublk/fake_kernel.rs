@@ -35,7 +35,6 @@ pub(crate) struct DriverState {
     pub(crate) done: Vec<u32>,
     /// How many commands, other than additions and queries, are answered with EBUSY first.
     pub(crate) busy: usize,
-    /// Commands that this kernel answers with EOPNOTSUPP.
     pub(crate) unknown: Vec<u32>,
     /// Devices that a process has open: [`abi::DEL_DEV_ASYNC`] does not delete them.
     pub(crate) open: Vec<u32>,
@@ -117,7 +116,6 @@ impl FakeKernel {
         }
         info.queue_count = info.queue_count.min(known.processors);
         info.server_pid = -1;
-        // Without this folder, the node never appears.
         if let Ok(node) = File::create(self.node(info.device_id)) {
             node.set_len(QUEUE_BYTES * u64::from(info.queue_count)).unwrap();
         }

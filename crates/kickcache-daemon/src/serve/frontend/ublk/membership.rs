@@ -59,8 +59,7 @@ impl Ublk {
                 remove_aside(&controls, device.id, device.path());
             }
         }
-        // Waiting requests of this device end with an error, too; requests of other devices claim memory
-        // again.
+        // Waiting requests of this device end with an error, too.
         for key in std::mem::take(&mut self.waiting) {
             core.driver.buffers().budget.cancel(WatchKey::Ublk(key).bits());
             self.held.push(key);

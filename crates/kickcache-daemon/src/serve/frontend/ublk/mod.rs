@@ -66,7 +66,6 @@ pub(crate) struct Ublk {
     devices: Vec<UblkDevice>,
     /// Requests that the next turn of the loop tries to begin; requests of hidden devices stay.
     held: Vec<UblkKey>,
-    /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
@@ -113,7 +112,7 @@ impl Ublk {
         Some(device.path().display().to_string())
     }
 
-    /// At the first call, fetches requests of all tags, and has the devices started.
+    /// At the first call, has the devices started.
     pub(super) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         if std::mem::replace(&mut self.is_started, true) {
             return;
@@ -356,7 +355,6 @@ impl Drop for Ublk {
 
 enum End {
     Removed,
-    /// The next daemon has taken the device over.
     TakenOver(DeviceUser),
     Used(DeviceUser),
 }

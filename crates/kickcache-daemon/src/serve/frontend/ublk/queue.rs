@@ -48,8 +48,7 @@ impl Queue {
         self.memory[usize::from(tag)] = Some(chunk);
     }
 
-    /// The first `length` bytes of a tag's memory, while this process has the request and the memory is not
-    /// lent.
+    /// The first `length` bytes of a tag's memory, which must not be lent.
     pub(super) fn bytes(&mut self, tag: u16, length: usize) -> &mut [u8] {
         self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
     }

@@ -14,6 +14,6 @@ pub(crate) struct UblkRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UblkMemory {
     Tag,
-    /// The data is copied to memory of the request, which is aligned as devices need it.
+    /// The data is copied to memory of the request.
     Own,
 }

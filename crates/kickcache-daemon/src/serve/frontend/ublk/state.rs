@@ -19,8 +19,7 @@ pub(crate) enum DeviceState {
     Live(i32),
     /// The server of the device has ended; the kernel keeps or fails requests until the next server.
     Waiting,
-    /// The kernel names a server of the device, and that process has no open descriptor: it is ending or has
-    /// ended.
+    /// The kernel names a server that has no open descriptor: it is ending or has ended.
     Ending,
 }
 

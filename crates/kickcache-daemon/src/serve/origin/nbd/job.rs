@@ -81,7 +81,6 @@ impl OriginJob {
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
-            // After a failure, the answer is that no extents are known.
             Work::Extents(_) => {
                 let extents = if result.is_ok() { extents } else { Vec::new() };
                 Outcome::Told(ExtentsTold { token, extents })
@@ -148,7 +147,6 @@ mod tests {
         assert_eq!((job.data.as_slice(), job.lost_at), ([].as_slice(), Some(lost_at)));
         assert!(matches!(&job.work, Work::Write { offset: 512, data } if data[..] == [1; 4096]));
         assert_eq!(job.durability, Durability::Durable);
-        // The time limit counts from the first loss.
         job.start_again(lost_at + std::time::Duration::from_secs(9));
         assert_eq!(job.lost_at, Some(lost_at));
     }

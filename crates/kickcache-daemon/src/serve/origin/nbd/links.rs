@@ -93,7 +93,7 @@ impl Links {
         }
     }
 
-    /// Queues the requests of a job on one connection; `note` records each and returns its cookie.
+    /// Queues the requests of a job on one connection.
     pub(super) fn queue(
         &mut self,
         number: u64,

@@ -248,8 +248,7 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// Abandons the server, unless it is connected and no job waits: all jobs fail, and new jobs fail until a
-    /// server is in use again.
+    /// Abandons the server, unless it is connected and no job waits.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
             self.lose(&ClientError::Io(io::Error::other(
@@ -277,7 +276,7 @@ impl Session {
         }
     }
 
-    /// Ends queries, which need not wait for a server: the answer is that no extents are known.
+    /// Ends queries for extents: the answer is that no extents are known.
     fn end_questions(&mut self) {
         let asked = self.jobs.extract_if(.., |_, job| matches!(job.work, Work::Extents(_)));
         self.outcomes.extend(asked.map(|(_, job)| job.outcome(Err(libc::EIO))));
