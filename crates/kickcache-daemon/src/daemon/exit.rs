@@ -4,7 +4,7 @@ use crate::control::server::DaemonEnd;
 use crate::control::wire::LeftOnCache;
 use crate::serve::error::ServeError;
 
-/// The error that decides the exit code: an error that is no ordered stop comes first.
+/// The error that decides the exit code: an error that is not an incomplete stop comes first.
 pub(crate) fn worst(errors: Vec<anyhow::Error>) -> anyhow::Result<()> {
     let is_stop = |error: &anyhow::Error| error.downcast_ref().is_some_and(ServeError::is_incomplete_stop);
     let (stopped, failed): (Vec<_>, Vec<_>) = errors.into_iter().partition(is_stop);

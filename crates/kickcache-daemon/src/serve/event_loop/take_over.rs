@@ -2,7 +2,7 @@
 //!
 //! The order is decisive. First the new device has a complete copy, flushed. Then the old one is marked as
 //! replaced. Then the new one is marked as the cache. Then the state directory has the new one's number and
-//! path, unless that cannot be written. Then the old device is released. Until then all acknowledged writes are on the old one.
+//! path, unless that cannot be written. Then the old device is released.
 
 use std::sync::Arc;
 

@@ -19,7 +19,7 @@ pub(crate) struct OriginToResize {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Resized {
-    /// The size of the volume in bytes after the check.
+    /// The resulting size of the volume in bytes.
     pub(crate) size: u64,
     pub(crate) growth: Growth,
 }

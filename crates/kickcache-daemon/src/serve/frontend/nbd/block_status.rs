@@ -27,7 +27,6 @@ pub(crate) fn block_status(
     }
 }
 
-/// Whether the kernel itself reports the holes.
 fn tells_of_holes(file: &BlockFile) -> bool {
     file.kind() == Kind::File && !file.is_remote()
 }

@@ -166,7 +166,7 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// The reason of a TLS failure; `None` if TLS has not failed. An alert is sent to the client.
+    /// The reason of a TLS failure; `None` if TLS has not failed.
     pub(crate) fn tls_failure(&mut self) -> Option<String> {
         let tls = self.tls.as_deref_mut()?;
         let why = explain(tls.failure()?);

@@ -64,8 +64,7 @@ pub(super) enum RemainingTags {
 }
 
 impl UblkDevice {
-    /// Takes over the volume's existing device, or adds one. The lock prevents its removal between the check
-    /// and the open; later the open file shows that it has a server.
+    /// Takes over the volume's existing device, or adds one.
     pub(super) fn open(
         control: &mut ControlDevice,
         place: &UblkPlace,
@@ -197,8 +196,7 @@ fn find_own(
     Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 
-/// The device of a volume; if a number is required, only the device with this number. Devices of the volume that
-/// were never started, or were ended, are deleted.
+/// The device of a volume; if a number is required, only the device with this number.
 fn find(
     control: &mut ControlDevice,
     wanted: UblkId,
