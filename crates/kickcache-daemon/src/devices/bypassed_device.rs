@@ -1,5 +1,4 @@
-//! Whether an origin was used without this cache device since: served with another device or without one, changed,
-//! or replaced by another file. The blocks of the origin on the cache device may be stale then.
+//! Whether an origin was used without its cache device.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ pub enum ServedSince {
     With(PathBuf),
     /// The origin was served without a cache device.
     Without,
-    /// The origin was not served since, but another file is at its path, as after a restore.
+    /// The origin was not served since, but another file is at its path.
     Replaced,
     /// The origin was not served since, but the times of its file have changed.
     Changed,
@@ -62,22 +61,17 @@ impl ServedSince {
 /// Whether the user claims that an origin is the recorded one, even with another identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sameness {
-    /// The user made no such claim.
     Unsaid,
-    /// The user claims that the origin is the recorded one.
     Said,
 }
 
 impl Sameness {
-    /// The user's claim about an origin.
     pub(crate) fn of(claims: OriginClaims) -> Sameness {
         if claims.moved { Sameness::Said } else { Sameness::Unsaid }
     }
 }
 
-/// How an origin was served or changed since; `None` if the records show no writes that bypassed the cache device,
-/// also if there are no records, their directory cannot be read, or the user claims that a replaced or changed file
-/// is the recorded one.
+/// How an origin was used without the cache device, as far as the records show it.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,
@@ -99,19 +93,14 @@ pub(crate) fn served_since(
 /// A volume on a cache device that no daemon serves, which may have dirty blocks there.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldVolume<'a> {
-    /// The path of the cache device.
     pub cache: &'a Path,
-    /// The uuid of the cache device.
     pub uuid: &'a str,
-    /// The name of the volume.
     pub name: &'a str,
-    /// The identity of the volume's origin.
     pub identity: &'a str,
 }
 
 impl HeldVolume<'_> {
-    /// The command that writes the blocks back. If the origin may have newer data, the command has the flag that
-    /// accepts this.
+    /// The command that writes the blocks back.
     pub fn drain(&self, place: &StatePlace) -> ShellCommand {
         match served_since(place, self.uuid, self.identity, Sameness::Unsaid) {
             Some(_) => ShellCommand::drain_older(self.name, self.cache, place),
@@ -125,8 +114,8 @@ pub fn origin_moved(volume: &str) -> Flag {
     Flag::new("--origin-moved", volume.as_ref())
 }
 
-/// Whether the file of an origin was replaced, or changed since its last clean stop without a change of its size;
-/// `None` if neither, or if the user claims that it is the recorded one.
+/// See [`ServedSince::Replaced`] and [`ServedSince::Changed`]; `None` if the user claims that the file is the
+/// recorded one.
 fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
     if sameness == Sameness::Said {
         return None;

@@ -1,5 +1,4 @@
-//! Opening and matching the cache device and origins: errors are found before any device is formatted, as far
-//! as possible.
+//! Opens and matches the cache device and the origins of a start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -70,7 +69,6 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// A cache device and origins that were looked at, and not changed.
 struct ExaminedDevices {
     found: Examination,
     volumes: Vec<OpenVolume>,
@@ -148,8 +146,7 @@ impl ExaminedDevices {
     }
 }
 
-/// Checks the volumes of a cache device for a start without it, and changes nothing: before any of its blocks are
-/// dropped or lost.
+/// Checks the volumes of a cache device for a start without it, and changes nothing.
 ///
 /// # Errors
 /// As the start would.
@@ -176,7 +173,6 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
 /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
 pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
     let open = || open_volume(spec, wish).map(drop);
-    // The check logs its messages, since a wait for a server must be logged.
     if spec.origin.has_server() { open() } else { quietly(open) }
 }
 
@@ -239,7 +235,6 @@ fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
     noted.into_iter().find(is_meant).map(|record| record.cache_uuid).filter(|uuid| !uuid.is_empty())
 }
 
-/// The state of a volume for its record.
 pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
     Candidate {
         name: &volume.name,

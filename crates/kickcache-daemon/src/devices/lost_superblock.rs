@@ -1,5 +1,4 @@
-//! A device that is not a cache device, at a path with a recorded cache device that may hold dirty blocks:
-//! its superblock may be damaged.
+//! A device that is not a cache device, at a path with a recorded cache device that may hold dirty blocks.
 
 use std::path::Path;
 

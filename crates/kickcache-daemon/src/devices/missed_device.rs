@@ -17,8 +17,7 @@ use crate::whole_path::whole_path;
 
 /// Why a cache device is not accepted for an origin, and the remedies, as a sentence.
 ///
-/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is
-/// recommended only if the missed device is at its recorded path.
+/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss.
 pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &StatePlace) -> String {
     let (before, origin) = (record.cache_path.display(), &record.identity);
     let noted = format!(
@@ -77,7 +76,7 @@ fn standing(record: &OriginRecord) -> DevicePresence {
     }
 }
 
-/// The uuid of the cache device at a path, if it is readable and the device may be served.
+/// The uuid in the superblock that [`superblock_at`] finds.
 pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::devices::origin_records::OriginRecords;
 use crate::driver::rights::access;
 
-/// The files to be undone.
 #[derive(Default)]
 pub(crate) struct CreatedFiles {
     files: Vec<(PathBuf, Undo)>,
@@ -23,7 +22,6 @@ enum Undo {
 }
 
 impl CreatedFiles {
-    /// A file that did not exist.
     pub(super) fn new_file(&mut self, path: &Path) {
         self.files.push((path.into(), Undo::Remove));
     }
@@ -38,7 +36,6 @@ impl CreatedFiles {
         self.notes = Some(notes);
     }
 
-    /// Keeps all files and records, because the start succeeded.
     pub(crate) fn keep(&mut self) {
         self.files.clear();
         self.notes = None;

@@ -17,7 +17,6 @@ use crate::serve::error::ServeError;
 
 /// An open cache device with its superblock.
 pub struct CacheDevice {
-    /// The device.
     pub file: BlockFile,
     /// The content of the superblock; [`CacheDevice::store`] writes changes.
     pub superblock: Superblock,
@@ -30,7 +29,6 @@ pub struct CacheDevice {
 }
 
 impl CacheDevice {
-    /// A device with the superblock that was read.
     pub(super) fn of(file: BlockFile, superblock: Superblock) -> CacheDevice {
         let is_changed = superblock.version < FORMAT_VERSION;
         CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
@@ -59,9 +57,8 @@ impl CacheDevice {
     /// The volume of an origin, added if the superblock does not have it.
     ///
     /// # Errors
-    /// If the volume is recorded with another size, and that is no claimed extension, or with another origin
-    /// without a claimed move; if the origin belongs to another volume; or if the superblock can have no further
-    /// volume.
+    /// If the superblock records another size or origin that the user does not claim, the origin belongs to
+    /// another volume, or the superblock can have no further volume.
     pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
         let before = self.superblock.volumes.clone();
         let id = attach(&mut self.superblock, self.file.path(), origin)?;
@@ -90,7 +87,7 @@ impl CacheDevice {
         }
     }
 
-    /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
+    /// Writes the superblock if it was changed.
     ///
     /// # Errors
     /// If the device cannot be written.
@@ -104,7 +101,7 @@ impl CacheDevice {
     }
 }
 
-/// The id of a cache device, or of a replacement.
+/// A new uuid.
 pub(crate) fn random_uuid() -> Result<[u8; 16], ServeError> {
     let mut uuid = [0; 16];
     File::open("/dev/urandom")

@@ -33,7 +33,6 @@ use crate::signature;
 /// The records about a device in the state directory.
 #[derive(Clone, Copy)]
 pub struct DeviceRecords<'a> {
-    /// The place of the records.
     pub state: &'a StatePlace,
     /// The volumes that may need the device, if a record has it out of service.
     pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
@@ -47,15 +46,12 @@ pub(crate) enum Examination {
     Free {
         /// The file or device, opened and locked.
         file: BlockFile,
-        /// Whether it is a file of zeroes, apart from marks of `in service`; a failed start makes it a file of zeroes
-        /// again.
+        /// Whether it is a file of zeroes, apart from marks of `in service`.
         is_blank_file: bool,
     },
     /// The file is missing or empty, and becomes a cache device of this many bytes.
     Nothing {
-        /// The path of the file.
         path: PathBuf,
-        /// The size of the new cache device in bytes.
         size: u64,
         /// Whether an empty file exists.
         is_there: bool,
@@ -116,7 +112,6 @@ impl Examination {
         }
     }
 
-    /// The cache device, if the file or device already is one.
     pub(crate) fn ours(&self) -> Option<&CacheDevice> {
         match self {
             Examination::Ours(device) => Some(device),
@@ -175,7 +170,6 @@ pub(super) fn format(
     Ok(CacheDevice { replaced, ..found.make(made)? })
 }
 
-/// A device to be formatted.
 struct ToFormat {
     found: Examination,
     /// The uuid of the previous cache on the device.
@@ -273,7 +267,7 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // If the marks are unreadable, every volume counts as needing the device, which then needs --force.
+    // If the marks are unreadable, every volume counts as needing the device.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
@@ -286,7 +280,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // An error without an errno is not of the system; it is a refusal by the monitor, for example.
+        // An error without an errno is not the system's.
         Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
         Err(source) => return Err(cache_io(path, "look at the cache device", source)),
     };
@@ -346,7 +340,6 @@ fn too_small(path: &Path, found: u64) -> ServeError {
     ServeError::Cache { path: path.into(), what }
 }
 
-/// The contents of a device, in words.
 fn contents(file: &BlockFile) -> Result<&'static str, ServeError> {
     let bytes = read(file, 0, signature::LOOK_BYTES);
     Ok(signature::name(&bytes.map_err(|source| cache_io(file.path(), "look for old data", source))?))
@@ -371,8 +364,8 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
     check_free(file, path, size, has)
 }
 
-/// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack the
-/// room. `on` is any file there.
+/// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack
+/// the room. `on` is any file of the file system.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
     // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
@@ -453,8 +446,8 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     Ok(device)
 }
 
-/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other formats
-/// have their signatures. A file with marks of `in service` alone counts as blank: a format writes them first.
+/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB. A file with
+/// marks of `in service` alone counts as blank: a format writes them first.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
     let mut next = Some(0);

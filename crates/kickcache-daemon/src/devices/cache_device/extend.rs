@@ -1,5 +1,4 @@
-//! A cache device that is to use more bytes: a file is extended and its blocks are allocated, a block device must
-//! already have the size; and the new area is searched for remains of the device. Each step may wait for the device.
+//! A cache device that is to use more bytes.
 
 use std::path::Path;
 
@@ -17,7 +16,6 @@ use crate::serve::error::ServeError;
 /// A size that a cache device can grow to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
-    /// Bytes that the cache device is to use.
     pub(crate) size: u64,
     /// See [`Superblock::grow`].
     pub(crate) found: Option<Generation>,

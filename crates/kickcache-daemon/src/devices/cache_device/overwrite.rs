@@ -5,6 +5,6 @@
 pub enum Overwrite {
     /// The device must be missing, empty or blank, or a cache device out of service with no needed blocks.
     Refuse,
-    /// All present data is lost.
+    /// The present data may be lost.
     Allow,
 }

@@ -1,5 +1,4 @@
-//! A device that is to take over from a cache device: it is checked, emptied, copied to, and recorded on both
-//! devices. Each step may wait for a device.
+//! A device that is to take over from a cache device.
 
 use std::io;
 use std::path::Path;
@@ -23,7 +22,6 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::whole_path::whole_path;
 
-/// The device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
     /// The path of the device, or of the file to be made.
@@ -71,7 +69,6 @@ impl Successor {
     }
 }
 
-/// A device that may take over.
 enum Candidate {
     /// The device was already prepared as the successor of this cache device.
     Its(Box<BlockFile>),
@@ -125,7 +122,7 @@ fn check_size(path: &Path, size: u64, superblock: &Superblock) -> Result<(), Ser
     Ok(())
 }
 
-/// Whether a device was to take over from this cache device before.
+/// Whether a device is an incomplete successor of this cache device.
 fn is_its_own(found: &Superblock, superblock: &Superblock) -> bool {
     found.uuid == superblock.uuid && matches!(found.takeover, Takeover::Incomplete(_))
 }
@@ -171,7 +168,6 @@ fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads a part of a cache device.
 pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, ServeError> {
     let length = usize::try_from(part.length).expect("a part fits into memory");
     let bytes = read(old, part.start, length).and_then(|bytes| match bytes.len() == length {
@@ -181,12 +177,10 @@ pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, Se
     bytes.map_err(|source| cache_io(old.path(), "read a part to be copied of", source))
 }
 
-/// Writes a part to the device that is to take over.
 pub(crate) fn write_part(new: &BlockFile, part: ByteExtent, bytes: &[u8]) -> Result<(), ServeError> {
     write(new, part.start, bytes).map_err(|source| cache_io(new.path(), "copy to", source))
 }
 
-/// Makes all writes to a device durable.
 pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
@@ -216,8 +210,7 @@ pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeErr
     Ok(())
 }
 
-/// Marks the old device as replaced, durably; then the new one as the cache. Returns the new superblock.
-/// `superblock` is the old one's.
+/// Marks the old device as replaced, durably; then the new one as the cache. `superblock` is the old one's.
 pub(crate) fn note_replaced(
     old: &BlockFile,
     new: &BlockFile,

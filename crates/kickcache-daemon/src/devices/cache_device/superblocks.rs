@@ -42,7 +42,6 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     Ok(())
 }
 
-/// The meaning of both copies.
 pub(super) fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> {
     Superblock::decode([&copies[0], &copies[1]], file.size())
 }

@@ -1,10 +1,11 @@
 //! The origin that a cache device names, before a command writes to it.
 //!
-//! A user with write access to a cache device can enter any file, block device or server as the origin. The entry is valid only if
-//! the state directory confirms it with a record that other users than root and the caller cannot write.
+//! A user with write access to a cache device can enter any file, block device or server as the origin. The
+//! entry is valid only if the state directory confirms it with a record that other users than root and the
+//! caller cannot write.
 //!
-//! Invariants: before this check, no file is opened for writing and no server is connected. The opened file is the checked file: its
-//! number is compared again after the open, and the file is held until then, so that the number is not reused.
+//! Invariants: before this check, no file is opened for writing and no server is connected. The opened file
+//! is the checked file, by its number.
 
 use std::fs::File;
 use std::io;
@@ -33,7 +34,6 @@ pub(super) struct BoundOrigin {
 /// Why the origin that a cache device names is not written to.
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
-    /// There is no state directory.
     #[error("there is no state directory that confirms it")]
     NoDirectory,
     /// Others can write the records.
@@ -42,7 +42,6 @@ pub enum Unbound {
     /// No record in this state directory confirms the origin.
     #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
-    /// The record cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
     /// Another file is at the recorded path.

@@ -1,5 +1,4 @@
-//! Changes to a cache device that no daemon serves: the engine recovers it on the real driver, changes its
-//! metadata, and stops as after serving.
+//! Changes to a cache device that no daemon serves.
 
 use std::path::{Path, PathBuf};
 
@@ -37,7 +36,6 @@ pub enum DirtyBlocks {
     Lose,
 }
 
-/// A volume that was removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Detached {
     /// Clean blocks that were dropped.
@@ -46,9 +44,7 @@ pub struct Detached {
     pub lost: Vec<ByteExtent>,
     /// Extents that were dirty only because of a crash, and that the origin has, by the records.
     pub complete: Vec<ByteExtent>,
-    /// The uuid of the cache device.
     pub uuid: [u8; 16],
-    /// The identity of the volume's origin.
     pub origin: String,
 }
 
@@ -68,13 +64,12 @@ pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u
     Ok(demoted)
 }
 
-/// Removes a volume from a cache device: its blocks first, durably, then its name. The caller changes its
-/// records.
+/// Removes a volume from a cache device: its blocks first, durably, then its name.
 ///
 /// # Errors
-/// If the device is in use or out of service, cannot be read or written, or has no such volume; if the volume has
-/// dirty blocks that its origin may lack and that are not to be lost; or if the record of its origin is to be
-/// changed and cannot be written.
+/// If the device is in use or out of service, cannot be read or written, or has no such volume; if the volume
+/// has dirty blocks that its origin may lack and that are not to be lost; or if the record of its origin is
+/// to be changed and cannot be written.
 pub fn detach(
     path: &Path,
     name: &str,
@@ -105,13 +100,11 @@ pub fn detach(
     Ok(Detached { clean_blocks, lost, complete, uuid: change.superblock.uuid, origin })
 }
 
-/// The record of an origin will be changed afterwards: an unwritable state directory is refused before any
-/// change.
+/// Refuses an unwritable state directory, before any change, if the record of an origin will be changed.
 fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Result<(), OfflineError> {
     let Some(store) = state.store() else { return Ok(()) };
     match store.origin(origin) {
         Ok(Some(note)) if note.cache_uuid == uuid_text(superblock.uuid) => Ok(store.keep_origin(&note)?),
-        // The record will not be changed.
         Ok(_) | Err(_) => Ok(()),
     }
 }
@@ -126,7 +119,7 @@ struct Change {
 }
 
 impl Change {
-    /// Opens and locks the device and lets the engine recover. No volume is served: dirty blocks stay where they are.
+    /// Opens and locks the device and lets the engine recover.
     fn open(path: &Path, rotted_log: RottedLog, state: &StatePlace) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
         if cache.service()? != ServiceMark::InService {
@@ -152,7 +145,6 @@ impl Change {
         }
     }
 
-    /// Lets engine and driver work as long as the condition holds.
     fn work_while(&mut self, is_wanted: impl Fn(&Engine) -> bool) -> Result<(), OfflineError> {
         loop {
             self.pump();

@@ -1,7 +1,6 @@
-//! The whole metadata of a cache device, as one JSON document that is written while it is read: one line for each
-//! journal block and each segment with data of this cache, so that memory does not grow with the device.
+//! The whole metadata of a cache device as a JSON document, written while the device is read.
 //!
-//! The dump has the structures as they are on the device, without recovery, even if the device cannot be recovered.
+//! The dump has the structures as they are on the device, without recovery.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -23,10 +22,8 @@ const JOURNAL_READ_BYTES: u64 = 1 << 20;
 /// Why a dump ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] OfflineError),
-    /// The dump cannot be written.
     #[error("cannot write the dump")]
     Write(#[from] io::Error),
 }

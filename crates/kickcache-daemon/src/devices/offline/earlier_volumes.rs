@@ -10,7 +10,7 @@ use crate::driver::rights::access;
 use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 
-/// Volumes that were served with a cache device. Any other volume is new there, and its path may be mistyped.
+/// Volumes that were served with a cache device.
 pub struct EarlierVolumes {
     /// Names in the superblock.
     names: BTreeSet<String>,
@@ -30,7 +30,6 @@ pub enum Touch {
 }
 
 impl EarlierVolumes {
-    /// The volumes of the cache device at a path.
     pub fn of(path: &Path, touch: Touch, state: &StatePlace) -> EarlierVolumes {
         let found = match touch {
             Touch::Allowed => OfflineDevice::open(path).and_then(|source| superblock(&source)).ok(),
