@@ -14,36 +14,26 @@ use crate::driver::device::{BlockFile, Kind};
 use crate::serve::background::Background;
 use crate::wakeup::Wakeup;
 
-/// The records to be written.
 pub(crate) struct RecordQueue {
     background: Background<()>,
-    /// Each entry has its `OriginRecords`: when a cache device is taken out of use, the loop drops its own,
-    /// but earlier entries are still written.
+    /// Each entry has its `OriginRecords`, which the loop may drop before the entry is written.
     waiting: VecDeque<(Arc<OriginRecords>, QueuedRecord)>,
     is_busy: bool,
-    /// The schedule of wear records of the cache device.
     pub(crate) wear: WearNotes,
 }
 
-/// The content of a record.
 pub(crate) enum QueuedRecord {
-    /// Whether a volume's origin is complete.
     Completeness(VolumeId, Completeness),
-    /// Which blocks are newest on a cache device out of service.
     Newest {
-        /// The blocks of the served volumes.
         newest: Vec<NewestBlocks>,
-        /// All volumes of the device.
         known: Vec<String>,
     },
     /// The origin's file at the stop, whose size and times are recorded.
     Stop(VolumeId, Arc<BlockFile>),
-    /// Recent writes to the cache device.
     Wear(WearNote),
 }
 
 impl RecordQueue {
-    /// No pending record.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> RecordQueue {
         let background = Background::new(wakeup);
         RecordQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
@@ -60,8 +50,7 @@ impl RecordQueue {
         self.is_empty() && self.wear.is_due(now)
     }
 
-    /// The time at which [`RecordQueue::is_wear_due`] becomes true; `None` while records wait: the end of the last record
-    /// wakes the loop.
+    /// The time at which [`RecordQueue::is_wear_due`] becomes true; `None` while records wait.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.is_empty().then(|| self.wear.poll_timeout())
     }

@@ -1,4 +1,4 @@
-//! Which device is the cache after a takeover: the configuration may name the old device or the new one.
+//! Which device is the cache after a takeover.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,6 @@ const LENGTH_MAX: usize = 64;
 /// The devices that the name of a cache device leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceChain {
-    /// The device that is the cache.
     pub device: PathBuf,
     /// The device that is to take over from the cache device, if a takeover has begun.
     pub successor: Option<PathBuf>,
@@ -45,8 +44,8 @@ struct DeviceSuperblock {
     superblock: Superblock,
 }
 
-/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result is
-/// the last device that was reached, and its open fails with a sentence.
+/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result
+/// is the last device that was reached.
 pub fn follow(named: &Path) -> DeviceChain {
     let mut followed = DeviceChain { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
@@ -54,7 +53,7 @@ pub fn follow(named: &Path) -> DeviceChain {
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
         if matches!(superblock.takeover, Takeover::Begun(_)) {
-            // The code that continues the replacement checks whether the successor exists and is unchanged.
+            // The continuation of the replacement checks the successor.
             followed.successor = Some(path);
             break;
         }
@@ -264,7 +263,6 @@ mod tests {
             assert!(any_superblock_at(&two.old).unwrap().takeover.is_barred());
             assert_eq!(follow(named).device, two.new, "again");
         }
-        // Another device at its place is not taken for it.
         DevicePair::write(&two.new, &Superblock::new([2; 16], SIZE).unwrap());
         assert_eq!(follow(&two.old).device, two.old);
     }
@@ -290,7 +288,6 @@ mod tests {
         }
         let found = any_superblock_at(&two.new).unwrap();
         assert!(matches!(found.takeover, Takeover::Incomplete(_)), "the mark is unchanged");
-        // If the takeover was interrupted before it was recorded, the device is no copy.
         store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
         find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();
         assert_eq!(any_superblock_at(&two.new).unwrap().takeover, Takeover::None);

@@ -1,4 +1,4 @@
-//! Records of all volumes in the superblock of a cache device that is left out: some may not be served.
+//! Records of all volumes in the superblock of a cache device that is left out.
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,10 +1,8 @@
 //! The identity of a volume in records that outlive its daemon.
 
-/// A volume's names and identities on the cache device and for the origin. Either device may change: the cache device
-/// may be left out or replaced; the origin may have moved.
+/// A volume's names and identities on the cache device and for the origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VolumeIdentity {
-    /// Its name.
     pub(crate) name: String,
     /// The uuid of the volume's cache device; `None` if it is unknown.
     pub(crate) cache: Option<String>,

@@ -1,5 +1,4 @@
-//! Recent writes to the cache device, recorded for the next start: the day of a write budget continues across
-//! restarts.
+//! Recent writes to the cache device, recorded for the next start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,7 +12,6 @@ use crate::devices::state::WearRecord;
 /// Time between two records: a kill loses the counts since the last one.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
-/// The schedule of the records.
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
@@ -23,14 +21,12 @@ pub(crate) struct WearNotes {
     is_unkept: Arc<AtomicBool>,
 }
 
-/// The content of the record.
 pub(crate) struct WearNote {
     history: WearHistory,
     is_unkept: Arc<AtomicBool>,
 }
 
 impl WearNotes {
-    /// The time at which [`WearNotes::is_due`] becomes true.
     pub(super) fn poll_timeout(&self) -> Instant {
         self.due
     }

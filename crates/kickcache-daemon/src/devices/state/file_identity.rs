@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::device::identity::file_of_identity;
 use crate::driver::rights::access;
 
-/// Identifies a file: no other file that was ever at the same path has both of these numbers. Device numbers
-/// of file systems are omitted, as they change at a reboot.
+/// The numbers of a file that together identify it at its path. Device numbers of file systems are omitted,
+/// as they change at a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The number of the file in its file system; 0 if the file system assigns new numbers at each mount, or is

@@ -32,7 +32,6 @@ impl FileStamp {
         FileStamp { modified_ns: 0, changed_ns: 0, ..self }
     }
 
-    /// The stamp of a file with this metadata.
     pub fn of(metadata: &Metadata) -> FileStamp {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);

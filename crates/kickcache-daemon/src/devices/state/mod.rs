@@ -1,9 +1,8 @@
 //! The state directory: records that are needed when a cache device is missing or unreadable.
 //!
-//! One file for each origin records the origin's last cache device, and whether that device may hold blocks which the
-//! origin lacks. One file for each cache device records its last start and whether it is out of service, and another
-//! one its recent writes. These files are JSON, replaced whole and synced. The export of a served volume has a lock
-//! file.
+//! One file for each origin records the origin's last cache device, and whether that device may hold blocks
+//! which the origin lacks. One file for each cache device records its last start and whether it is out of
+//! service, and another one its recent writes. These files are JSON, replaced whole and synced.
 
 mod file_identity;
 mod file_stamp;
@@ -38,8 +37,7 @@ pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }
 
-/// The default state directory if `$KICKCACHE_STATE` is not set: a user may type a recommended command in a
-/// shell without it.
+/// The default state directory if `$KICKCACHE_STATE` is not set.
 pub(crate) fn usual_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(SYSTEM_STATE.into());

@@ -15,7 +15,6 @@ pub(super) const VERSION: u32 = 1;
 /// An origin, by its identity ([`crate::driver::device::identity`]).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OriginRecord {
-    /// Version of the file.
     pub version: u32,
     /// The origin's identity on the cache device.
     pub identity: String,
@@ -24,7 +23,6 @@ pub struct OriginRecord {
     /// The cache device that the origin was last served with; empty if it was never served with a cache
     /// device.
     pub cache_uuid: String,
-    /// The path of that cache device.
     pub cache_path: PathBuf,
     /// Whether that cache device may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
@@ -36,12 +34,11 @@ pub struct OriginRecord {
     /// changed; `None` while it is served, after a kill, and for block devices and exports.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
-    /// Whether the origin may have been written without that cache device since: its blocks on every cache
-    /// device are stale.
+    /// Whether the origin may have been written without that cache device since.
     #[serde(default)]
     pub written_without: bool,
     /// Cache devices that were complete when each was last served with the origin: the origin had all
-    /// acknowledged writes. Their blocks are dirty only because of a crash.
+    /// acknowledged writes.
     #[serde(default)]
     pub complete: Vec<CompleteCache>,
     /// The uuids of other cache devices that the origin was served with, the last one first.
@@ -52,10 +49,8 @@ pub struct OriginRecord {
 /// A cache device, as of its last start with an origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompleteCache {
-    /// The random uuid of the cache device, from its format.
     pub cache_uuid: String,
-    /// The number of the device's last start with the origin: the record does not cover writes of a later
-    /// start on another host.
+    /// The number of the device's last start with the origin.
     pub starts: u64,
 }
 
@@ -65,9 +60,7 @@ const COMPLETE_MAX: usize = 32;
 /// A cache device, by its uuid.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CacheRecord {
-    /// Version of the file.
     pub version: u32,
-    /// The random uuid of the cache device, from its format.
     pub uuid: String,
     /// The last known path of the cache device.
     pub path: PathBuf,
@@ -108,7 +101,6 @@ impl OutOfService {
 /// the origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewestBlocks {
-    /// The name of the volume.
     pub volume: String,
     /// The extents of these blocks in the volume, in bytes.
     pub extents: Vec<Extent>,
@@ -117,7 +109,7 @@ pub struct NewestBlocks {
 /// Whether an origin has all acknowledged writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// The origin has all acknowledged writes, even without the cache device.
+    /// The origin has all acknowledged writes.
     Complete,
     /// Dirty blocks may be on the cache device alone.
     MayBeDirty,

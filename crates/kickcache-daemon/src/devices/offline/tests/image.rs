@@ -30,7 +30,6 @@ pub(super) struct Image {
     pub(super) expected: Vec<u8>,
 }
 
-/// How the server that made an image ended.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Ending {
     Clean,
@@ -57,7 +56,6 @@ impl Image {
         self.folder.path().join("origin")
     }
 
-    /// Reads, writes over and over, discards: records of every kind, segments of both queues, several lives.
     pub(super) fn make(ending: Ending) -> Image {
         let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
         let expected: Vec<u8> = (0..BLOCKS).flat_map(|block| content(block, 0)).collect();
@@ -88,7 +86,6 @@ impl Image {
         let volume = VolumeSpec {
             mode: ModeWord::WriteBack,
             sequential_cutoff: Cutoff::Off,
-            // Dirty blocks stay dirty.
             idle_after: std::time::Duration::from_secs(600),
             dirty_limit: "90%".parse().unwrap(),
             frontends: FrontendSpecs::nbd(vec![NbdAddress::Unix(self.folder.path().join("socket"))]),
