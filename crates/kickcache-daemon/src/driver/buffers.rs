@@ -29,7 +29,6 @@ enum Slot {
     Payload { chunk: Chunk, shift: usize, length: usize, grant: Grant },
 }
 
-/// The place of a payload.
 struct Bytes {
     address: *mut u8,
     length: usize,
@@ -143,8 +142,7 @@ impl Buffers {
     /// The address of a piece.
     ///
     /// # Panics
-    /// If the piece does not lie within its request's payload, or the pool: that is a defect of the engine, and
-    /// going on would overwrite foreign memory.
+    /// If the piece does not lie within its request's payload, or the pool.
     pub(crate) fn address(&self, piece: Piece) -> *mut u8 {
         let length = usize::try_from(piece.length).expect("usize has at least 32 bits");
         match piece.memory {

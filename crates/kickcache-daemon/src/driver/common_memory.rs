@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::wakeup::Wakeup;
 
-/// Memory that event loops share.
 #[derive(Debug)]
 pub(crate) struct CommonMemory {
     limit: usize,
@@ -25,7 +24,6 @@ pub(crate) struct CommonMemory {
 struct Loops {
     /// The wakeup of each registered loop, with the number of the loop.
     wakeups: Vec<(u64, Arc<Wakeup>)>,
-    /// The loops that wait, in order.
     waiting: VecDeque<u64>,
     next: u64,
 }
@@ -64,8 +62,7 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Registers an event loop; `wakeup` wakes it when it may take memory, and when another loop begins to
-    /// wait.
+    /// Registers an event loop.
     pub(crate) fn new(memory: Arc<CommonMemory>, wakeup: Arc<Wakeup>) -> Member {
         let mut loops = memory.lock();
         let id = loops.next;
@@ -131,7 +128,6 @@ impl Member {
         }
     }
 
-    /// Releases bytes.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         let before = self.memory.used.fetch_sub(bytes, Ordering::SeqCst);
         assert!(before >= bytes, "more bytes were released than in use");

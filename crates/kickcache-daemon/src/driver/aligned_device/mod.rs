@@ -26,7 +26,6 @@ const PART_SHIFT: u32 = 32;
 const HEAD: u64 = 1 << PART_SHIFT;
 const TAIL: u64 = 2 << PART_SHIFT;
 
-/// The device, and the requests in flight in parts.
 pub(crate) struct AlignedDevice {
     inner: Box<dyn QueuedDevice>,
     block: MinimumBlock,
@@ -34,7 +33,7 @@ pub(crate) struct AlignedDevice {
     split: BTreeMap<u64, SplitRequest>,
     /// Writes of heads and tails that have not ended, in the order of submission.
     partial: Vec<PartialWrite>,
-    /// Discards that contain no whole block: each later poll ends one discard, and the device gets no request.
+    /// Discards that contain no whole block, which the device does not get.
     ended: VecDeque<(Instant, u64)>,
     /// Bytes between the start of the block and the start of the requested extent, by the tokens of requests for the map of extents.
     question_heads: BTreeMap<u64, u64>,
@@ -61,7 +60,6 @@ enum Phase {
     Writing,
 }
 
-/// A write of the driver that does not consist of whole blocks.
 #[derive(Clone, Copy)]
 struct UnalignedWrite<'a> {
     extent: ByteExtent,
@@ -69,7 +67,6 @@ struct UnalignedWrite<'a> {
     bytes: Bytes<'a>,
 }
 
-/// The content of a write.
 #[derive(Clone, Copy)]
 enum Bytes<'a> {
     Data(&'a [u8]),
@@ -119,7 +116,7 @@ impl AlignedDevice {
         self.inner.submit(now, token, request);
     }
 
-    /// Starts the first partial write of a block with a read of the block, if no partial write of the block is in flight.
+    /// Starts the first partial write of a block, if none of the block is in flight.
     fn start_first(&mut self, now: Instant, extent: ByteExtent) {
         let block = self.block.widened(extent);
         let Some(first) = self.partial.iter_mut().find(|write| block.contains(write.extent)) else { return };
@@ -129,8 +126,8 @@ impl AlignedDevice {
         }
     }
 
-    /// Handles the end of a request to the device. If all parts of the driver's request have ended, returns
-    /// the end of that request.
+    /// Handles the end of a request to the device; returns the end of the driver's request if all of its
+    /// parts have ended.
     fn on_end(&mut self, now: Instant, end: QueuedEnd) -> Option<QueuedEnd> {
         let QueuedEnd { token, result } = end;
         let whole = token & (HEAD - 1);

@@ -16,7 +16,6 @@ pub struct DeviceStack {
 }
 
 impl DeviceStack {
-    /// The devices of this host.
     pub fn of_host() -> DeviceStack {
         DeviceStack { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() }
     }
@@ -58,7 +57,6 @@ impl DeviceStack {
         if is_part { place.parent().map(Path::to_path_buf) } else { Some(place) }
     }
 
-    /// The numbers of the devices below a device.
     fn below(&self, device: &Path) -> Vec<String> {
         let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
         let mut numbers: Vec<String> =
@@ -83,7 +81,7 @@ impl DeviceStack {
         source.or_else(|| Some(number(found.dev())))
     }
 
-    /// The device of a file system that has a number of its own, such as btrfs: its mount source, if this is a block device.
+    /// The mount source of a file system, if it is a block device.
     fn source_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(self.mount_source(path)?).ok()?;
         found.file_type().is_block_device().then(|| number(found.rdev()))

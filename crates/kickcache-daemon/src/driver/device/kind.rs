@@ -10,12 +10,9 @@ pub enum AccessMode {
     ReadWrite,
 }
 
-/// The kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A regular file.
     File,
-    /// A block device.
     Block,
 }
 
@@ -31,25 +28,22 @@ pub enum Flush {
 /// Whether I/O bypasses the page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direct {
-    /// The device is opened with O_DIRECT, past the page cache.
     Yes,
-    /// I/O uses the page cache, because the file system or the sector size requires that.
+    /// I/O uses the page cache.
     No,
 }
 
 /// Whether a device is known to store zeroes by a request without data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ZeroSpeed {
-    /// A request without data stores zeroes.
     Fast,
-    /// This is not known: zeroes may have to be written like data.
+    /// Zeroes may have to be written like data.
     Slow,
 }
 
-/// Whether an empty device is acceptable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Emptiness {
-    /// The device may be empty, as a new cache file has no bytes yet.
+    /// The device may be empty.
     Allowed,
     /// The device must have at least one sector.
     Refused,

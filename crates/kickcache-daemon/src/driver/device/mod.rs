@@ -129,22 +129,18 @@ impl BlockFile {
         &self.path
     }
 
-    /// Whether this is a file or a block device.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The access mode of the device.
     pub fn access(&self) -> AccessMode {
         self.access
     }
 
-    /// Whether I/O bypasses the page cache.
     pub fn direct(&self) -> Direct {
         self.direct
     }
 
-    /// Whether a request without data stores zeroes.
     pub fn zeroes(&self) -> ZeroSpeed {
         self.zeroes
     }
@@ -154,19 +150,16 @@ impl BlockFile {
         self.minimum_block
     }
 
-    /// Whether an asynchronous direct write with `RWF_DSYNC` counts as durable when it ends: on a block
-    /// device, and on the file systems of `file_system::keeps_dsync`.
+    /// Whether an asynchronous direct write with `RWF_DSYNC` counts as durable when it ends.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
     }
 
-    /// Whether a program or another machine serves the file: every system call on it may block, even a call
-    /// that never blocks elsewhere.
+    /// Whether a program or another machine serves the file.
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
     }
 
-    /// Whether the device is flushed.
     pub(crate) fn flush(&self) -> Flush {
         self.flush
     }
@@ -176,13 +169,13 @@ impl BlockFile {
         self.flush = Flush::Assumed;
     }
 
-    /// The open file. Reads and writes through it must be aligned as direct I/O requires; 4096 bytes suffice.
+    /// Reads and writes through it must be aligned as direct I/O requires; 4096 bytes suffice.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path under `/proc` of a regular file without a name: it was removed, and its data end when the last process closes it.
-    /// The kernel's attributes are sufficient: a file system that does not answer must not stop the daemon.
+    /// The path under `/proc` of a regular file without a name. The kernel's attributes are sufficient: a
+    /// file system that does not answer must not stop the daemon.
     pub fn unlinked_at(&self) -> Option<String> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = statx(&self.file, c"", flags, StatxFlags::TYPE | StatxFlags::NLINK).ok()?;
@@ -233,8 +226,8 @@ pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), Open
     Err(OpenError::Same { first: first.path.clone(), second: second.path.clone() })
 }
 
-/// Whether two open devices are found to have bytes in common: the same inode, the same device number, or a loop device or its
-/// partition and the part of the file below it; a partition of another disk counts as a device of its own.
+/// Whether two open devices are found to have bytes in common; a partition of another disk counts as a device
+/// of its own.
 pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
     first.storage.as_ref().zip(second.storage.as_ref()).is_some_and(|(first, second)| first.overlaps(second))
 }
@@ -261,11 +254,9 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
     Err(OpenError::Type { path: path.into(), found })
 }
 
-/// An open file or device, and how it was opened.
 struct OpenFile {
     file: File,
     direct: Direct,
-    /// The files and devices below, locked if their file systems have locks.
     below: Vec<File>,
 }
 

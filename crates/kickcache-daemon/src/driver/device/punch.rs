@@ -1,4 +1,4 @@
-//! Whether the file system of a file can punch holes: where it can, zeroes are fast.
+//! Whether the file system of a file can punch holes.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -12,8 +12,8 @@ const HOLE: i64 = 4096;
 
 /// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file
 /// itself, even behind its end, would change its times, by which the next start detects changes of an origin.
-/// If no such file can be created on the same file system, the type of the file system decides. On FUSE, this is
-/// not tried, as its programs print errors on the user's terminal: the answer is no.
+/// If no such file can be created on the same file system, the type of the file system decides. On FUSE, this
+/// is not tried, and the answer is no.
 pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     if is_fuse(file) {
         return false;

@@ -45,7 +45,6 @@ use crate::driver::threads::Threads;
 
 /// The kind of an engine's device.
 pub enum Medium {
-    /// A file or block device: the system executes its operations.
     File(BlockFile),
     /// A device that queues its operations itself.
     Queued(Box<dyn QueuedDevice>),
@@ -53,9 +52,7 @@ pub enum Medium {
 
 /// A device of the engine, and its kind.
 pub struct NamedMedium {
-    /// The device.
     pub device: Device,
-    /// The kind of the device.
     pub medium: Medium,
 }
 
@@ -63,11 +60,8 @@ pub struct NamedMedium {
 pub struct DriverSettings {
     /// How devices are read and written.
     pub io_engine: IoEngine,
-    /// Memory for payload.
     pub budget: Budget,
-    /// Pages of the engine's pool.
     pub pool_pages: u32,
-    /// The devices.
     pub media: Vec<NamedMedium>,
 }
 
@@ -76,7 +70,6 @@ pub struct Driver {
     backend: Box<dyn Backend>,
     io_engine: IoEngine,
     media: Vec<Option<OpenMedium>>,
-    /// The slots of the queued devices.
     queued: Vec<usize>,
     /// The slots of queued devices without a watch: the next wait begins or renews it.
     unwatched: Vec<usize>,
@@ -88,12 +81,11 @@ pub struct Driver {
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     commands: VecDeque<(u64, i32)>,
-    /// All commands of devices: key, number, and content.
     #[cfg(test)]
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
-    /// Errors that [`Driver::take_faults`] has not returned yet, within the limit of [`Faults`].
+    /// Errors that [`Driver::take_faults`] has not returned.
     faults: Faults,
     /// The operation of the completion that [`Driver::poll_completion`] returned last, until its next call; `None` for one in memory.
     held: Option<u32>,
@@ -107,9 +99,7 @@ pub struct Driver {
 /// The outstanding work of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// The device.
     pub device: Device,
-    /// Operations in flight.
     pub operation_count: usize,
 }
 
@@ -130,7 +120,7 @@ enum Metadata<'a> {
     In(usize),
 }
 
-/// The slot of the successor, behind the slots of the cache device and the origins.
+/// The slot of the successor.
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
 impl Driver {
@@ -172,12 +162,10 @@ impl Driver {
         self.io_engine
     }
 
-    /// Payloads of requests.
     pub fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
 
-    /// The memory for payload.
     pub(crate) fn budget(&self) -> &Budget {
         &self.buffers.budget
     }
@@ -199,11 +187,11 @@ impl Driver {
         }
     }
 
-    /// Executes a submission; [`Driver::poll_completion`] returns its completion. Copies and zeroes in memory have none if no
-    /// checksum is requested.
+    /// Executes a submission; [`Driver::poll_completion`] returns its completion. Copies and zeroes in memory
+    /// have none if no checksum is requested.
     ///
     /// # Panics
-    /// If the submission names memory that does not exist: a defect of the engine.
+    /// If the submission names memory that does not exist.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
         self.submit_for(now, Device::Cache, submission);
     }
@@ -336,8 +324,7 @@ impl Driver {
         self.backend.command(key, &DeviceCommand { fd: fd.as_raw_fd(), number, bytes });
     }
 
-    /// Reports by [`Driver::poll_ready`] when a descriptor is ready: once, or for [`Interest::Signalled`] at each signal until a signal is
-    /// reported as [`Interest::Readable`].
+    /// Reports by [`Driver::poll_ready`] when a descriptor is ready.
     pub fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         self.backend.watch(fd, key, interest);
     }
@@ -347,7 +334,7 @@ impl Driver {
         self.backend.unwatch(fd, key);
     }
 
-    /// Passes submissions to the system, so that devices work while the caller does.
+    /// Passes submissions to the system.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -434,7 +421,6 @@ impl Driver {
         self.owed().filter(meant).map(|operation| operation.id).collect()
     }
 
-    /// Whether a device has no outstanding work.
     pub fn is_idle(&self, device: Device) -> bool {
         self.owed().all(|operation| operation.device != device)
     }
@@ -452,7 +438,6 @@ impl Driver {
         self.operations.len() - self.free.len()
     }
 
-    /// Whether no operation is in flight, and no completion is pending.
     pub fn is_at_rest(&self) -> bool {
         self.in_flight() == 0 && self.ended.is_empty()
     }
@@ -497,8 +482,7 @@ impl Driver {
         self.start(now, token);
     }
 
-    /// Starts the rest of an operation, by a system call or on the device itself; a flush that the device does not need ends at
-    /// once, and so does, with an error, an operation on a device that the driver does not have.
+    /// Starts the rest of an operation, by a system call or on the device itself.
     fn start(&mut self, now: Instant, token: u32) {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
@@ -571,7 +555,6 @@ impl Driver {
         }
     }
 
-    /// Continues or ends an operation after a successful request to a queued device.
     fn end_queued(&mut self, now: Instant, slot: usize, token: u32) {
         let index = usize::try_from(token).expect("usize has at least 32 bits");
         if let Some(moved) = self.operations[index].repeated_length() {
@@ -583,7 +566,6 @@ impl Driver {
         self.ended.push_back(EndedOperation::Operation(token, Ok(())));
     }
 
-    /// Begins or renews the backend's watch of queued devices without one.
     fn watch_queued(&mut self) {
         for slot in self.unwatched.drain(..) {
             if let Some(OpenMedium::Queued(device)) = &self.media[slot] {
@@ -663,7 +645,6 @@ fn device_at(slot: usize) -> Device {
     }
 }
 
-/// Opens a backend, and returns the I/O engine that was chosen.
 fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)> {
     match io_engine {
         IoEngine::IoUring => Ok((Box::new(Ring::new()?), IoEngine::IoUring)),
@@ -684,7 +665,6 @@ fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)>
     }
 }
 
-/// The devices by slot, and the slots of the queued devices.
 struct OpenMedia {
     media: Vec<Option<OpenMedium>>,
     queued: Vec<usize>,

@@ -1,5 +1,4 @@
-//! Zeroes and discards: the device stores or drops whole blocks by itself; zeroes of parts of blocks are written as data, and
-//! a discard leaves parts of blocks as they are.
+//! Zeroes and discards, which devices execute in whole blocks.
 
 use std::io;
 
@@ -18,7 +17,7 @@ use crate::driver::operation::{DiscardKind, Operation};
 const ZEROES_BYTES: usize = 1 << 20;
 
 impl Driver {
-    /// Discards the whole blocks of the operation's extent. Parts of blocks keep their data, which a discard allows.
+    /// Discards the whole blocks of the operation's extent.
     pub(super) fn start_discard(&mut self, now: Instant, token: u32) {
         let BlockParts { middle, .. } = self.parts(token);
         let operation = self.operation(token);

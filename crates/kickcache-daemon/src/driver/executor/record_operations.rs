@@ -15,7 +15,6 @@ impl Driver {
         self.notes = RecordWriter::Later(keep);
     }
 
-    /// Stops writing records.
     pub fn keep_no_notes(&mut self) {
         if let RecordWriter::Thread(thread) = std::mem::take(&mut self.notes) {
             self.backend.unwatch(thread.wakeup(), RECORD_THREAD_KEY);
@@ -53,7 +52,6 @@ impl Driver {
         }
     }
 
-    /// Ends the operations with written records, or with records that failed.
     pub(super) fn take_notes(&mut self) {
         let RecordWriter::Thread(thread) = &self.notes else { return };
         for RecordEnd { token, is_kept } in thread.take() {
