@@ -10,17 +10,15 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 /// Number of the first inherited descriptor, by convention.
 const FIRST: RawFd = 3;
-/// The most sockets that are accepted: a larger number is a mistake.
+/// The most sockets that are accepted.
 const COUNT_MAX: RawFd = 64;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// A socket that the process was started with.
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// The name of the socket in `LISTEN_FDNAMES`; empty if it has no name.
     pub name: String,
-    /// The socket.
     pub fd: OwnedFd,
 }
 

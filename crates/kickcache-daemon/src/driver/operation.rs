@@ -18,7 +18,7 @@ const ZERO_STRETCHES_MAX: u64 = 16;
 /// The most repetitions of calls that end with EINTR or EAGAIN, for one operation.
 const REPEATS_MAX: u32 = 1000;
 
-/// A submission in flight. Slots are reused, so that their lists need no new memory.
+/// A submission in flight.
 pub(crate) struct Operation {
     pub(crate) id: SubmissionId,
     pub(crate) device: Device,
@@ -37,7 +37,6 @@ pub(crate) struct Operation {
     rest: Vec<libc::iovec>,
 }
 
-/// The present work of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
     Read,
@@ -82,7 +81,6 @@ impl Work {
         }
     }
 
-    /// Whether the written bytes are made durable by a flush of their own.
     fn ends_with_flush(self) -> bool {
         self.durability() == Durability::Durable && self != Work::Write(WriteSync::Flag)
     }
@@ -91,35 +89,30 @@ impl Work {
 /// How a write becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteSync {
-    /// The write itself is not made durable; a later flush does this, if the device needs one.
+    /// The write itself is not made durable.
     Not,
     /// A flag of the write itself makes it durable.
     Flag,
-    /// The write is followed by a flush of its own, as the flag is not trusted on the file system.
+    /// A flush after the write makes it durable.
     After,
 }
 
-/// How space is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DiscardKind {
     Punch,
     Block,
 }
 
-/// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SubmissionStep {
     /// Make the next system call for the rest.
     Continue,
-    /// There are zeroes that the device does not store by itself: write them.
+    /// Write the zeroes that the device does not store by itself.
     WriteZeroes,
-    /// The submission ended well.
     Done,
-    /// The submission failed.
     Failed(Cause),
 }
 
-/// A list of memory for the kernel.
 struct Iovecs {
     first: *const libc::iovec,
     count: u32,
@@ -216,7 +209,6 @@ impl Operation {
         (self.length - self.done).min(CHUNK)
     }
 
-    /// Handles the end of a system call.
     pub(crate) fn advance(&mut self, result: i32) -> SubmissionStep {
         match u64::try_from(result) {
             Ok(moved) => self.advance_by(moved),
@@ -245,7 +237,6 @@ impl Operation {
         }
     }
 
-    /// The step after the current extent.
     fn after_transfer(&mut self) -> SubmissionStep {
         if !self.unwritten.is_empty() {
             return SubmissionStep::WriteZeroes;
@@ -303,7 +294,6 @@ impl Operation {
         Iovecs { first: list.as_ptr(), count: u32::try_from(count).expect("at most 1024") }
     }
 
-    /// Where the next call begins.
     pub(crate) fn next_offset(&self) -> u64 {
         self.offset + self.done
     }
@@ -359,7 +349,6 @@ pub(crate) fn bytes(stretch: &libc::iovec) -> &[u8] {
     unsafe { std::slice::from_raw_parts(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
 }
 
-/// The bytes of a stretch, for writing.
 pub(crate) fn bytes_mut(stretch: &mut libc::iovec) -> &mut [u8] {
     // SAFETY: as for `bytes`; the engine does not let two operations in flight write to the same memory.
     unsafe { std::slice::from_raw_parts_mut(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
@@ -388,7 +377,6 @@ fn skip(list: &[libc::iovec], done: u64, into: &mut Vec<libc::iovec>) {
     }
 }
 
-/// The engine's word for an errno.
 fn device_error(errno: i32) -> DeviceError {
     match errno {
         libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => DeviceError::Gone,

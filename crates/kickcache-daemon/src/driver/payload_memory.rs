@@ -20,7 +20,6 @@ pub struct PayloadMemory {
 }
 
 impl PayloadMemory {
-    /// `limit` bytes for `volumes` volumes.
     pub fn new(limit: usize, volumes: usize) -> PayloadMemory {
         let common = (limit / 2).max((2 * LARGEST).min(limit / 4 * 3));
         PayloadMemory { limit, volumes, common: Arc::new(CommonMemory::new(common)) }
@@ -32,7 +31,6 @@ impl PayloadMemory {
         divided / self.volumes.max(volumes).max(1) * volumes
     }
 
-    /// Whether the memory is divided among several volumes.
     pub(crate) fn is_shared(&self) -> bool {
         self.volumes > 1
     }

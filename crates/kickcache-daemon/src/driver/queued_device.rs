@@ -1,5 +1,4 @@
-//! Devices with requests that the system does not execute: another process, another machine, a simulation or the
-//! device's own code executes them.
+//! Devices whose requests the system does not execute.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -15,9 +14,8 @@ use kickcache_engine::units::ByteExtent;
 pub enum QueuedRequest<'a> {
     /// A read; its bytes are fetched with [`QueuedDevice::take_read`] when it ended.
     Read(ByteExtent),
-    /// A write. The bytes are borrowed for the call alone.
+    /// A write; the bytes are borrowed for the call alone.
     Write {
-        /// The offset of the first byte.
         offset: u64,
         /// The bytes, one piece after the other.
         pieces: &'a [IoSlice<'a>],
@@ -28,13 +26,11 @@ pub enum QueuedRequest<'a> {
     Flush,
     /// Gives space back; the content becomes undefined.
     Discard(ByteExtent),
-    /// Stores zeroes. May end with `EOPNOTSUPP`: zeroes are written then.
+    /// Stores zeroes; may end with `EOPNOTSUPP`.
     WriteZeroes {
-        /// The extent to fill with zeroes.
         extent: ByteExtent,
         /// Whether space may be given back.
         unmap: Unmap,
-        /// Whether the zeroes must be durable when the request ends.
         durability: Durability,
     },
 }
@@ -51,7 +47,6 @@ pub struct QueuedEnd {
 /// A part of a device, as the device reports it for a query of its extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
-    /// Bytes.
     pub length: u64,
     /// The device stores no data for the extent.
     pub is_hole: bool,
@@ -62,7 +57,6 @@ pub struct DeviceExtent {
 /// The answer of a device to a query of its extents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExtentsTold {
-    /// The number that was passed with the query.
     pub token: u64,
     /// The extents from the start of the query's extent, as far as the device reports them; empty if it
     /// cannot report any.
@@ -72,11 +66,10 @@ pub struct ExtentsTold {
 /// The server of a device is unreachable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOutage {
-    /// How long it has been unreachable.
     pub span: Duration,
-    /// The reason: how the connection was lost, or why the last attempt to use a server failed.
+    /// How the connection was lost, or why the last attempt to use a server failed.
     pub why: String,
-    /// The time until the time limit of the outage, after which requests fail; zero if the limit is over.
+    /// The time until requests fail; zero if they fail already.
     pub fails_in: Duration,
 }
 
@@ -101,15 +94,14 @@ pub trait QueuedDevice: Send {
         None
     }
 
-    /// Makes requests fail soon, although a server may return, as the caller stops waiting.
+    /// Makes requests fail soon, although a server may return.
     fn give_up(&mut self) {}
 
     /// Begins to compare the device with samples of its expected contents, once, at the start. Earlier
     /// submissions wait for the end: until then the device sends no other request.
     fn begin_compare(&mut self, _samples: &[Sample]) {}
 
-    /// Ends the comparison. This is the only call that may take as long as the device does; the time limit
-    /// counts from the start of the comparison, so that several unresponsive devices take no longer than one.
+    /// Ends the comparison. The time limit counts from the start of the comparison.
     ///
     /// # Errors
     /// A sentence, if the device has other data, or does not answer.
@@ -130,7 +122,7 @@ pub trait QueuedDevice: Send {
     /// later [`QueuedDevice::poll`].
     fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
 
-    /// The next answer to a query of extents; `None` if there is none yet.
+    /// The next answer to a query of extents.
     fn take_extents(&mut self) -> Option<ExtentsTold> {
         None
     }

@@ -19,7 +19,6 @@ const EVENTS_MAX: usize = 256;
 /// The key under which the workers' wakeup is watched.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
-/// The backend without io_uring: threads with pread and pwrite, and epoll for sockets.
 pub(crate) struct Threads {
     workers: Workers,
     epoll: OwnedFd,

@@ -11,10 +11,10 @@ use crate::driver::backend::{Event, Io, IoKind};
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
 
-/// The most threads of a device: a disk gains nothing from more requests at once.
+/// The most threads of a device.
 const THREADS_MAX: usize = 32;
 
-/// The threads of all devices; ended operations are collected after the wakeup rang.
+/// The threads of all devices.
 pub(crate) struct Workers {
     ended: Arc<CompletionQueue>,
     lanes: BTreeMap<RawFd, Lane>,
@@ -25,7 +25,6 @@ struct CompletionQueue {
     wakeup: Wakeup,
 }
 
-/// The jobs and threads of a device.
 #[derive(Default)]
 struct Lane {
     jobs: Arc<Jobs<(u32, Io)>>,
@@ -33,7 +32,6 @@ struct Lane {
 }
 
 impl Workers {
-    /// No threads at first; threads are started when they are needed.
     pub(crate) fn new() -> io::Result<Workers> {
         let ended = CompletionQueue { events: Mutex::default(), wakeup: Wakeup::new()? };
         Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new() })
@@ -59,8 +57,7 @@ impl Workers {
 }
 
 impl Lane {
-    /// Starts a thread. If the system refuses, the jobs wait for the existing threads; if there is no thread,
-    /// they fail.
+    /// If the system refuses a thread, the jobs wait for the existing threads; if there is none, they fail.
     fn start_thread(&mut self, ended: &Arc<CompletionQueue>) {
         let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));
         let work = move || {

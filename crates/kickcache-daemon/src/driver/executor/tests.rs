@@ -25,7 +25,6 @@ struct Fixture {
     next: u64,
 }
 
-/// The content of a completion, copied out of the driver.
 #[derive(PartialEq, Eq, Debug)]
 struct Outcome {
     id: u64,
@@ -395,7 +394,6 @@ fn durable_zeroes_stay_durable_where_they_are_written() {
             fixture.driver.advance(Instant::ZERO, token, -libc::EOPNOTSUPP);
             assert_eq!(fixture.driver.operation(token).work, Work::WrittenZeroes { durability });
             assert!(fixture.wait().result.is_ok());
-            // The last call of durable zeroes is a flush.
             assert_eq!(fixture.driver.operation(token).work == Work::Flush, is_durable);
         }
     });

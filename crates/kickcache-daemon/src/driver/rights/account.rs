@@ -47,12 +47,10 @@ impl Account {
         Ok(Account { name: user.into(), uid, gid, groups })
     }
 
-    /// Whether the process already has this user and group.
     pub fn is_own(&self) -> bool {
         self.uid == nix::unistd::geteuid() && self.gid == nix::unistd::getegid()
     }
 
-    /// Whether the account is root.
     pub fn is_root(&self) -> bool {
         self.uid.is_root()
     }

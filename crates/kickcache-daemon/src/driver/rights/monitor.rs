@@ -14,7 +14,7 @@ use crate::driver::rights::grant::{Grant, Right};
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, Untrusted, walk};
 use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
-/// The most requests that are answered at the same time: a device may hang while it is opened.
+/// The most requests that are answered at the same time.
 const REQUESTS_MAX: usize = 256;
 /// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;
@@ -22,13 +22,10 @@ const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NON
 /// Reads the grants again: the configuration may have changed.
 pub(super) type Reread = dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync;
 
-/// The state of the monitor.
 pub(super) struct Monitor {
     pub(super) granted: Mutex<Vec<Grant>>,
     pub(super) reread: Box<Reread>,
-    /// The user of the daemon, for messages.
     pub(super) user: String,
-    /// The place where grants are configured, for messages.
     pub(super) named_in: String,
     /// Files that the monitor made and has not removed.
     pub(super) made: Mutex<Vec<CreatedFile>>,
@@ -60,8 +57,7 @@ impl Monitor {
                     let Ok(answers) = hand_answers(socket) else { return };
                     answer_aside(&monitor, &busy, request, answers);
                 }
-                // The daemon has ended; after an invalid request, which no healthy daemon sends, the monitor
-                // ends too.
+                // No healthy daemon sends an invalid request.
                 Ok(None) | Err(_) => return,
             }
         }
@@ -164,7 +160,6 @@ impl Monitor {
     }
 }
 
-/// Why there is no descriptor.
 enum Refused {
     System(i32),
     Sentence(String),

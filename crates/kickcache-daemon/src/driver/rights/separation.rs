@@ -25,7 +25,6 @@ const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
 /// The source of the monitor's grants.
 pub struct GrantSource {
-    /// The grants at the start.
     pub granted: Vec<Grant>,
     /// Reads the grants again: the configuration may have changed.
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
@@ -33,7 +32,6 @@ pub struct GrantSource {
     pub named_in: String,
 }
 
-/// Whether the monitor of this daemon has ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the monitor has ended before the daemon.
@@ -46,7 +44,7 @@ pub fn has_monitor_ended() -> bool {
 pub struct MonitorHandle(Pid);
 
 impl MonitorHandle {
-    /// Logs if the monitor ends before the daemon, which continues.
+    /// Logs if the monitor ends before the daemon.
     ///
     /// # Errors
     /// If no thread can be started.

@@ -1,5 +1,4 @@
-//! Paths and the owners of their directories: if root alone, or root and the caller, control all directories, other users
-//! cannot exchange the file.
+//! Paths and the owners of their directories.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +19,6 @@ const STICKY: u32 = 0o1000;
 /// Why a path is not walked.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Others than root, or than root and the caller, may make or exchange entries of a folder on the way.
@@ -30,13 +28,10 @@ pub enum Untrusted {
 
 /// Where a path leads to.
 pub struct ResolvedPath {
-    /// The folder of the file.
     pub folder: File,
-    /// The name of the file in that folder.
     pub name: OsString,
     /// The file (`O_PATH`); `None` if it does not exist.
     pub found: Option<File>,
-    /// The users with the right to exchange the file.
     pub reach: Reach,
 }
 
@@ -66,7 +61,6 @@ impl Rule {
     }
 }
 
-/// A folder on the way.
 struct Folder {
     file: File,
     /// Whether other users may make files in the folder.
@@ -76,7 +70,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Checks a folder on the way. A folder that is not trusted is an error by [`Rule::RootAlone`].
+    /// A folder that is not trusted is an error by [`Rule::RootAlone`].
     fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
         let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
@@ -101,8 +95,7 @@ pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Walks a path from the root, name by name and link by link. Each folder on the way, and that of each link,
-/// belongs to root, and root alone may write to it; a sticky folder is allowed before another folder of root.
+/// Walks a path from the root, name by name and link by link.
 ///
 /// # Errors
 /// [`Untrusted`]; also if a folder on the way is missing, or the file is missing in a sticky folder.
@@ -110,8 +103,7 @@ pub fn walk(path: &Path) -> Result<ResolvedPath, Untrusted> {
     walk_by(path, Rule::RootAlone)
 }
 
-/// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root. Directories of other users are
-/// passed, but links in them and in sticky folders are refused; [`ResolvedPath::reach`] reports such directories.
+/// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root.
 ///
 /// # Errors
 /// As [`walk`].
@@ -191,7 +183,6 @@ fn names(path: &Path) -> VecDeque<OsString> {
 pub enum Identity {
     /// A block device, by its number.
     Block(u64),
-    /// A file.
     Inode {
         /// The number of its file system.
         device: u64,

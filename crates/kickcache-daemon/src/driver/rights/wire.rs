@@ -1,6 +1,5 @@
 //! Messages between the daemon and its monitor. A request is one message; the monitor returns a socket for
-//! the answer, because devices may hang while they are opened, and other requests must not wait for that. The
-//! answer for an opened file has its descriptor.
+//! the answer, because devices may hang while they are opened.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,12 +13,11 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Bytes of the longest message: a path, or a sentence that contains a path.
+/// Bytes of the longest message.
 const LENGTH_MAX: usize = 8192;
 /// Bytes in front of a path.
 const HEAD: usize = 5;
 
-/// The operation on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
     /// Open the file only as a reference (`O_PATH`).
@@ -32,19 +30,15 @@ pub(super) enum Task {
     Remove,
 }
 
-/// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) task: Task,
     pub(super) path: PathBuf,
 }
 
-/// The result.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// The file was opened.
     Opened(OwnedFd),
-    /// The operation was done.
     Done,
     /// The system refused, with this errno.
     Failed(i32),
@@ -135,7 +129,6 @@ impl Answer {
     }
 }
 
-/// A received message.
 struct Message {
     bytes: Vec<u8>,
     fd: Option<OwnedFd>,
