@@ -31,8 +31,7 @@ pub(crate) fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> 
     notes
 }
 
-/// Removes from the file's plan the cache devices that the start could not serve; the next start tries them
-/// again. Returns a note for each.
+/// Removes from the file's plan the cache devices that the start could not serve. Returns a note for each.
 pub(crate) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
     let is_left =
         |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();

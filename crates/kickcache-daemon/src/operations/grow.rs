@@ -1,8 +1,6 @@
 //! The cache device grows while it is served.
 //!
-//! A script on a thread of its own, because each step may wait for the device: the device is extended and examined, the engine
-//! prepares for the new size, the superblock gets it, and only then the engine uses it. The caller is answered once the new size is
-//! known to be possible, after 8 s at the latest; the status shows the completion.
+//! The superblock gets the new size before the engine uses it.
 
 use std::sync::Arc;
 
@@ -19,10 +17,11 @@ use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart}
 /// The growths that have not answered.
 pub(crate) type Growths = Scripts<CacheGrown>;
 
-/// Begins to use more of the cache device: this many bytes, or the whole device. A cache file is extended.
+/// Begins to use more of the cache device: this many bytes, or the whole device.
 ///
 /// # Errors
-/// The device cannot grow in this way; [`ServeError::StillRunning`] if it does not respond for 8 s, and [`ServeError::Stopped`].
+/// The device cannot grow in this way; [`ServeError::StillRunning`] if it does not respond for 8 s, and
+/// [`ServeError::Stopped`].
 pub(crate) fn grow(
     growths: &Arc<Growths>,
     server: &ServerHandle,
@@ -135,7 +134,6 @@ fn end(server: &ServerHandle, stored: Result<Box<Superblock>, ServeError>) {
         Err(ServeError::Stopped) => server.in_turn(|verbs, _| verbs.end_growth()),
         Err(error) => server.in_turn(move |verbs, _| verbs.give_up_growth(&error)),
     };
-    // If the loop has ended, the growth has ended with it.
     drop(ended);
 }
 

@@ -1,4 +1,4 @@
-//! The superblock in the hands of a script: nobody else writes it until the script drops it.
+//! The exclusive right of a script to write the superblock.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -26,12 +26,10 @@ pub(crate) struct HeldSuperblock {
     _request: LeaseRequest,
 }
 
-/// How long a script waits for the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LeaseWait {
-    /// 10 s.
+    /// For [`PATIENCE`].
     Short,
-    /// Without a limit.
     Unlimited,
 }
 

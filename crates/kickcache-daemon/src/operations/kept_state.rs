@@ -1,4 +1,4 @@
-//! The state of a running daemon that its configuration file does not have: a comparison of both must not report it as a difference.
+//! The state of a running daemon that its configuration file does not have.
 
 use std::collections::BTreeSet;
 
@@ -46,7 +46,7 @@ pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Adds to the file's plan the volumes that a command added, so that they stay. Returns a note for each.
+/// Adds to the file's plan the volumes that a command added. Returns a note for each.
 pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {

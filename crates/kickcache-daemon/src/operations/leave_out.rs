@@ -1,4 +1,4 @@
-//! A cache device is left out while its volumes are served: these are drained first, and not cached meanwhile.
+//! A cache device is left out while its volumes are served: these are drained first.
 
 use std::thread;
 use std::time::Duration;
@@ -25,13 +25,11 @@ const STUCK_MAX: Duration = Duration::from_secs(10);
 const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
 /// As [`STUCK_MAX`], if all remaining blocks are unreadable.
 const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
-/// The most blocks that may be left for the end, when new requests wait, if there was no error: clients keep
-/// rewriting a few blocks.
+/// The most blocks that may be left for the end, when new requests wait, if there was no error.
 const REST_MAX: u64 = 64;
 /// How long the drain must have made no progress before at most [`REST_MAX`] blocks may be left.
 const REST_AFTER: Duration = Duration::from_millis(300);
 
-/// A cache device that is to be left out.
 pub(crate) struct LeaveOutOperation {
     served: PlannedServer,
     fate: DirtyFate,
@@ -61,8 +59,7 @@ impl LeaveOutOperation {
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
 
-    /// Writes back the dirty blocks, while the volumes are served from their origins; if the loss is
-    /// accepted, as many blocks as possible.
+    /// Writes back the dirty blocks; if the loss is accepted, as many as possible.
     ///
     /// # Errors
     /// If the drain makes no progress and the loss is not accepted, or the server stops.
@@ -119,7 +116,7 @@ impl LeaveOutOperation {
         Ok(dirty_volumes(lost.map_err(control_error)?))
     }
 
-    /// Restores the modes, as the device stays in use.
+    /// Restores the modes.
     pub(crate) fn restore_modes(&self) {
         for NamedSettings { volume, settings, .. } in &self.settings {
             if let Err(error) = self.served.handle.set_mode(volume, settings.mode) {
@@ -144,11 +141,8 @@ struct DeviceRemainder {
     blocks: u64,
     /// The remaining blocks that cannot be read.
     damaged: u64,
-    /// Errors of the cache device and of the origins, as the status counts them.
     errors: u64,
-    /// The server of an origin is away.
     is_away: bool,
-    /// The numbers of remaining blocks by volume, for messages.
     told: Vec<String>,
     /// Volumes with remaining blocks that are not being drained.
     idle: Vec<String>,
@@ -208,7 +202,6 @@ impl DeviceRemainder {
     }
 }
 
-/// Logs that a cache device is not left out.
 pub(crate) fn tell_not_left_out(device: &str, error: &ControlError) {
     tracing::error!(
         event = "cache_not_left_out",
@@ -217,7 +210,6 @@ pub(crate) fn tell_not_left_out(device: &str, error: &ControlError) {
     );
 }
 
-/// Logs that a cache device is out of use, and its lost blocks.
 pub(crate) fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
     for DirtyVolume { volume, bytes } in lost {
         let lost = show_bytes(*bytes);

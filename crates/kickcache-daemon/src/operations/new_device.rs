@@ -1,4 +1,4 @@
-//! Checks of a device that is to replace a cache device: its present use in this daemon, and its contents.
+//! Checks of a device that is to replace a cache device.
 
 use std::path::PathBuf;
 
@@ -34,7 +34,6 @@ struct Use {
 }
 
 impl NewDevice {
-    /// The device of an order, to a daemon that was started with `plan`.
     pub(crate) fn new(
         order: &ReplacementOrder,
         state: StatePlace,
@@ -68,7 +67,7 @@ impl NewDevice {
         ServeError::Cache { path: self.spec.path.clone(), what }
     }
 
-    /// Refuses a device in use by this daemon, at once: a failed lock would not name the use.
+    /// Refuses a device in use by this daemon.
     ///
     /// # Errors
     /// If this daemon uses the device; the error names the use.
@@ -129,8 +128,8 @@ impl NewDevice {
     }
 }
 
-/// The replacement that an earlier order with the same device began: a user repeats a command that was interrupted.
-/// `None` for a dry run, and while the device is being prepared.
+/// The replacement that an earlier order with the same device began. `None` for a dry run, and while the
+/// device is being prepared.
 pub(crate) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
     let (device, with) = (shown_path(&status.cache), shown_path(&order.with));
     let replacing = |bytes, stage| {

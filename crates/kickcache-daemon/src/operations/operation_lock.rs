@@ -1,5 +1,4 @@
-//! Serialises changes of the served volumes: a client that would wait more than 10 s is refused with the name
-//! of the running change, and its own change is not applied later.
+//! Serialises changes of the served volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -48,8 +47,7 @@ impl Operations {
         LeaveOutGuard { under_way: self, device: device.into() }
     }
 
-    /// How many bytes were to be written back of a cache device that is about to be left out; `None` for other
-    /// devices.
+    /// How many bytes were to be written back of a cache device that is about to be left out.
     pub(crate) fn leaving_out(&self, device: &str) -> Option<u64> {
         lock(&self.leaving_out).get(device).copied()
     }
@@ -125,7 +123,6 @@ impl Operations {
         }
     }
 
-    /// Volumes that are about to go.
     pub(crate) fn leaving(&self) -> BTreeSet<String> {
         lock(&self.leaving).clone()
     }

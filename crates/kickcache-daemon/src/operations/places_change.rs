@@ -1,5 +1,4 @@
-//! A change of the addresses of a served volume: sockets are opened, and block devices created, before the
-//! turn of the loop.
+//! A change of the addresses of a served volume.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;

@@ -1,4 +1,4 @@
-//! The result of a reload, for the log and for the client: a failed reload may have made some changes.
+//! The result of a reload, for the log and for the client.
 
 use kickcache_units::counted;
 
@@ -40,7 +40,6 @@ impl FailedReload {
         Some(format!("{made}; `kickcache reload --dry-run` prints the rest"))
     }
 
-    /// The error for the client, with the changes that were made.
     pub(crate) fn for_client(&self) -> ControlError {
         match (self.made(), &self.error) {
             (None, error) => error.clone(),
@@ -50,7 +49,6 @@ impl FailedReload {
     }
 }
 
-/// Logs the result of a reload.
 pub(crate) fn tell(reloaded: &Result<Reloaded, FailedReload>) {
     let changes = match reloaded {
         Ok(reloaded) => &reloaded.changes,

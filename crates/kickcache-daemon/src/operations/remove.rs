@@ -20,7 +20,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
-/// A volume that is to go.
 pub(crate) struct RemoveOperation {
     served: PlannedServer,
     volume: String,
@@ -79,13 +78,11 @@ impl RemoveOperation {
         Ok(Removed { lost_bytes, dirty_bytes })
     }
 
-    /// The name of the volume.
     pub(crate) fn volume(&self) -> &str {
         &self.volume
     }
 
-    /// Writes back the dirty blocks, unless they are abandoned, while the volume is served: meanwhile new
-    /// writes go around the cache, as a write in flight in write-through counts as dirty.
+    /// Writes back the dirty blocks, unless they are abandoned.
     ///
     /// # Errors
     /// If the drain makes no progress, or the server stops.
@@ -99,7 +96,7 @@ impl RemoveOperation {
         self.drain_until_clean()
     }
 
-    /// Restores the mode if the volume stays. A volume that is not served any more has no mode.
+    /// Restores the mode if the volume stays.
     pub(crate) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         let served = self.served.handle.status();
@@ -197,7 +194,6 @@ fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlErr
 struct VolumeRemainder {
     /// Blocks that the origin lacks, or has not flushed.
     blocks: u64,
-    /// Errors of its origin and of the cache device, as the status counts them.
     errors: u64,
     /// Whether the server of the origin is away, or blocks cannot be read.
     is_unreachable: bool,

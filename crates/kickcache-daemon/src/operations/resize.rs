@@ -1,7 +1,6 @@
 //! A volume takes over the size of its origin, which was extended while it is served.
 //!
-//! A script on a thread of its own, because each step may wait for a device: the origin reports its size, the superblock gets it,
-//! and only then the event loop reports it to clients.
+//! The superblock gets the new size before clients get it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,12 +19,13 @@ use crate::serve::verbs::superblock_lease::SuperblockWriter;
 /// The resizes in progress.
 pub(crate) type Resizes = Scripts<Resized>;
 
-/// Resizes a volume. If its resize is running and no other caller waits for it, the new one begins after its end: the origin may have
-/// grown since.
+/// Resizes a volume. If its resize is running and no other caller waits for it, the new one begins after its
+/// end.
 ///
 /// # Errors
-/// The volume is not served, another caller waits for its resize, the origin cannot report its size or is smaller than before, the
-/// superblock cannot be written; [`ServeError::StillRunning`] if a device does not respond for 8 s, and [`ServeError::Stopped`].
+/// The volume is not served, another caller waits for its resize, the origin cannot report its size or is
+/// smaller than before, the superblock cannot be written; [`ServeError::StillRunning`] if a device does not
+/// respond for 8 s, and [`ServeError::Stopped`].
 pub(crate) fn resize(
     resizes: &Arc<Resizes>,
     server: &ServerHandle,
@@ -42,7 +42,7 @@ pub(crate) fn resize(
     answer.unwrap_or_else(|| Err(late(server, volume)?))
 }
 
-/// The answer to a caller that has waited for the limit; it names the device that has not responded.
+/// The answer to a caller that has waited for the limit.
 fn late(server: &ServerHandle, volume: &str) -> Result<ServeError, ServeError> {
     let name = volume.to_owned();
     let (awaited, device) = server.in_turn(move |verbs, _| {

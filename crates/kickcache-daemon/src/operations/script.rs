@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::driver::clock::WatchedTime;
 use crate::serve::error::ServeError;
 
-/// The longest wait of a caller for devices: less than a client's wait for an answer.
+/// The longest wait of a caller for devices.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
 /// The longest time between two readings of a caller's stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
@@ -16,7 +16,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// wanted size.
 pub(crate) struct Scripts<T>(Mutex<Vec<Arc<Script<T>>>>);
 
-/// A script.
 pub(crate) struct Script<T> {
     subject: String,
     wait: Mutex<CallerWait<T>>,
@@ -58,7 +57,6 @@ impl<T> Scripts<T> {
         Ok(script)
     }
 
-    /// Notes a script, with its first caller.
     fn begin(&self, subject: &str) -> Arc<Script<T>> {
         let wait = Mutex::new(CallerWait { has_caller: true, answer: None });
         let script = Arc::new(Script { subject: subject.into(), wait, changed: Condvar::new() });

@@ -61,7 +61,6 @@ pub(crate) fn take_in(
     };
     let taken_in = cache_insertion::take_in(&served.handle, &taken_in, format);
     if taken_in.is_err() && is_new {
-        // The new file is not needed.
         drop(access::remove_made(&order.with));
     }
     taken_in.map_err(control_error)?;
@@ -72,7 +71,6 @@ pub(crate) fn take_in(
     Ok(())
 }
 
-/// Logs that a device is put into use, in the place of another one or of itself.
 pub(crate) fn tell(with: &str, left_out: &str) {
     let what = match with == left_out {
         true => format!(

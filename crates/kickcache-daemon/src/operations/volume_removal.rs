@@ -1,4 +1,4 @@
-//! Removing a volume while its server serves others: a script of short turns of the loop.
+//! Removes a volume while its server serves others.
 
 use std::path::PathBuf;
 use std::thread;
@@ -33,7 +33,6 @@ pub(crate) struct RemovalOrder {
     pub(crate) dirty: DirtyFate,
 }
 
-/// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RemovedVolume {
     /// Blocks that the origin lacks or has not flushed, because the order was to abandon them.
