@@ -11,15 +11,12 @@ use crate::shell_command::{Flag, ShellCommand};
 /// The reason why the blocks of an origin on a cache device may be stale.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
-    /// The origin was served with the cache device at this path.
     With(PathBuf),
-    /// The origin was served without a cache device.
     Without,
     /// The origin was not served since, but another file is at its path.
     Replaced,
     /// The origin was not served since, but the times of its file have changed.
     Changed,
-    /// The record of the origin cannot be read.
     Unknown,
 }
 
@@ -84,7 +81,6 @@ pub(crate) fn served_since(
         Ok(Some(record)) if record.is_current(uuid) => passed_by(&record, sameness),
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
-        // If the whole directory is unreadable, the start reports that instead.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
@@ -109,7 +105,7 @@ impl HeldVolume<'_> {
     }
 }
 
-/// The flag of `kickcache serve` that accepts an origin as the recorded origin of the cache device.
+/// The flag of `kickcache serve` that accepts an origin as the recorded one.
 pub fn origin_moved(volume: &str) -> Flag {
     Flag::new("--origin-moved", volume.as_ref())
 }
@@ -124,7 +120,6 @@ fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
         return Some(ServedSince::Replaced);
     }
     let (before, now) = (record.stopped?, FileStamp::of_origin(&record.identity)?);
-    // A changed size is checked when the volume is attached.
     (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
@@ -135,8 +130,7 @@ fn is_replaced(record: &OriginRecord) -> bool {
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
-/// The record of an origin, if another cache device than that with this uuid, or any without a uuid, may hold
-/// blocks that the origin lacks; `None` also without a state directory.
+/// The record of an origin, if another cache device than the given one may hold blocks that the origin lacks.
 ///
 /// # Errors
 /// If its record is unreadable: such a device may exist.
@@ -151,12 +145,11 @@ pub fn missed(
     Ok(found.filter(|record| record.may_be_dirty && is_other(record)))
 }
 
-/// Notes, durably, that an origin is going to be written without the cache device that it was served with; without
-/// a state directory, no note is made.
+/// Notes, durably, that an origin is going to be written without its cache device.
 ///
 /// # Errors
-/// If the record cannot be written, and the origin has an earlier record that can be read; otherwise the failure is
-/// only logged.
+/// If the record cannot be written, and the origin has an earlier record that can be read; otherwise the
+/// failure is only logged.
 pub(crate) fn note_written_without(
     place: &StatePlace,
     identity: &str,

@@ -129,7 +129,7 @@ impl ExaminedDevices {
             volume.settings.volume = cache.attach(facts(volume, state))?;
             volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
-        // The superblock of a device out of service is not written, as the device may not accept writes.
+        // The superblock of a device out of service is not written.
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if spec.service == CacheService::InService {
@@ -204,7 +204,6 @@ impl Prepared {
     }
 }
 
-/// Opens volumes without their cache device, which may be missing.
 fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
     let ServerConfig { cache, state, .. } = config;
     let mut volumes = open_volumes(config, None)?;
@@ -245,8 +244,8 @@ pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candid
     }
 }
 
-/// If volumes are to use the cache device, refuses an older copy and a device out of service: its blocks may be
-/// stale. A record of the device by a later version is refused in any case.
+/// If volumes are to use the cache device, refuses an older copy and a device out of service. A record of the
+/// device by a later version is refused in any case.
 fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     let refuse =
         |error: StateError| ServeError::Cache { path: cache.device.clone(), what: error.to_string() };
@@ -268,8 +267,7 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume if its blocks on the cache device may be stale, because the origin was served, replaced or
-/// changed without this device.
+/// Refuses a volume if its blocks on the cache device may be stale.
 fn check_current(
     superblock: &Superblock,
     path: &Path,
@@ -297,8 +295,7 @@ fn check_current(
 pub struct RecordedService {
     /// The volumes that may need the device; `None` if it is in service.
     pub incomplete: Option<VolumeSet>,
-    /// The error of an unreadable record: the device may hold dirty blocks; `None` if the record was read or
-    /// does not exist.
+    /// The error of an unreadable record.
     pub doubt: Option<StateError>,
 }
 
@@ -394,7 +391,7 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-/// Locks the origin of a volume and opens it, at a start or for a running server.
+/// Locks and opens the origin of a volume.
 pub(crate) fn open_held(
     spec: &VolumeSpec,
     state: &StatePlace,

@@ -81,8 +81,7 @@ pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 
-/// Whether the cache device at a path must not be served: another device has taken over, or this device is an
-/// incomplete successor.
+/// Whether the cache device at a path must not be served.
 pub fn is_barred_at(path: &Path) -> bool {
     any_superblock_at(path).is_some_and(|found| found.takeover.is_barred())
 }
@@ -92,7 +91,7 @@ pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     any_superblock_at(path).filter(|found| !found.takeover.is_barred())
 }
 
-/// The superblock of the cache device at a path, if it is readable, also if it must not be served.
+/// As [`superblock_at`], also if the device must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     try_superblock_at(path).ok().flatten()
 }

@@ -54,7 +54,7 @@ impl fmt::Display for OlderCopy {
     }
 }
 
-/// The details if a cache device is older than its record; `None` if not, or without a record or a number.
+/// The details if a cache device is older than its record.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
     let record = record_of(place, superblock)?;
     let (found, noted) = (superblock.starts, record.starts);

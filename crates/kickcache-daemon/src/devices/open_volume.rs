@@ -62,7 +62,6 @@ impl OpenVolume {
         self.check = OriginCheck { doubt, last_stop };
     }
 
-    /// Whether a recorded identity, also of an older version, belongs to the volume's origin.
     pub(crate) fn is_recognised_by(&self, recorded: &str) -> bool {
         recorded == self.identity || self.identified.recognises(recorded).is_some()
     }

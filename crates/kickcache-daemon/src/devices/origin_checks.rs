@@ -31,8 +31,7 @@ impl VolumeCheck {
 }
 
 impl EventLoop<Engine> {
-    /// Compares remote origins with clean blocks, before any other request. An origin that the user reports as
-    /// changed is not compared, and neither is an origin behind a cache device that is not in service.
+    /// Compares remote origins with clean blocks, before any other request.
     pub(crate) fn compare_origins(
         &mut self,
         service: CacheService,
@@ -145,7 +144,7 @@ impl EventLoop<Engine> {
         Ok(stale)
     }
 
-    /// Logs that an origin was changed while it was not served; refuses the origin if blocks in the cache are dirty.
+    /// Refuses a changed origin if blocks in the cache are dirty.
     fn alter(&self, volume: VolumeId, why: &str) -> Result<(), String> {
         let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         let name = self.name_of(volume);
@@ -165,8 +164,7 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Records the present identity of an origin that was recognised by an older identity; without a cache device or
-    /// records of the origins, no identity is recorded.
+    /// Records the present identity of an origin that was recognised by an older identity, if it has records.
     fn rename_origin(&mut self, volume: VolumeId, identity: String) -> Result<(), ServeError> {
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(cache), Some(notes)) = (cache, &self.notes) else { return Ok(()) };

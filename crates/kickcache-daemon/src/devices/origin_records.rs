@@ -29,9 +29,9 @@ pub(crate) const FIRST_START: u64 = 2;
 /// The records of a server, shared by the loop and the holders of the server's handle.
 pub(crate) struct OriginRecords {
     store: Option<Result<StateStore, StateError>>,
-    /// The record of the cache device, which changes at a takeover. [`OriginRecords::take_over`],
-    /// [`OriginRecords::keeper`] and [`OriginRecords::note_newest`] hold the lock while they write the record, so
-    /// that each keeps the changes of the others. If both locks are held, `volumes` is locked first.
+    /// [`OriginRecords::take_over`], [`OriginRecords::keeper`] and [`OriginRecords::note_newest`] hold the
+    /// lock while they write the record, so that each keeps the changes of the others. If both locks are
+    /// held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
     /// The previous record of the cache device; `None` without a readable one.
     cache_before: Option<CacheRecord>,
@@ -49,16 +49,14 @@ struct VolumeEntry {
     name: String,
     identity: String,
     completeness: Completeness,
-    /// If set, the written record has `MayBeDirty`; it is unset, too, if that is uncertain after a failed write.
+    /// If set, the written record has `MayBeDirty`.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0; `None`
-    /// before that.
+    /// See [`OriginRecord::stopped`].
     stopped: Option<FileStamp>,
     before: Option<OriginRecord>,
 }
 
-/// A volume that is about to be served.
 pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a str,
     pub(crate) identity: &'a str,
@@ -83,7 +81,6 @@ impl Candidate<'_> {
     }
 }
 
-/// The cache device that is about to be used.
 #[derive(Clone, Copy)]
 pub struct CacheChoice<'a> {
     pub path: &'a Path,
@@ -164,7 +161,6 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
         (Err(_), Replacement::Accept) => Ok(()),
-        // If the directory of the records is unreadable, this is reported elsewhere, once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "it is unknown with which cache device its origin was last served, and whether that holds \
@@ -277,7 +273,7 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// Restores the previous record of a volume that was not added after all; a failure is only logged.
+    /// Restores the previous record of a volume that was not added after all.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -290,9 +286,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records that a volume was removed from the cache device and that its origin is complete, as after a
-    /// detach. The record still has this device as the last one, because the volume's blocks on other devices
-    /// are stale.
+    /// Records that a volume was removed from the cache device and that its origin is complete. The record
+    /// still has this device as the last one, because the volume's blocks on other devices are stale.
     ///
     /// # Errors
     /// If the record cannot be written.
@@ -323,7 +318,6 @@ impl OriginRecords {
             self.keep(store, volume)?;
             volume.is_noted_dirty = is_dirty;
         }
-        // The records of volumes that are not served change as well.
         for record in store.origins()?.records {
             if record.cache_uuid == uuid && record.cache_path != path {
                 store.keep_origin(&OriginRecord { cache_path: path.into(), ..record })?;
@@ -332,8 +326,8 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// Records that the cache device is out of use: its blocks are stale from here on, and the origins are
-    /// complete, or the user accepted the loss. Later changes of these volumes are not recorded.
+    /// Records that the cache device is out of use, and that its blocks are stale. Later changes of these
+    /// volumes are not recorded.
     ///
     /// # Errors
     /// If a record cannot be read or written.
@@ -372,7 +366,7 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// Restores the previous records after a failed start, in which no volume was served; a failure is only logged.
+    /// Restores the previous records after a failed start, in which no volume was served.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
@@ -452,8 +446,7 @@ impl OriginRecords {
         }
     }
 
-    /// Notes that an origin differs from the clean blocks of its volume: with the next record of the volume, the
-    /// next start treats the origin as changed.
+    /// Notes that an origin differs from the clean blocks of its volume.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
             volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
@@ -496,7 +489,7 @@ impl OriginRecords {
     }
 
     /// Records which blocks are still the newest on a cache device out of service. `known` are all volumes of
-    /// the device: without an earlier record, each counts as a volume with dirty blocks on this device alone.
+    /// the device.
     pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -572,7 +565,7 @@ fn record_before(store: &StateStore, cache: &CacheRecord) -> Option<CacheRecord>
     }
 }
 
-/// Records that a cache device is out of service; the time of an earlier such record is kept.
+/// Records that a cache device is out of service.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
     cache: &CacheRecord,

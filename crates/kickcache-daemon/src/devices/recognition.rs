@@ -29,8 +29,7 @@ pub(crate) struct Doubt {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recognised {
-    /// The identity for records: the present identity, or, until the origin was compared, a weak identity that an
-    /// older version recorded.
+    /// The identity for records.
     pub(crate) identity: String,
     pub(crate) doubt: Option<Doubt>,
 }

@@ -1,5 +1,4 @@
-//! Notes that no reply waits for, written one after the other by a thread, since the disk of the state
-//! directory may hang.
+//! Notes that no reply waits for, written one after the other by a thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -39,13 +38,12 @@ impl RecordQueue {
         RecordQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
     }
 
-    /// Whether no record waits or is being written.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// Whether the next wear record is due; `true` begins the next interval. While other records wait, none is due: it
-    /// would be outdated when it is written.
+    /// Whether the next wear record is due; `true` begins the next interval. While other records wait, none
+    /// is due.
     pub(crate) fn is_wear_due(&mut self, now: Instant) -> bool {
         self.is_empty() && self.wear.is_due(now)
     }
@@ -55,14 +53,12 @@ impl RecordQueue {
         self.is_empty().then(|| self.wear.poll_timeout())
     }
 
-    /// As [`OriginRecords::note_completeness`], [`OriginRecords::note_newest`], [`OriginRecords::note_stop`] or
-    /// [`WearNote::keep`], off the loop.
+    /// Writes a record off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<OriginRecords>, note: QueuedRecord) {
         self.waiting.push_back((Arc::clone(notes), note));
         self.go_on();
     }
 
-    /// Handles the end of a record, and starts the next one.
     pub(crate) fn go_on(&mut self) {
         while self.background.poll().is_some() {
             self.is_busy = false;

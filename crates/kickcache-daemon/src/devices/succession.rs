@@ -53,7 +53,6 @@ pub fn follow(named: &Path) -> DeviceChain {
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
         if matches!(superblock.takeover, Takeover::Begun(_)) {
-            // The continuation of the replacement checks the successor.
             followed.successor = Some(path);
             break;
         }
@@ -154,8 +153,8 @@ impl Link {
     }
 }
 
-/// Sets the cache device of a plan to the device that is the cache, and the successor of an unfinished takeover; a
-/// plan with a cache device that is not in service is unchanged.
+/// Sets the cache device of a plan to the device that is the cache, and the successor of an unfinished
+/// takeover.
 ///
 /// # Errors
 /// If that cannot be made durable, or the device is a copy from before its takeover.

@@ -17,7 +17,7 @@ pub(crate) struct WearNotes {
     due: Instant,
     /// Bytes written in the last day, as of the last [`WearNotes::learn`].
     noted: u64,
-    /// Whether the last record could not be written, which the log has reported.
+    /// Whether the last record could not be written.
     is_unkept: Arc<AtomicBool>,
 }
 

@@ -23,7 +23,6 @@ use crate::serve::server::{ServerContext, ServerHandle};
 use crate::serve::verbs::exchange::{CacheUse, CurrentEngine, NewEngine, NewEngineKind};
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
-/// The volumes of a new cache device, and the treatment of its free segments.
 pub(crate) struct CacheInsertion<'a> {
     /// The volumes with their present settings.
     pub(crate) volumes: &'a [VolumeSpec],
@@ -57,8 +56,7 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine) -> Result<(), ServeErr
     }
 }
 
-/// Replaces the engine without a cache by one with a new cache device. `format` formats the device, or a new
-/// file.
+/// Replaces the engine without a cache by one with a new cache device.
 ///
 /// # Errors
 /// If the device is not taken in; the volumes are served as before.

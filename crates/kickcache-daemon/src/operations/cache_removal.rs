@@ -105,7 +105,6 @@ fn without_cache(
     Ok(CachelessEngine { engine, superblock })
 }
 
-/// The served volumes in the form of superblock records.
 pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
     let served = behind.superblock.volumes.iter().filter_map(|record| {
         let volume = behind.volumes.iter().find(|volume| volume.id == record.id)?;
@@ -117,7 +116,7 @@ pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
 /// The new settings of the served volumes.
 ///
 /// # Errors
-/// If a served volume has none: it was added meanwhile.
+/// If a served volume has none.
 pub(crate) fn volume_settings(
     behind: &CurrentEngine,
     settings: &[NamedSettings],

@@ -57,8 +57,7 @@ impl Changes {
         &self.plan
     }
 
-    /// A hint that the next start may not serve a volume that a command added; `None` if the configuration file
-    /// names it.
+    /// A hint that the next start may not serve a volume that a command added.
     pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
@@ -133,7 +132,6 @@ impl Changes {
 /// The plan of a file, compared with the served volumes.
 pub(crate) struct PlanComparison {
     wanted: ServePlan,
-    /// The volumes of the file, served or not.
     named: BTreeSet<String>,
     pub(crate) reloaded: Reloaded,
 }
@@ -167,7 +165,6 @@ impl Turn<'_> {
         checked.map(|()| reloaded)
     }
 
-    /// The changes that a failed reload made.
     fn made(&self, started: &mut StartResult, planned: Vec<PlanChange>) -> ChangesMade {
         match self.changes.compare(started) {
             Ok(PlanComparison { reloaded: rest, .. }) => {
@@ -178,7 +175,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Checks the removals and opens all new devices and sockets, and then makes the changes.
     fn apply(
         &self,
         started: &mut StartResult,
@@ -219,7 +215,6 @@ impl Turn<'_> {
             let (cache, known) = (wanted.cache.display(), known.join(", "));
             ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
         })?;
-        // A repeated command, as after a lost reply.
         if plan.caches[index].volumes.contains(&spec) {
             return Ok(());
         }
@@ -291,7 +286,6 @@ impl Turn<'_> {
     }
 }
 
-/// Removes a volume from its server and from the plan.
 fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
@@ -417,7 +411,6 @@ fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError
     Ok(())
 }
 
-/// Changes the write budget of a server, then the settings of its volumes in one step.
 fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);

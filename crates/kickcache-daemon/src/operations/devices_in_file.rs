@@ -1,4 +1,4 @@
-//! The cache devices of a configuration file, adapted to the devices that the daemon serves in their place.
+//! The cache devices of a configuration file, compared with those of the daemon.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::whole_path::{real_path, whole_path};
 
 use crate::start::servers::StartResult;
 
-/// A note that a file names a cache device that was replaced; `None` if it was not.
+/// A note that a file names a cache device that was replaced.
 pub(crate) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
     let is_other = real_path(named) != real_path(followed);
     let (before, now) = (named.display(), followed.display());

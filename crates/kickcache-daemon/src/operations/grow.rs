@@ -82,11 +82,9 @@ fn begin(
 /// A growth whose size is known.
 struct PreparedGrowth {
     grown: CacheGrown,
-    /// `None` if the cache device has the wanted size already.
     extended: Option<Extended>,
 }
 
-/// Extends and examines the device, and has the engine prepare for the new size.
 fn prepare(
     server: &ServerHandle,
     device: &DeviceToGrow,
@@ -107,7 +105,6 @@ fn prepare(
     Ok(PreparedGrowth { grown: grown(before, prepared.map(|extended| extended.size)), extended: prepared })
 }
 
-/// Writes the superblock once the engine is prepared; the result is logged.
 fn finish(server: &ServerHandle, extended: Extended) {
     match HeldSuperblock::wait_for_growth(server) {
         // The superblock is released only once the loop has the new one.
@@ -147,7 +144,6 @@ mod tests {
 
     const GROWN: Extended = Extended { size: 2 * DEVICE_SIZE_MIN, found: None };
 
-    /// Stores a superblock with a new size on a file that is opened in this mode; `None` without a cache device.
     fn store_on(access: Option<AccessMode>) -> (Result<Box<Superblock>, ServeError>, Option<u64>) {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = directory.path().join("cache");

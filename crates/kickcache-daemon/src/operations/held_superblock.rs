@@ -33,7 +33,6 @@ pub(crate) enum LeaseWait {
     Unlimited,
 }
 
-/// A request for the superblock, which ends when this is dropped.
 struct LeaseRequest {
     server: ServerHandle,
     number: LeaseNumber,
@@ -89,7 +88,6 @@ impl HeldSuperblock {
     }
 }
 
-/// The answer; `None` if it does not come within [`PATIENCE`].
 fn within_patience<T>(answered: &Receiver<Result<T, ServeError>>) -> Option<Result<T, ServeError>> {
     let mut waited = WatchedTime::begin();
     loop {

@@ -22,8 +22,7 @@ pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]
     leaving.iter().map(note).collect()
 }
 
-/// Where the file has a size other than the plan's, the plan gets the present size of the device, which may have
-/// grown.
+/// Where the file has another size than the plan, the plan gets the present size of the device.
 pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
         let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
@@ -33,8 +32,7 @@ pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &S
     }
 }
 
-/// In the file's plan, a volume that got its sockets from the service manager gets no default NBD address, as at
-/// its start.
+/// In the file's plan, a volume that got its sockets from the service manager gets no default NBD address.
 pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     let volumes = served.caches.iter().flat_map(|cache| &cache.volumes);
     let is_handed = |volume: &&VolumeSpec| volume.frontends.nbd.nbd.as_ref().is_some_and(Vec::is_empty);

@@ -17,7 +17,6 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
 use crate::start::servers::PlannedServer;
 
-/// Time between two checks of the drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(10);
@@ -33,15 +32,11 @@ const REST_AFTER: Duration = Duration::from_millis(300);
 pub(crate) struct LeaveOutOperation {
     served: PlannedServer,
     fate: DirtyFate,
-    /// The settings of its volumes before the drain, which apply again afterwards.
+    /// The settings of its volumes before the drain.
     settings: Vec<NamedSettings>,
 }
 
 impl LeaveOutOperation {
-    /// Checks for obstacles before the operation starts.
-    ///
-    /// # Errors
-    /// If the device cannot be left out.
     pub(crate) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
@@ -64,7 +59,7 @@ impl LeaveOutOperation {
     /// # Errors
     /// If the drain makes no progress and the loss is not accepted, or the server stops.
     pub(crate) fn drain(&self) -> Result<(), ControlError> {
-        // The errors are counted before the devices are used, so that an immediate failure counts.
+        // The errors are counted before the devices are used.
         let errors = self.left()?.errors;
         for named in &self.settings {
             self.served.handle.set_mode(&named.volume, Mode::Bypass).map_err(control_error)?;
@@ -139,12 +134,10 @@ fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
 struct DeviceRemainder {
     /// Blocks of the served volumes that are dirty, or that the origins have not flushed.
     blocks: u64,
-    /// The remaining blocks that cannot be read.
     damaged: u64,
     errors: u64,
     is_away: bool,
     told: Vec<String>,
-    /// Volumes with remaining blocks that are not being drained.
     idle: Vec<String>,
 }
 
@@ -174,8 +167,8 @@ impl DeviceRemainder {
         left
     }
 
-    /// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read
-    /// or the server of an origin is away: a slow device may still take them.
+    /// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if
+    /// blocks cannot be read or the server of an origin is away.
     fn stuck(&self, errors_before: u64, stuck_for: Duration) -> ControlError {
         let has_failed = self.errors != errors_before || self.damaged > 0 || self.is_away;
         if has_failed { self.refusal() } else { self.late(stuck_for) }

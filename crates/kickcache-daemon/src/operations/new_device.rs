@@ -20,7 +20,6 @@ use crate::operations::control_error::control_error;
 use crate::operations::take_in::is_left_out;
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// A device that is to take over, or to be taken in.
 pub(crate) struct NewDevice {
     spec: SuccessorSpec,
     state: StatePlace,
@@ -81,15 +80,13 @@ impl NewDevice {
         }
     }
 
-    /// Refuses a device in use by this daemon, and, as `format` does, a device with data that may be needed.
     fn check(&self) -> Result<(), ServeError> {
         self.check_unused()?;
         let checked = self.formatting(self.spec.overwrite).check_contents();
         checked.map_err(|error| self.refuse(self.without_path(&error_sentence(&*error))))
     }
 
-    /// The data that `--force` destroys, as a text; `None` without `--force` or such data, or if the device cannot
-    /// be examined.
+    /// The data that `--force` destroys, as a text.
     pub(crate) fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
@@ -106,7 +103,7 @@ impl NewDevice {
             .unwrap_or_else(|| text.to_owned())
     }
 
-    /// Starts the takeover from the cache device that is called `device`; for a dry run, only checks are made.
+    /// Starts the takeover from the cache device that is called `device`.
     ///
     /// # Errors
     /// If the device cannot take over.

@@ -34,14 +34,12 @@ pub(crate) struct RemovalGuard<'a> {
     volume: String,
 }
 
-/// A cache device is about to be left out while this lives.
 pub(crate) struct LeaveOutGuard<'a> {
     under_way: &'a Operations,
     device: String,
 }
 
 impl Operations {
-    /// Records that a cache device is about to be left out, and how many bytes are written back before.
     pub(crate) fn leave_out(&self, device: &str, bytes: u64) -> LeaveOutGuard<'_> {
         lock(&self.leaving_out).insert(device.into(), bytes);
         LeaveOutGuard { under_way: self, device: device.into() }
@@ -53,9 +51,6 @@ impl Operations {
     }
 
     /// Refuses requests to a cache device that is being taken out of use.
-    ///
-    /// # Errors
-    /// If the device is being taken out of use.
     pub(crate) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
@@ -89,8 +84,6 @@ impl Operations {
         Ok(OperationGuard(self))
     }
 
-    /// Records that a volume is about to be removed.
-    ///
     /// # Errors
     /// If the volume is about to go already, see [`RemovalGuard`].
     pub(crate) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {
@@ -100,11 +93,6 @@ impl Operations {
         }
     }
 
-    /// Records that several volumes are about to be removed, or that their cache device is about to be left out or
-    /// taken in.
-    ///
-    /// # Errors
-    /// If a volume is about to go already.
     pub(crate) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
@@ -113,9 +101,6 @@ impl Operations {
     }
 
     /// Refuses requests to a volume that is about to go, see [`RemovalGuard`].
-    ///
-    /// # Errors
-    /// If the volume is about to go.
     pub(crate) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
         match lock(&self.leaving).contains(volume) {
             true => Err(is_leaving(volume)),

@@ -9,7 +9,6 @@ use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::server::ServerHandle;
 use crate::serve::verbs::membership::{Members, PlaceFate, PlaceOrder};
 
-/// Places that are ready to be used.
 pub(crate) struct ReadyPlaces {
     name: String,
     added: OpenPlaces,

@@ -6,7 +6,6 @@ use crate::control::ControlError;
 use crate::control::wire::Reloaded;
 use crate::plan::plan_change::PlanChange;
 
-/// A reload that ended with an error.
 pub(crate) struct FailedReload {
     pub(crate) error: ControlError,
     pub(crate) made: ChangesMade,
@@ -27,7 +26,6 @@ impl From<ControlError> for FailedReload {
 }
 
 impl FailedReload {
-    /// The changes that were made, in a sentence; `None` if there are none.
     fn made(&self) -> Option<String> {
         let made = match &self.made {
             ChangesMade::These(made) if made.is_empty() => return None,

@@ -15,7 +15,6 @@ use crate::plan::removal::{Clients, DirtyFate, in_use};
 use crate::serve::error::ServeError;
 use crate::start::servers::PlannedServer;
 
-/// Time between two checks of a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(30);
@@ -30,11 +29,9 @@ pub(crate) struct RemoveOperation {
 }
 
 impl RemoveOperation {
-    /// Checks for present obstacles before the operation starts.
-    ///
     /// # Errors
-    /// If the volume has clients that are to be respected, the file of its origin was removed and its data are not to be
-    /// lost, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed and its data
+    /// are not to be lost, or its server is stopping.
     pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -96,7 +93,6 @@ impl RemoveOperation {
         self.drain_until_clean()
     }
 
-    /// Restores the mode if the volume stays.
     pub(crate) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         let served = self.served.handle.status();
@@ -172,8 +168,8 @@ fn refuse(error: &ServeError) -> ControlError {
     ControlError::Refused(error.to_string())
 }
 
-/// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read or the
-/// server of the origin is away: a slow device may still take them.
+/// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if
+/// blocks cannot be read or the server of the origin is away.
 fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlError {
     let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
     let what = if left.errors > errors_before || left.is_unreachable {

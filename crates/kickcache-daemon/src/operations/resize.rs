@@ -42,7 +42,6 @@ pub(crate) fn resize(
     answer.unwrap_or_else(|| Err(late(server, volume)?))
 }
 
-/// The answer to a caller that has waited for the limit.
 fn late(server: &ServerHandle, volume: &str) -> Result<ServeError, ServeError> {
     let name = volume.to_owned();
     let (awaited, device) = server.in_turn(move |verbs, _| {
@@ -80,14 +79,13 @@ fn begin(
     started.inspect_err(|_| drop(server.in_turn(move |verbs, _| verbs.end_resize(id, None))))
 }
 
-/// The result of the steps that wait for devices.
 struct Outcome {
     resized: Resized,
     /// `None` if the size is unchanged.
     stored: Option<StoredSize>,
 }
 
-/// The superblock with the new size, as on the cache device, and the right to write it, until the event loop has it.
+/// The superblock with the new size, and the right to write it.
 struct StoredSize {
     superblock: Box<Superblock>,
     held: HeldSuperblock,
@@ -127,7 +125,7 @@ fn take_size(server: &ServerHandle, volume: &str, origin: &OriginToResize) -> Re
     Ok(Outcome { resized, stored: Some(StoredSize { superblock, held }) })
 }
 
-/// The superblock with another size of a volume; `None` if the volume has that size already.
+/// The superblock with another size of a volume.
 fn grown(
     server: &ServerHandle,
     before: &Superblock,

@@ -1,4 +1,4 @@
-//! An operation that runs as a script on a thread of its own, and the caller that waits for its answer.
+//! An operation that runs as a script on a thread of its own.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -12,8 +12,7 @@ const ANSWER_MAX: Duration = Duration::from_secs(8);
 /// The longest time between two readings of a caller's stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The scripts of one kind that have not answered, at most one for a subject: a volume, or a cache device with a
-/// wanted size.
+/// The scripts of one kind that have not answered, at most one for a subject.
 pub(crate) struct Scripts<T>(Mutex<Vec<Arc<Script<T>>>>);
 
 pub(crate) struct Script<T> {
@@ -34,8 +33,7 @@ impl<T> Default for Scripts<T> {
 }
 
 impl<T> Scripts<T> {
-    /// Starts a script on a thread of its own, with its first caller. The script passes its answer to its argument, and may go on
-    /// afterwards.
+    /// The script passes its answer to its argument, and may go on afterwards.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -74,7 +72,6 @@ impl<T> Scripts<T> {
         is_free.then_some(script)
     }
 
-    /// Notes the answer of a script, which cannot be joined any more.
     fn answer(&self, script: &Arc<Script<T>>, answer: Result<T, ServeError>) {
         lock(&self.0).retain(|other| !Arc::ptr_eq(other, script));
         lock(&script.wait).answer = Some(answer);
@@ -83,7 +80,7 @@ impl<T> Scripts<T> {
 }
 
 impl<T> Script<T> {
-    /// Waits for the answer; `None` after 8 s, while the script continues.
+    /// Waits for the answer; `None` after 8 s.
     pub(crate) fn wait(&self) -> Option<Result<T, ServeError>> {
         let mut waited = WatchedTime::begin();
         let mut wait = lock(&self.wait);

@@ -35,8 +35,7 @@ pub(crate) struct Recovered {
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 impl StandbyParts<'_> {
-    /// Runs the engine until it could serve. The loop that later uses the engine takes the remaining
-    /// submissions.
+    /// Runs the engine until it could serve.
     ///
     /// # Errors
     /// If its log cannot be read back, or input and output cannot be set up.

@@ -25,10 +25,6 @@ pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
     }
 }
 
-/// Checks a device that is to be put into use, without changing it.
-///
-/// # Errors
-/// If the device cannot be put into use.
 pub(crate) fn check(
     served: &PlannedServer,
     order: &ReplacementOrder,
@@ -38,7 +34,7 @@ pub(crate) fn check(
     cache_insertion::check(&served.handle, &order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Puts a device into use, in place of the device that was left out, or was out of service at the start.
+/// Puts a device into use.
 ///
 /// # Errors
 /// If the device cannot be put into use; the volumes are then served as before.

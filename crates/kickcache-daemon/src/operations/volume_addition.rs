@@ -93,8 +93,7 @@ fn compare(
     confirm(volume, &held, members.cache.path(), state)
 }
 
-/// Compares a file or block device with clean blocks, if it may be another disk than the recorded one or has no
-/// record of its last stop.
+/// Compares a file or block device with clean blocks.
 fn confirm(
     volume: &mut OpenVolume,
     held: &VolumeBlockCount,
@@ -158,7 +157,6 @@ pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), Serv
     Ok(())
 }
 
-/// Stores the volume in the superblock, unless it is there unchanged.
 fn record(
     superblock: &mut Superblock,
     volume: &mut OpenVolume,

@@ -58,8 +58,7 @@ pub(crate) fn attach(
     Ok(known.id)
 }
 
-/// Whether an origin was extended; a smaller origin is refused, and a larger one unless the user claims the
-/// extension.
+/// Whether an origin was extended, as the user claims; another change of its size is refused.
 fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     let is_larger = origin.size > known;
     if origin.size == known {

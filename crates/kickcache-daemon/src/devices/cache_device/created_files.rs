@@ -31,7 +31,7 @@ impl CreatedFiles {
         self.files.push((path.into(), Undo::Blank(size)));
     }
 
-    /// Records of origins: unless they are kept, the earlier records are restored.
+    /// Records of origins, which are restored unless they are kept.
     pub(crate) fn notes(&mut self, notes: Arc<OriginRecords>) {
         self.notes = Some(notes);
     }

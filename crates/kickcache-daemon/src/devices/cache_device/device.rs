@@ -66,15 +66,13 @@ impl CacheDevice {
         Ok(id)
     }
 
-    /// Replaces the list of volumes of a device that was formatted just now.
     pub(crate) fn set_volumes(&mut self, volumes: Vec<VolumeRecord>) {
         self.superblock.volumes = volumes;
         self.is_changed = true;
     }
 
     /// Stores the number of the coming start, durably: above the last number in this superblock and above
-    /// `noted`, the one in the state directory. If the device accepts no writes, its number stays, and the
-    /// start goes on.
+    /// `noted`. If the device accepts no writes, its number stays, and the start goes on.
     pub(crate) fn count_start(&mut self, noted: u64) {
         let mut counted = self.superblock.clone();
         counted.starts = counted.starts.max(noted) + 1;

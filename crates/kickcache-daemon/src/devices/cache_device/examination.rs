@@ -59,7 +59,6 @@ pub(crate) enum Examination {
 }
 
 impl Examination {
-    /// Examines a path that is to be served as a cache device, and refuses unsuitable ones.
     pub(crate) fn look(
         path: &Path,
         size: Option<u64>,
@@ -103,7 +102,6 @@ impl Examination {
         }
     }
 
-    /// The open file or device; `None` if the file is missing or empty.
     pub(crate) fn file(&self) -> Option<&BlockFile> {
         match self {
             Examination::Ours(device) => Some(&device.file),
@@ -129,7 +127,6 @@ impl Examination {
         Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
     }
 
-    /// Returns the cache device, after a format if it is not yet one.
     pub(crate) fn make(self, made: &mut CreatedFiles) -> Result<CacheDevice, ServeError> {
         match self {
             Examination::Ours(device) => Ok(*device),
@@ -176,7 +173,6 @@ struct ToFormat {
     replaced: Option<[u8; 16]>,
 }
 
-/// Checks a device that is to be formatted, without a change. Returns its size.
 pub(super) fn check_format(
     path: &Path,
     size: Option<u64>,
@@ -248,7 +244,6 @@ fn look_to_format(
     Ok(ToFormat { found: Examination::Free { file, is_blank_file }, replaced: old.map(|old| old.uuid) })
 }
 
-/// The commands that write back blocks that are on a device out of service alone.
 fn drains(
     path: &Path,
     superblock: &Superblock,
@@ -298,7 +293,6 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         let what = format!("{found}; give the size of the cache file (--size), or another path");
         return Err(refuse(what));
     };
-    // Sizes that the engine refuses are refused before anything is made.
     Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })?;
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
@@ -345,7 +339,6 @@ fn contents(file: &BlockFile) -> Result<&'static str, ServeError> {
     Ok(signature::name(&bytes.map_err(|source| cache_io(file.path(), "look for old data", source))?))
 }
 
-/// Logs a requested size that differs from the present one.
 fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     let found = file.exact_size();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
@@ -365,7 +358,7 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
 }
 
 /// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack
-/// the room. `on` is any file of the file system.
+/// the room.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
     // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
@@ -383,7 +376,7 @@ fn no_room(path: &Path, size: u64, room: u64) -> ServeError {
     ServeError::Cache { path: path.into(), what }
 }
 
-/// Allocates all blocks of a sparse file, if its file system can: without space, a device is put out of service.
+/// Allocates all blocks of a sparse file, if its file system can.
 fn allocate(file: &BlockFile) -> Result<(), ServeError> {
     if file.kind() == Kind::Block {
         return Ok(());
@@ -400,8 +393,8 @@ fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
     }
 }
 
-/// Extends a cache file of `has` bytes to `size`, if that is more, and allocates its blocks if the file system can,
-/// durably. After an error, the old length is restored, or the failure of that is logged.
+/// Extends a cache file of `has` bytes to `size`, if that is more, and allocates its blocks if the file
+/// system can, durably.
 pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
     let failed = |source| cache_io(file.path(), "extend the cache file", source);
     check_room(file.file(), file.path(), size)?;
@@ -417,7 +410,6 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
     done
 }
 
-/// Restores the length of a file after a failed extension.
 pub(super) fn shorten_again(file: &BlockFile, has: u64) {
     if let Err(error) = file.file().set_len(has) {
         tracing::warn!(
@@ -476,7 +468,6 @@ fn leave_marks_out(bytes: &mut [u8]) {
     }
 }
 
-/// The next place from `offset` on that may contain data; of a block device, only the last MiB is left.
 fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
     let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
     if file.kind() == Kind::Block {

@@ -13,7 +13,6 @@ use crate::devices::cache_device::io::{cache_io, read};
 use crate::driver::device::{BlockFile, Kind};
 use crate::serve::error::ServeError;
 
-/// A size that a cache device can grow to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
     pub(crate) size: u64,
@@ -44,7 +43,6 @@ pub(crate) fn extend(
     let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
     if file.kind() == Kind::File {
         allocate_to(file, planned.has, planned.size).map_err(|error| match error {
-            // The device is in use, and stays in use with its old size.
             ServeError::CacheIo { source, .. } => {
                 let size = planned.size;
                 refuse(
@@ -75,7 +73,6 @@ pub(crate) fn check_extension(
     Ok(Some(planned.size))
 }
 
-/// An extension that is possible, as far as it can be checked in advance.
 struct Planned {
     has: u64,
     size: u64,

@@ -23,10 +23,6 @@ pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<Se
         .map_err(|source| ServeError::Cache { path: file.path().into(), what: unreadable(&source) })
 }
 
-/// The meaning of the marks from two reads, which may have failed.
-///
-/// # Errors
-/// If a mark of a device that has marks cannot be read, and the other does not mean out of service.
 pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock) -> io::Result<ServiceMark> {
     match copies {
         [Ok(first), Ok(second)] => Ok(decode_marks([&first, &second], superblock)),
@@ -65,7 +61,6 @@ pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<Vo
     }
 }
 
-/// The volumes of a set that are in the superblock.
 pub(crate) fn of_known(superblock: &Superblock, volumes: VolumeSet) -> VolumeSet {
     superblock.volumes.iter().map(|record| record.id).filter(|id| volumes.contains(*id)).collect()
 }

@@ -24,20 +24,17 @@ use crate::whole_path::whole_path;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
-    /// The path of the device, or of the file to be made.
     pub path: std::path::PathBuf,
     /// The size in bytes of a file to be made, by default the size of the present cache device; an existing
     /// device must have a given size.
     pub size: Option<u64>,
-    /// Whether the present data of the device may be lost.
     pub overwrite: Overwrite,
 }
 
 /// A device that was prepared for the copy.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
-    /// The uuid and path of the device for other records: the path is that of the user, as a name in
-    /// /dev/disk/by-id stays valid after a reboot.
+    /// The uuid and the user's path of the device, for other records.
     pub(crate) called: OtherDevice,
 }
 
@@ -77,7 +74,6 @@ enum Candidate {
 }
 
 impl SuccessorSpec {
-    /// Checks a device that is to take over, without a change.
     pub(crate) fn check(
         &self,
         old: &BlockFile,
@@ -185,8 +181,7 @@ pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
 
-/// Refuses a device that was cut short, or is no longer found both at its path and at its recorded name: the
-/// next start could not reach its blocks.
+/// Refuses a device that was cut short, or is no longer found both at its path and at its recorded name.
 pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
     let refuse = |path: &Path, what: &str| {
         let what = format!("{what} during the copy, and it does not take over; replace it again");

@@ -51,7 +51,7 @@ pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
     Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
-/// The bytes where the copies are; short at the end of a small device, empty if one copy cannot be read.
+/// The bytes where the copies are.
 pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
     let copies = copies_by(|offset| read(file, offset, SUPERBLOCK_SIZE));
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))

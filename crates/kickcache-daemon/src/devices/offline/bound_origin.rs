@@ -39,7 +39,6 @@ pub enum Unbound {
     /// Others can write the records.
     #[error("{0}, so that its records are no proof")]
     Directory(String),
-    /// No record in this state directory confirms the origin.
     #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
     #[error(transparent)]
@@ -64,7 +63,6 @@ impl From<Untrusted> for Unbound {
 }
 
 impl BoundOrigin {
-    /// An origin without a checked file: the command line names it, or it is a server.
     pub(super) fn named() -> BoundOrigin {
         BoundOrigin { number: None, _held: None }
     }

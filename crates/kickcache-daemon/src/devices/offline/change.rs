@@ -24,7 +24,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::Flag;
 
-/// Bytes of payload memory; none is used, as there are no clients.
+/// Bytes of payload memory.
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// Whether dirty blocks may be lost.
@@ -67,9 +67,8 @@ pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u
 /// Removes a volume from a cache device: its blocks first, durably, then its name.
 ///
 /// # Errors
-/// If the device is in use or out of service, cannot be read or written, or has no such volume; if the volume
-/// has dirty blocks that its origin may lack and that are not to be lost; or if the record of its origin is
-/// to be changed and cannot be written.
+/// If the device is in use, out of service or unusable, or has no such volume; if dirty blocks would be lost
+/// although `dirty` keeps them; or if a record cannot be written.
 pub fn detach(
     path: &Path,
     name: &str,
@@ -119,7 +118,6 @@ struct Change {
 }
 
 impl Change {
-    /// Opens and locks the device and lets the engine recover.
     fn open(path: &Path, rotted_log: RottedLog, state: &StatePlace) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
         if cache.service()? != ServiceMark::InService {
@@ -197,7 +195,6 @@ impl Change {
         }
     }
 
-    /// Makes all changes durable, and stops the engine.
     fn finish(&mut self) -> Result<(), OfflineError> {
         self.engine.stop(self.clock.now());
         self.work_while(|engine| engine.phase() != Phase::Stopped)?;
@@ -212,7 +209,6 @@ impl Change {
         Err(ServeError::Cache { path: self.path.clone(), what }.into())
     }
 
-    /// Writes both copies of the superblock, once all changes are durable.
     fn store(&mut self) -> Result<(), OfflineError> {
         self.superblock.journal = self.engine.stopped_journal().unwrap_or(self.superblock.journal);
         let file = self.driver.file(Device::Cache).expect("the cache device is a file or block device");

@@ -168,10 +168,8 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The metadata of a device, recovered from the intact part of the log if a part is damaged or unreadable.
 struct Readable {
     metadata: Metadata,
-    /// The damaged part of the device's log, in words.
     rotted: Option<String>,
 }
 
@@ -308,7 +306,6 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Counts blocks that the summary has and no header does.
     fn compare(&mut self, summary: &Summary, batches: &[BatchHeader]) {
         let described: u64 = batches
             .iter()
@@ -319,7 +316,6 @@ impl Check<'_> {
         self.segments.without_header += u64::try_from(known).unwrap_or(u64::MAX).saturating_sub(described);
     }
 
-    /// Counts blocks with a header and invalid data, except blocks that recovery finds.
     fn unfinished(&mut self, segment: SegmentIndex, batches: &[BatchHeader], blocks: &ReadBlocks) {
         let first = self.metadata.superblock().geometry.first_location(segment);
         let live: Vec<_> = self.metadata.engine().blocks_in(segment).map(|block| block.location).collect();
@@ -379,7 +375,7 @@ impl Check<'_> {
         self.volumes.iter().flat_map(of).collect()
     }
 
-    /// Every clean block: after damage to the log, no clean block can be trusted.
+    /// After damage to the log, no clean block can be trusted.
     fn all_clean(&self) -> Vec<BlockKey> {
         let engine = self.metadata.engine();
         let segments = (0..self.metadata.superblock().geometry.segment_count).map(SegmentIndex::new);

@@ -76,12 +76,12 @@ pub enum DrainOutcome {
     },
 }
 
-/// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data, and
-/// flushes the origin; `progress` gets the bytes done and the total.
+/// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data;
+/// `progress` gets the bytes done and the total.
 ///
 /// # Errors
-/// If cache device or origin cannot be used, the origin may have newer data and the user does not accept that, or a
-/// block cannot be written back.
+/// If cache device or origin cannot be used, the origin may have newer data and the user does not accept
+/// that, or a block cannot be written back.
 pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
@@ -189,8 +189,7 @@ fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
     )
 }
 
-/// The dirty blocks of a volume on a cache device out of service that were written on the origin since, as its daemon noted when
-/// it stopped.
+/// The dirty blocks of a volume on a cache device out of service that were written on the origin since.
 fn overtaken_blocks(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -248,8 +247,8 @@ enum Age {
     Copy,
 }
 
-/// The possible age of a volume's dirty blocks; `None` if the device may be stale, is out of service or is an older
-/// copy, and has none to write back.
+/// The possible age of a volume's dirty blocks; `None` if the device may be stale, and has none to write
+/// back.
 fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -318,7 +317,6 @@ fn unnoted(
     Some(OfflineError::Unnoted { path, name, place, what })
 }
 
-/// The volume, if its origin was served past the cache device.
 fn find_outdated(
     plan: DrainPlan<'_>,
     record: &VolumeRecord,

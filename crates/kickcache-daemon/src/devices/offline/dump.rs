@@ -51,7 +51,6 @@ pub fn dump(path: &Path, out: &mut dyn Write) -> Result<(), DumpError> {
     Ok(())
 }
 
-/// An element of an array on a line of its own.
 fn line(out: &mut dyn Write, index: usize, value: &Value) -> io::Result<()> {
     if index > 0 {
         writeln!(out, ",")?;
@@ -189,7 +188,7 @@ fn segments(source: &OfflineDevice, superblock: &Superblock, out: &mut dyn Write
     Ok(())
 }
 
-/// A segment with all of this cache's structures in it, of any generation; `None` if there are none.
+/// A segment with all of this cache's structures in it, of any generation.
 fn segment_value(superblock: &Superblock, segment: SegmentIndex, blocks: &ReadBlocks) -> Option<Value> {
     let geometry = superblock.geometry;
     let (data, summary) = blocks.bytes().split_at(BLOCK_BYTES * geometry.batch_blocks() as usize);

@@ -1,4 +1,4 @@
-//! The volumes that a cache device served before: from its superblock, if that is readable, and from the records.
+//! The volumes that a cache device served before.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ pub struct EarlierVolumes {
     /// Names in the superblock.
     names: BTreeSet<String>,
     uuid: Option<String>,
-    /// Where the device is now: the absolute path, and the path without links if it could be found.
+    /// Where the device is now.
     paths: Vec<PathBuf>,
     notes: Vec<OriginRecord>,
 }

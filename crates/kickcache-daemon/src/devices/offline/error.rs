@@ -37,7 +37,6 @@ pub enum OfflineError {
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
     Foreign {
         path: PathBuf,
-        /// The contents that the device seems to have.
         found: String,
     },
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
@@ -56,7 +55,6 @@ pub enum OfflineError {
         path: PathBuf,
         source: Error,
     },
-    /// A record in the state directory cannot be read or written.
     #[error(transparent)]
     State(#[from] StateError),
     #[error(
@@ -77,8 +75,7 @@ pub enum OfflineError {
         name: String,
         what: String,
     },
-    /// The cache device has dirty blocks, and the origin was served, replaced or changed without it since, or its
-    /// record cannot be read.
+    /// The cache device has dirty blocks, and the origin was or may have been used without it.
     #[error(
         "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
          {}write that over the data of the origin ({}), which removes the volume from this device, as \

@@ -66,8 +66,7 @@ pub(crate) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
     ))
 }
 
-/// Refuses to format an unreadable cache device while its blocks may be needed. Other defects are reported when
-/// the device is opened.
+/// Refuses to format an unreadable cache device while its blocks may be needed.
 fn refuse_noted(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Result<()> {
     match (&error, noted_dirty(path, state)) {
         (OfflineError::Content { .. }, Some(names)) => Err(anyhow!(

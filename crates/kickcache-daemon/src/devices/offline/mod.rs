@@ -1,5 +1,4 @@
-//! A cache device that no daemon serves: reading, verifying, dumping, repairing and draining it, and removing
-//! a volume.
+//! A cache device that no daemon serves.
 
 mod bound_origin;
 pub mod change;

@@ -30,7 +30,6 @@ pub(crate) struct OfflineDevice {
     _below: Vec<File>,
 }
 
-/// Blocks that were read together, and which of these are unreadable.
 pub(crate) struct ReadBlocks {
     bytes: Vec<u8>,
     unreadable: Vec<bool>,
@@ -59,7 +58,6 @@ impl OfflineDevice {
         self.size
     }
 
-    /// The bytes where the copies of the superblock are.
     pub(crate) fn superblock_copies(&self) -> Result<[Vec<u8>; 2], OfflineError> {
         let copies = copies_by(|offset| self.read_at_most(offset, SUPERBLOCK_SIZE));
         copies.map_err(|source| OfflineError::Io { path: self.path.clone(), source })
@@ -133,7 +131,6 @@ impl ReadBlocks {
     }
 }
 
-/// The next place from `offset` on that may contain data.
 fn next_data(file: &File, offset: u64) -> Option<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
         Ok(data) => Some(data),

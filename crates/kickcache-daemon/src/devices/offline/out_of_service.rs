@@ -23,8 +23,7 @@ use crate::serve::error::ServeError;
 /// A cache device that is out of service.
 #[derive(Debug)]
 pub struct OutOfServiceDevice {
-    /// The uuid, path and last start of the device: from its superblock, or from its record if the superblock
-    /// is unreadable.
+    /// The uuid, path and last start of the device.
     pub cache: CacheRecord,
     /// The volumes that may have dirty blocks on this device alone.
     pub incomplete: Vec<Incomplete>,
@@ -47,9 +46,8 @@ pub struct Incomplete {
     pub extents: Option<Vec<ByteExtent>>,
 }
 
-/// Checks whether a cache device is out of service, by its marks or by its record; an unreadable device is checked
-/// by the records of the origins with these identities. `None` if it is in service, is in use, or is no cache
-/// device.
+/// Checks whether a cache device is out of service, by its marks or its record, or, if it is unreadable, by
+/// the records of these origins. `None` if it is in service, is in use, or is no cache device.
 ///
 /// # Errors
 /// If the record of the device is of a later version, or, for an unreadable device, cannot be read.
@@ -115,8 +113,7 @@ fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<OutOfServ
     Ok(None)
 }
 
-/// Puts on record, durably, that a device is out of service and which volumes no longer need it: on the
-/// device, in the state directory, or both.
+/// Puts on record, durably, that a device is out of service and which volumes no longer need it.
 ///
 /// # Errors
 /// If neither can be written.

@@ -33,7 +33,6 @@ pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Of
         event = "cache_successor",
         "{now} is the cache device, and not {before}, which is not used any more: name {now} in the configuration"
     );
-    // The configured size is that of the former device.
     cache.size = None;
     let before = std::mem::replace(&mut cache.device, other.path);
     cache.former.push(before);

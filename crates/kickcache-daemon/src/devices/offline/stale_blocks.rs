@@ -30,7 +30,6 @@ pub struct VolumeQuery<'a> {
 pub struct StaleVolume {
     pub name: String,
     pub since: ServedSince,
-    /// The volume's dirty blocks on the cache device, which may be older than the origin's data.
     pub dirty: Vec<ByteExtent>,
     pub need: Need,
 }
@@ -44,7 +43,6 @@ pub enum Need {
 }
 
 impl StaleVolume {
-    /// Whether the loss of the dirty blocks may be a loss of data.
     pub fn is_needed(&self) -> bool {
         !self.dirty.is_empty() && self.need == Need::Possible
     }
@@ -105,8 +103,7 @@ pub fn outdated(
     Ok(outdated.collect())
 }
 
-/// Finds the volumes of a cache device with origins that were served, replaced or changed without it since;
-/// none after a read error.
+/// Finds the volumes with possibly stale blocks on a cache device; none after a read error.
 pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<StaleVolume> {
     let Ok(superblock) = OfflineDevice::open(path).and_then(|source| superblock(&source)) else {
         return Vec::new();

@@ -121,7 +121,6 @@ fn find(control: &mut ControlDevice, id: u32) -> Result<Option<ListedDevice>, St
     Ok(Some(ListedDevice { info, starter: if has_server { None } else { control.opener(id) } }))
 }
 
-/// Refuses a device that must not be removed, otherwise makes the kernel delete it.
 fn begin_removal(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<PendingRemoval, String> {
     let ListedDevice { info, starter } = find(control, id)?
         .ok_or_else(|| format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are"))?;

@@ -33,8 +33,6 @@ pub(super) enum End {
     Stuck(String),
 }
 
-/// Serves the volume until it has no dirty and unflushed blocks, or no more can be written back, or a signal
-/// interrupts it.
 pub(super) fn write_back(
     config: ServerConfig,
     record: &VolumeRecord,
@@ -139,7 +137,6 @@ fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, Serve
     found.ok_or(ServeError::Stopped)
 }
 
-/// Blocks that are dirty, or written back and not flushed.
 fn left(status: &VolumeStatus) -> u64 {
     status.dirty_blocks + status.unflushed_blocks
 }

@@ -26,8 +26,7 @@ const MADE_UP_INODES: [u64; 7] =
     [0x4d44, 0x2011_bab0, 0x6573_5546, 0x794c_7630, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42];
 
 impl FileIdentity {
-    /// Identifies the file of an origin, or the file below a loop device; `None` for other block devices, and if the
-    /// file cannot be opened or its file system records no creation times.
+    /// The identity of the file of an origin, or of the file below a loop device, if it can be found.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
         FileIdentity::of_file(&access::look(file_of_identity(identity)?).ok()?)
     }

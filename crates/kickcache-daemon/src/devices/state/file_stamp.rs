@@ -20,8 +20,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// The stamp of an origin that is a file; `None` for block devices and exports, and if the file cannot be
-    /// examined.
+    /// The stamp of an origin that is a file, if it can be examined.
     pub fn of_origin(identity: &str) -> Option<FileStamp> {
         Some(FileStamp::of(&access::metadata(path_of_file(identity)?).ok()?))
     }

@@ -26,8 +26,7 @@ pub struct OriginRecord {
     pub cache_path: PathBuf,
     /// Whether that cache device may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
-    /// The file of the origin, or below its loop device; `None` for other block devices and exports, and if the
-    /// file system has no such identity.
+    /// The identity of the origin's file, or of the file below its loop device, if there is one.
     #[serde(default)]
     pub file: Option<FileIdentity>,
     /// Size and times of the origin's file at the last clean stop, with times of 0 if the next start found it
@@ -64,8 +63,8 @@ pub struct CacheRecord {
     pub uuid: String,
     /// The last known path of the cache device.
     pub path: PathBuf,
-    /// The number of the last start, as in the superblock, or the next one after a format: a device with a
-    /// lower number is an older copy. 0 if the number is unknown.
+    /// The number of the last start, as in the superblock, or the next one after a format. 0 if the number is
+    /// unknown.
     #[serde(default)]
     pub starts: u64,
     /// If set, the cache device must not be used any more.
@@ -116,7 +115,6 @@ pub enum Completeness {
 }
 
 impl OriginRecord {
-    /// The record of an origin that is served with a cache device.
     pub fn new(
         identity: &str,
         volume: &str,
@@ -180,7 +178,6 @@ impl OriginRecord {
         }
     }
 
-    /// Whether another record is about the same volume of the same cache device.
     pub fn is_of_same(&self, other: &OriginRecord) -> bool {
         self.volume == other.volume && self.cache_uuid == other.cache_uuid
     }

@@ -39,7 +39,7 @@ pub enum StateError {
         path: PathBuf,
         source: io::Error,
     },
-    /// At the path is no record of this origin: a link, no regular file, or another content.
+    /// At the path is no record of this origin.
     #[error("{path}: {what}; remove this file if its content is not needed")]
     Content {
         path: PathBuf,
@@ -219,10 +219,9 @@ impl StateStore {
         Ok(())
     }
 
-    /// Records that no origin with a readable record lacks blocks of a cache device, and that the device is in
-    /// service with the next start number, so that copies count as older. A record that is unreadable or has no
-    /// start number is removed, and so is the record of the device's recent writes. Origins keep this device as
-    /// their last one: their blocks on other devices are stale.
+    /// Records that no origin with a readable record lacks blocks of a cache device, and that the device is
+    /// in service with the next start number. Origins keep this device as their last one: their blocks on
+    /// other devices are stale.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.

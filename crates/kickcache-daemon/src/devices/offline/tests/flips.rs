@@ -97,7 +97,6 @@ impl Bench {
         bench
     }
 
-    /// Flips a bit of every [`step`]-th byte, on two threads, each with a copy of its own.
     fn flip_all(&self) -> Tally {
         let places: Vec<usize> = (0..self.device.len()).step_by(step()).collect();
         let half = places.len().div_ceil(2);
