@@ -12,7 +12,6 @@ use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
 use crate::driver::budget::{Budget, Grant};
 use crate::driver::memory::{Allocator, Chunk, Mapping};
 
-/// Payloads of requests and pages of the engine.
 pub struct Buffers {
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -72,7 +71,7 @@ impl Buffers {
         }
     }
 
-    /// Returns free memory to the system until the memory kept for reuse fits into the unused part of the budget.
+    /// Returns free memory to the system, as far as it exceeds the unused part of the budget.
     fn limit_kept(&mut self) {
         self.allocator.keep_at_most(self.budget.unused_part());
     }

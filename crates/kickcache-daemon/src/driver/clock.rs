@@ -15,7 +15,7 @@ pub(crate) const GAP_MIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug)]
 pub struct Clock {
     zero: std::time::Instant,
-    /// Nanoseconds in which the process did not run, which do not count.
+    /// Nanoseconds that do not count.
     gaps: Arc<AtomicU64>,
 }
 
@@ -24,7 +24,6 @@ impl Clock {
         Clock { zero: std::time::Instant::now(), gaps: Arc::default() }
     }
 
-    /// A clock that was started this many seconds ago.
     #[cfg(test)]
     pub(crate) fn started_ago(seconds: u64) -> Clock {
         let zero = std::time::Instant::now().checked_sub(std::time::Duration::from_secs(seconds));
@@ -53,8 +52,7 @@ impl Clock {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time in which the process did not run, as a late loop has detected it; zero if it is less than
-    /// [`GAP_MIN`].
+    /// The time in which the process did not run.
     pub(crate) gap: Duration,
 }
 
@@ -92,7 +90,6 @@ impl WatchedTime {
     }
 }
 
-/// The span from one point to a later one, for the system's calls.
 pub fn span(from: Instant, to: Instant) -> std::time::Duration {
     std::time::Duration::from_nanos(to.since(from).as_nanos())
 }

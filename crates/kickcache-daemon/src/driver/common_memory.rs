@@ -22,7 +22,6 @@ pub(crate) struct CommonMemory {
 
 #[derive(Debug, Default)]
 struct Loops {
-    /// The wakeup of each registered loop, with the number of the loop.
     wakeups: Vec<(u64, Arc<Wakeup>)>,
     waiting: VecDeque<u64>,
     next: u64,
@@ -72,7 +71,6 @@ impl Member {
         Member { memory, id, is_waiting: false }
     }
 
-    /// The access of a loop that shares the memory with no other loop.
     pub(crate) fn alone(memory: Arc<CommonMemory>) -> Member {
         Member { memory, id: 0, is_waiting: false }
     }

@@ -57,7 +57,6 @@ impl Account {
     }
 }
 
-/// Nanoseconds in which the thread was ready but did not run, if the kernel counts them.
 fn waits_for_a_processor(schedstat: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;

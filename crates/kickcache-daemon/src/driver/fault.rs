@@ -10,7 +10,7 @@ pub struct Fault {
     pub operation: &'static str,
     /// The offset in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
     pub offset: u64,
-    /// The length in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
+    /// The length in bytes; see `offset`.
     pub length: u64,
     pub cause: Cause,
 }

@@ -1,4 +1,4 @@
-//! Page-aligned memory for direct I/O: whole mappings, and an allocator of power-of-two sizes on top of them.
+//! Page-aligned memory for direct I/O.
 
 use std::ffi::c_void;
 use std::io;

@@ -17,8 +17,7 @@ const LIMIT_MAX: u64 = 1 << 20;
 
 static SOFT_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard limit, at most to `LIMIT_MAX`, if the system permits it; returns
-/// the soft limit.
+/// Raises the soft limit of open files to the hard limit, at most to `LIMIT_MAX`, if the system permits it.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(LIMIT_MAX).min(LIMIT_MAX);

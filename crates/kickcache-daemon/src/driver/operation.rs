@@ -105,7 +105,6 @@ pub(crate) enum DiscardKind {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SubmissionStep {
-    /// Make the next system call for the rest.
     Continue,
     /// Write the zeroes that the device does not store by itself.
     WriteZeroes,
@@ -137,7 +136,7 @@ impl Operation {
         }
     }
 
-    /// Starts the slot's life with a submission; the stretches are added by the caller.
+    /// Starts the slot's life with a submission.
     pub(crate) fn begin(&mut self, id: SubmissionId, device: Device, work: Work) {
         (self.id, self.device, self.work) = (id, device, work);
         (self.offset, self.length, self.done, self.repeats) = (0, 0, 0, 0);
@@ -204,7 +203,6 @@ impl Operation {
         Io { target, offset, kind }
     }
 
-    /// Bytes of the next call that discards or zeroes.
     fn chunk(&self) -> u64 {
         (self.length - self.done).min(CHUNK)
     }
@@ -263,7 +261,7 @@ impl Operation {
         SubmissionStep::Failed(cause)
     }
 
-    /// The failed operation; `None` if a device does not support a discard, which is optional.
+    /// The failed operation; `None` if a device does not support a discard.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
             Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,
@@ -298,7 +296,7 @@ impl Operation {
         self.offset + self.done
     }
 
-    /// Bytes of the next call of an operation that writes one stretch again and again; `None` for other operations.
+    /// Bytes of the next call of an operation that writes one stretch again and again.
     pub(crate) fn repeated_length(&mut self) -> Option<i32> {
         let lengths = |list: &[libc::iovec]| list.iter().map(|stretch| stretch.iov_len).sum::<usize>();
         self.is_repeated.then(|| i32::try_from(lengths(self.stretches_left())).expect("16 MiB at most"))

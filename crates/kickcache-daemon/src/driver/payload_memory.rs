@@ -1,4 +1,4 @@
-//! A daemon's memory for payload, and how it is divided between its event loops.
+//! A daemon's memory for payload.
 
 use std::sync::Arc;
 

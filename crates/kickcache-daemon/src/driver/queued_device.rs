@@ -44,7 +44,7 @@ pub struct QueuedEnd {
     pub result: Result<(), i32>,
 }
 
-/// A part of a device, as the device reports it for a query of its extents.
+/// A part of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
     pub length: u64,
@@ -134,9 +134,8 @@ pub trait QueuedDevice: Send {
     /// The time of the next end of a request, if it is certain in advance.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// A descriptor that is readable when there is something to poll, for devices without such a time. The
-    /// descriptor stays the same for the life of the device; [`QueuedDevice::poll`] makes it unreadable
-    /// before it looks for results.
+    /// A descriptor that is readable when there is something to poll. The descriptor stays the same for the
+    /// life of the device; [`QueuedDevice::poll`] makes it unreadable before it looks for results.
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
     }

@@ -30,7 +30,6 @@ const TAG_COMMAND: u64 = 4;
 /// The key under which the ring watches its own workers.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
-/// io_uring, used by the thread that made it.
 pub(crate) struct Ring {
     ring: IoUring,
     workers: Option<Workers>,
@@ -102,7 +101,6 @@ impl Ring {
         self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
     }
 
-    /// Polls for completions and work until there is some, or the time is over.
     fn look(&mut self, start: Instant, longest: Duration, doorbells: &dyn Doorbells) -> bool {
         while !self.is_ready() && !doorbells.has_work() {
             if start.elapsed() >= longest {
@@ -239,7 +237,7 @@ impl Backend for Ring {
     }
 }
 
-/// A timeout, a signal and a full completion queue are no errors: the caller handles the completions next.
+/// A timeout, a signal and a full completion queue are no errors.
 fn tolerate(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Ok(_) => Ok(()),

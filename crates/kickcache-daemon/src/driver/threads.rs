@@ -24,7 +24,7 @@ pub(crate) struct Threads {
     epoll: OwnedFd,
     watches: HashMap<u64, Watch>,
     ready: Vec<epoll::Event>,
-    /// The keys of commands, which threads cannot give to a device; they end with an error.
+    /// The keys of commands, which threads cannot give to a device.
     refused: Vec<u64>,
 }
 

@@ -1,5 +1,4 @@
-//! Threads that execute I/O with blocking system calls: each device has threads of its own, so that an
-//! unresponsive device does not block other devices.
+//! Threads that execute I/O with blocking system calls, separate for each device.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,7 +49,6 @@ impl Workers {
         events.append(&mut self.ended.lock());
     }
 
-    /// A descriptor that is readable when operations have ended.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
         self.ended.wakeup.as_fd()
     }

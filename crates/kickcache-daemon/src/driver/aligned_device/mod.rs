@@ -29,7 +29,7 @@ const TAIL: u64 = 2 << PART_SHIFT;
 pub(crate) struct AlignedDevice {
     inner: Box<dyn QueuedDevice>,
     block: MinimumBlock,
-    /// Writes, and writes of zeroes, with a head or a tail, by the driver's token, until all parts have ended.
+    /// Writes, and writes of zeroes, with a head or a tail, by the driver's token.
     split: BTreeMap<u64, SplitRequest>,
     /// Writes of heads and tails that have not ended, in the order of submission.
     partial: Vec<PartialWrite>,
@@ -44,7 +44,6 @@ struct SplitRequest {
     error: Option<i32>,
 }
 
-/// A write of a part of one block.
 struct PartialWrite {
     token: u64,
     extent: ByteExtent,
@@ -126,8 +125,7 @@ impl AlignedDevice {
         }
     }
 
-    /// Handles the end of a request to the device; returns the end of the driver's request if all of its
-    /// parts have ended.
+    /// Handles the end of a request to the device.
     fn on_end(&mut self, now: Instant, end: QueuedEnd) -> Option<QueuedEnd> {
         let QueuedEnd { token, result } = end;
         let whole = token & (HEAD - 1);
@@ -144,7 +142,6 @@ impl AlignedDevice {
         self.end_part(whole, result)
     }
 
-    /// The block of a partial write was read: replaces the written bytes in it, and writes the block.
     fn write_block(&mut self, now: Instant, at: usize) {
         let PartialWrite { token, extent, data, durability, phase } = &mut self.partial[at];
         let block = self.block.widened(*extent);

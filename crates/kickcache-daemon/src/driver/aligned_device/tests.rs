@@ -94,7 +94,7 @@ impl Fixture {
         self.disk.0.lock().unwrap().in_flight.values().cloned().collect()
     }
 
-    /// Ends the requests in flight, the highest tokens first; returns the ends that the driver gets.
+    /// Ends the requests in flight, the highest tokens first.
     fn end_all(&mut self, result: Result<(), i32>) -> Vec<QueuedEnd> {
         let tokens: Vec<u64> = self.disk.0.lock().unwrap().in_flight.keys().copied().collect();
         for token in tokens.into_iter().rev() {
@@ -105,7 +105,6 @@ impl Fixture {
         std::iter::from_fn(|| self.device.poll(NOW)).collect()
     }
 
-    /// Ends all requests with success until none is in flight.
     fn finish(&mut self) -> Vec<u64> {
         let mut ended: Vec<QueuedEnd> = std::iter::from_fn(|| self.device.poll(NOW)).collect();
         while !self.in_flight().is_empty() {

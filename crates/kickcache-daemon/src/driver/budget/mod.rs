@@ -35,11 +35,10 @@ pub struct Budget {
     common_used: usize,
     common_grants: u64,
     volume_count: usize,
-    /// Whether the memory is divided among several volumes, as the daemon counted them at its start.
+    /// Whether the daemon started with several volumes.
     is_shared: bool,
     accounts: Vec<Account>,
     lines: BTreeSet<usize>,
-    /// The number of the last request that had to wait.
     ticket: u64,
     /// Whether waiting requests are to be polled again.
     has_changed: bool,
@@ -289,12 +288,10 @@ impl Budget {
         }
     }
 
-    /// The bytes of the loop's part for each volume.
     fn share(&self) -> usize {
         self.part / self.volume_count.max(1)
     }
 
-    /// Whether the part of the loop has these bytes unused.
     fn has_part(&self, bytes: usize) -> bool {
         bytes <= self.unused_part()
     }

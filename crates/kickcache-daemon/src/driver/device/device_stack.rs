@@ -1,4 +1,4 @@
-//! The block devices below a path, through partitions, file systems, loop devices and devices of the device mapper and md.
+//! The block devices below a path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -99,7 +99,6 @@ impl DeviceStack {
     }
 }
 
-/// The file, or the nearest of its folders that exists.
 fn existing(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     path.ancestors().find(|path| path.exists()).map(Path::to_path_buf)

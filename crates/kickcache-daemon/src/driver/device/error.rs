@@ -16,7 +16,6 @@ pub enum OpenError {
         path: PathBuf,
         source: io::Error,
     },
-    /// The user of the process may not open the device.
     #[error(
         "{user} may not open {path} ({source}); give this user the right, in its folders too (namei -l {path}), or use another user"
     )]
@@ -25,16 +24,13 @@ pub enum OpenError {
         user: String,
         source: io::Error,
     },
-    /// The device's path without links is not UTF-8.
     #[error(transparent)]
     Text(#[from] NotUtf8),
-    /// The path is neither a file nor a block device.
     #[error("{path} is a {found}; give a regular file or a block device")]
     Type {
         path: PathBuf,
         found: &'static str,
     },
-    /// The user of the process may not write the device.
     #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
     ReadOnly {
         path: PathBuf,
@@ -99,7 +95,6 @@ pub enum OpenError {
 }
 
 impl OpenError {
-    /// A device in use by a process that is not known yet.
     pub(crate) fn busy(path: &Path, detail: &'static str) -> OpenError {
         OpenError::Busy { path: path.into(), by: None, detail }
     }

@@ -1,4 +1,4 @@
-//! The kind of a device, its access mode, and its capabilities.
+//! The kind and the access mode of a device.
 
 /// The access to a device, and the access of clients to a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -59,7 +59,7 @@ pub struct BlockFile {
     is_remote: bool,
     flush: Flush,
     storage: Option<Storage>,
-    /// The files and devices below, locked if their file systems have locks; they stay open as long as this device.
+    /// The files and devices below, locked if their file systems have locks.
     _below: Vec<File>,
 }
 
@@ -116,7 +116,7 @@ impl BlockFile {
         self.exact_size
     }
 
-    /// The size as [`BlockFile::size`] has it, but read again, since the device may have been extended.
+    /// [`BlockFile::size`], read again.
     ///
     /// # Errors
     /// If the system does not report it.
@@ -145,7 +145,6 @@ impl BlockFile {
         self.zeroes
     }
 
-    /// The smallest block that the device zeroes or discards.
     pub(crate) fn minimum_block(&self) -> MinimumBlock {
         self.minimum_block
     }
@@ -184,7 +183,6 @@ impl BlockFile {
         is_unlinked.then(|| format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// The identities of the file or device as an origin.
     pub fn identified(&self) -> Identified {
         let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
         identified(&self.named, &self.path, self.kind, number)
@@ -340,7 +338,7 @@ fn lock(file: &File, path: &Path, access: AccessMode) -> Result<(), OpenError> {
     match lock {
         Ok(()) => Ok(()),
         Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::busy(path, "it holds a lock on it")),
-        // Some file systems have no locks; then the device is served without a lock.
+        // Some file systems have no locks.
         Err(std::fs::TryLockError::Error(error)) => {
             tracing::warn!(
                 event = "lock_unavailable",

@@ -10,7 +10,7 @@ use crate::driver::memory::Allocator;
 const PROBE_BYTES: usize = 4096;
 
 impl BlockFile {
-    /// Reads the first block, so that an unreadable device is detected before it is used.
+    /// Reads the first block.
     ///
     /// # Errors
     /// [`OpenError::Unreadable`].

@@ -21,7 +21,6 @@ pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     nameless_beside(file, path).map_or_else(|| punches_holes(file), |nameless| punches(&nameless))
 }
 
-/// A new file without a name, on the same file system.
 fn nameless_beside(file: &File, path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     let made = options.write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(path.parent()?).ok()?;

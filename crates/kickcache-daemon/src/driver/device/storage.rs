@@ -69,7 +69,6 @@ fn layers(metadata: &Metadata) -> Vec<Layer> {
     found
 }
 
-/// The files below a loop device, or below a partition of one.
 pub(super) fn paths_below(metadata: &Metadata) -> Vec<PathBuf> {
     layers(metadata).into_iter().map(|layer| layer.path).collect()
 }

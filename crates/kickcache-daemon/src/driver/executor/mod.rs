@@ -50,7 +50,6 @@ pub enum Medium {
     Queued(Box<dyn QueuedDevice>),
 }
 
-/// A device of the engine, and its kind.
 pub struct NamedMedium {
     pub device: Device,
     pub medium: Medium,
@@ -71,11 +70,10 @@ pub struct Driver {
     io_engine: IoEngine,
     media: Vec<Option<OpenMedium>>,
     queued: Vec<usize>,
-    /// The slots of queued devices without a watch: the next wait begins or renews it.
+    /// The slots of queued devices without a watch.
     unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// The events of a wait, before they are sorted by kind.
     fresh: Vec<Event>,
     /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
@@ -113,7 +111,6 @@ enum EndedOperation {
     Operation(u32, Result<(), DeviceError>),
 }
 
-/// Metadata of the engine that is being written to or read from the cache device.
 #[derive(Clone, Copy)]
 enum Metadata<'a> {
     Out(&'a [u8]),
@@ -204,7 +201,6 @@ impl Driver {
         }
     }
 
-    /// Executes a submission, with `cache` for the cache device.
     fn submit_for(&mut self, now: Instant, cache: Device, submission: Submission) {
         let Submission { id, operation } = submission;
         let meant = |device| if device == Device::Cache { cache } else { device };
@@ -387,8 +383,7 @@ impl Driver {
         Ok(Duration::from_nanos(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether an operation has ended that [`Driver::poll_completion`] has not handled; requests to queued devices are not
-    /// included before a poll.
+    /// Whether an operation has ended that [`Driver::poll_completion`] has not handled.
     pub fn has_completions(&self) -> bool {
         !self.ended.is_empty() || !self.events.is_empty()
     }
@@ -403,7 +398,7 @@ impl Driver {
         self.faults.take()
     }
 
-    /// The outstanding work of each device that has any: the cache device first.
+    /// The outstanding work of each device that has any.
     pub fn loads(&self) -> Vec<Load> {
         let mut counts: BTreeMap<usize, Load> = BTreeMap::new();
         for operation in self.owed() {
@@ -482,7 +477,6 @@ impl Driver {
         self.start(now, token);
     }
 
-    /// Starts the rest of an operation, by a system call or on the device itself.
     fn start(&mut self, now: Instant, token: u32) {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);

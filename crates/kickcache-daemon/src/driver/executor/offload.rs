@@ -41,7 +41,6 @@ impl Driver {
         }
     }
 
-    /// Writes the next zeroes that the device does not store by itself.
     pub(super) fn write_zeroes(&mut self, now: Instant, token: u32) {
         let Ok(address) = self.zeroes() else {
             return self.fail(token, Cause::Errno(libc::ENOMEM));

@@ -37,7 +37,6 @@ pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, ope
     device.submit(now, u64::from(token), request);
 }
 
-/// Fetches the bytes of a read that ended well.
 pub(super) fn finish(device: &mut dyn QueuedDevice, token: u32, operation: &mut Operation) {
     if operation.work != Work::Read && operation.work != Work::ReadMetadata {
         return;
@@ -48,7 +47,6 @@ pub(super) fn finish(device: &mut dyn QueuedDevice, token: u32, operation: &mut 
     device.take_read(u64::from(token), extent, &mut into);
 }
 
-/// Has the backend wake up when a device has something to poll.
 pub(super) fn watch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedDevice) {
     if let Some(wakeup) = device.wakeup() {
         let key = KEY_MAX - u64::try_from(slot).expect("u64 has at least as many bits");

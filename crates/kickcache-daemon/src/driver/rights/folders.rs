@@ -51,7 +51,6 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     }
     match walk(path) {
         Ok(_) => {}
-        // Other users than root may change the folder already: its owner stays.
         Err(Untrusted::Folder(_)) => match purpose {
             Purpose::Sockets => return clear(path).map_err(failed),
             Purpose::State { .. } => return Ok(()),

@@ -13,7 +13,6 @@ const LAYERS_MAX: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Right {
     Read,
-    /// The file may be opened for reading and writing.
     Write,
     /// The file may be opened for reading and writing, and created if it does not exist.
     Make,

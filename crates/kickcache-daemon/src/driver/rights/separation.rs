@@ -26,9 +26,7 @@ const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 /// The source of the monitor's grants.
 pub struct GrantSource {
     pub granted: Vec<Grant>,
-    /// Reads the grants again: the configuration may have changed.
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
-    /// The place where grants are configured, for messages.
     pub named_in: String,
 }
 
@@ -99,8 +97,7 @@ fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
 }
 
-/// Runs the monitor to its end, unless its rights cannot be limited; the monitor ignores signals to the
-/// process group, which are meant for the daemon.
+/// Runs the monitor to its end, unless its rights cannot be limited.
 fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();
     close_others(socket.as_raw_fd());
@@ -113,8 +110,7 @@ fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     std::process::exit(i32::from(limited.is_err()))
 }
 
-/// Closes the other descriptors that the daemon was started with: sockets of socket activation belong to the
-/// daemon.
+/// Closes the other descriptors that the daemon was started with.
 fn close_others(kept: RawFd) {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -89,7 +89,6 @@ impl Folder {
     }
 }
 
-/// The path of an open file, as the system reports it.
 pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
@@ -167,7 +166,6 @@ fn walk_by(path: &Path, rule: Rule) -> Result<ResolvedPath, Untrusted> {
     Err(io::Error::from(io::ErrorKind::InvalidInput).into())
 }
 
-/// The steps of a path: the root, names and `..`.
 fn names(path: &Path) -> VecDeque<OsString> {
     let step = |component: Component<'_>| match component {
         Component::RootDir => Some(OsStr::new("/").to_owned()),
@@ -186,7 +184,6 @@ pub enum Identity {
     Inode {
         /// The number of its file system.
         device: u64,
-        /// The number of the file in its file system.
         inode: u64,
     },
 }

@@ -98,7 +98,6 @@ impl Request {
     }
 }
 
-/// Sends the client its socket for the answer; returns the other end.
 pub(super) fn hand_answers(to: impl AsFd) -> io::Result<OwnedFd> {
     let Ends { here, there } = Ends::make()?;
     send(to, &[0], Some(there.as_fd()))?;

@@ -20,7 +20,7 @@ const LOOP: &str = "loop:";
 /// The prefix of the identity of a partition, before its number and the identity of the disk.
 const PART: &str = "part";
 
-/// The folders of the kernel and of udev; tests use other folders.
+/// The folders of the kernel and of udev.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Roots {
     pub(super) sys: PathBuf,

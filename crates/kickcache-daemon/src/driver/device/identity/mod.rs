@@ -234,8 +234,7 @@ pub(super) fn of_file(path: &Path) -> Identified {
     Identified::strong(format!("{FILE}{}", path.display()))
 }
 
-/// The identity of the block device with a number; `named` is the path as the user gives it, and `path` is the same
-/// path without links.
+/// The identity of the block device with a number; `path` is `named` without links.
 pub(super) fn of_block_device(named: &Path, path: &Path, number: u64) -> Identified {
     let roots = Roots::of_system();
     PresentDevices::look(&roots).at(path, &sysfs::number(number)).or_by_place(&roots, named)
@@ -250,7 +249,7 @@ pub fn path_of_identity(identity: &str) -> Option<PathBuf> {
     present.only(identity).map(|device| device.path.clone())
 }
 
-/// Identities of older versions for the only present device with an assigned identity; none for an identity of another kind.
+/// Identities of older versions for the only present device with an assigned identity.
 pub fn older_identities(identity: &str) -> Vec<OlderIdentity> {
     if !identity.starts_with(ASSIGNED) {
         return Vec::new();
