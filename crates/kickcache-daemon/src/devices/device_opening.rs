@@ -36,13 +36,11 @@ use crate::serve::stop_wish::StopWish;
 use crate::shell_command::ShellCommand;
 use crate::whole_path::whole_path;
 
-/// A cache device and its volumes.
 pub(crate) struct Prepared {
     pub(crate) path: PathBuf,
     pub(crate) superblock: Superblock,
     pub(crate) cache: Medium,
     pub(crate) volumes: Vec<OpenVolume>,
-    /// Changes that are undone if the start fails.
     pub(crate) made: CreatedFiles,
     /// The records of the volumes, if the cache device is in service.
     pub(crate) notes: Option<Arc<OriginRecords>>,

@@ -62,7 +62,6 @@ pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand 
 /// Whether a recorded cache device is at its path.
 enum DevicePresence {
     There,
-    /// Another cache device is there, with this uuid.
     Replaced(String),
     /// No cache device can be read there.
     Absent,

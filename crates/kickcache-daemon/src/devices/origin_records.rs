@@ -68,9 +68,7 @@ pub(crate) struct Candidate<'a> {
 /// The blocks that a cache device may hold of a volume before it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holdings {
-    /// The superblock does not have the volume.
     Nothing,
-    /// Blocks from earlier starts of the cache device.
     Earlier,
 }
 

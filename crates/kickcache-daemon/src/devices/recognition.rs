@@ -29,7 +29,6 @@ pub(crate) struct Doubt {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recognised {
-    /// The identity for records.
     pub(crate) identity: String,
     pub(crate) doubt: Option<Doubt>,
 }

@@ -49,7 +49,6 @@ pub(crate) struct OriginCheck {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// The cached blocks may be used.
     Same,
     /// This number of compared blocks shows no change, which does not exclude one.
     NoProof(usize),
@@ -58,7 +57,6 @@ pub(crate) enum Finding {
 }
 
 impl OriginCheck {
-    /// Whether the check compares blocks.
     pub(crate) fn needs_samples(&self) -> bool {
         self.doubt.is_some() || self.last_stop == LastStop::Unrecorded
     }

@@ -88,10 +88,11 @@ pub fn follow(named: &Path) -> DeviceChain {
     followed
 }
 
-/// Refuses to continue a takeover if the recorded future successor is missing, has changed, or cannot be examined.
+/// Refuses to continue a takeover if the recorded future successor is missing, has changed, or cannot be
+/// examined.
 ///
 /// # Errors
-/// A sentence: which of these is the case.
+/// A sentence with the reason.
 pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError> {
     let (old, new) = (any_superblock_at(device), try_superblock_at(with));
     let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;

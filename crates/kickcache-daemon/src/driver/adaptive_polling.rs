@@ -10,7 +10,6 @@ const WORK_MAX: Duration = Duration::from_micros(20);
 
 /// The most I/Os in flight at which polling may pay.
 const FEW: usize = 2;
-/// The lowest score at which the thread polls.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
 /// A wait longer than a poll, or much work before it, lowers the score by this.

@@ -54,9 +54,7 @@ pub(crate) struct DeviceCommand {
 pub enum Interest {
     /// Bytes, a connection or the end of the stream can be taken.
     Readable,
-    /// Bytes can be sent.
     Writable,
-    /// An eventfd is signalled.
     Signalled,
 }
 
@@ -65,7 +63,7 @@ pub(crate) enum Event {
     /// An [`Io`] ended: bytes moved, or a negative errno.
     Io { token: u32, result: i32 },
     Command { key: u64, result: i32 },
-    /// A watched descriptor is ready. The watch is over, unless it is reported as signalled.
+    /// A watched descriptor is ready; unless it is signalled, its watch is over.
     Ready { key: u64, interest: Interest },
 }
 
@@ -75,7 +73,6 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 
 /// Executes I/O and waits. One thread owns it.
 pub(crate) trait Backend {
-    /// Registers open devices.
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
     /// Registers a device that is added later.
@@ -113,7 +110,6 @@ pub(crate) trait Backend {
 
 /// Work that arrives without an event while the loop is awake: its producers ring only on request.
 pub trait Doorbells {
-    /// Whether there is work.
     fn has_work(&self) -> bool;
 
     /// Requests a ring from now on; `true` if there is work already, so that the loop must not sleep.

@@ -95,7 +95,6 @@ impl Buffers {
         chunk
     }
 
-    /// A request without memory.
     pub fn allocate_empty(&mut self) -> RequestId {
         self.place(Slot::Empty)
     }
@@ -138,7 +137,7 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(address, length) }
     }
 
-    /// The address of a piece.
+    /// The address of a piece of memory.
     ///
     /// # Panics
     /// If the piece does not lie within its request's payload, or the pool.

@@ -11,7 +11,7 @@ use kickcache_engine::time::{Duration, Instant};
 /// The least lateness at which a loop counts as not having run.
 pub(crate) const GAP_MIN: Duration = Duration::from_millis(500);
 
-/// A clock that starts at zero. Clones of a clock show the same time.
+/// Clones of a clock show the same time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     zero: std::time::Instant,
@@ -78,7 +78,6 @@ impl WatchedTime {
         WatchedTime { passed: std::time::Duration::ZERO, looked_at: std::time::Instant::now() }
     }
 
-    /// The counted time since the start.
     pub fn look(&mut self) -> std::time::Duration {
         self.look_at(std::time::Instant::now())
     }

@@ -61,7 +61,6 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Registers an event loop.
     pub(crate) fn new(memory: Arc<CommonMemory>, wakeup: Arc<Wakeup>) -> Member {
         let mut loops = memory.lock();
         let id = loops.next;
@@ -79,7 +78,6 @@ impl Member {
         self.memory.limit
     }
 
-    /// Whether a loop waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.memory.waiting.load(Ordering::SeqCst) > 0
     }

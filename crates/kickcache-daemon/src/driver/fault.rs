@@ -15,10 +15,8 @@ pub struct Fault {
     pub cause: Cause,
 }
 
-/// How an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
-    /// The operation ended with this errno.
     Errno(i32),
     /// The device moved fewer bytes than it should, or reported too many.
     Short,

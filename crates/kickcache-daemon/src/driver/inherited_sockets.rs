@@ -10,7 +10,6 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 /// Number of the first inherited descriptor, by convention.
 const FIRST: RawFd = 3;
-/// The most sockets that are accepted.
 const COUNT_MAX: RawFd = 64;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);

@@ -115,7 +115,6 @@ impl Allocator {
         if class <= CARVED_MAX { class } else { length.next_multiple_of(PAGE) }
     }
 
-    /// Memory of at least `length` bytes.
     pub(crate) fn allocate(&mut self, length: usize) -> io::Result<Chunk> {
         let class = class_of(length);
         if usize::from(class) >= CLASS_COUNT {

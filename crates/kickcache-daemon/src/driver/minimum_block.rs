@@ -6,8 +6,8 @@ use kickcache_engine::units::{ByteExtent, SECTOR_SIZE};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct MinimumBlock(u64);
 
-/// An extent by the blocks of a device: a part of its first block, whole blocks, and a part of its last block. Each part may be
-/// empty.
+/// An extent by the blocks of a device: a part of its first block, whole blocks, and a part of its last
+/// block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockParts {
     pub(crate) head: ByteExtent,

@@ -18,7 +18,6 @@ const ZERO_STRETCHES_MAX: u64 = 16;
 /// The most repetitions of calls that end with EINTR or EAGAIN, for one operation.
 const REPEATS_MAX: u32 = 1000;
 
-/// A submission in flight.
 pub(crate) struct Operation {
     pub(crate) id: SubmissionId,
     pub(crate) device: Device,
@@ -136,7 +135,6 @@ impl Operation {
         }
     }
 
-    /// Starts the slot's life with a submission.
     pub(crate) fn begin(&mut self, id: SubmissionId, device: Device, work: Work) {
         (self.id, self.device, self.work) = (id, device, work);
         (self.offset, self.length, self.done, self.repeats) = (0, 0, 0, 0);
@@ -171,8 +169,7 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// The next system call. The memory for the call belongs to the slot and stays valid until the call has
-    /// ended.
+    /// The memory for the call belongs to the slot and stays valid until the call has ended.
     pub(crate) fn next_io(&mut self, target: Target) -> Io {
         let offset = self.next_offset();
         let kind = match self.work {
@@ -276,8 +273,8 @@ impl Operation {
         Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
     }
 
-    /// The engine's name of a failure. If a device answers zeroing or a discard with EINVAL, it does not support the
-    /// operation with this alignment.
+    /// If a device answers zeroing or a discard with EINVAL, it does not support the operation with this
+    /// alignment.
     pub(crate) fn error(&self, cause: Cause) -> DeviceError {
         match (self.work, cause) {
             (Work::Zero { .. } | Work::Discard(_), Cause::Errno(libc::EINVAL)) => DeviceError::Unsupported,

@@ -14,7 +14,6 @@ const LARGEST: usize = (32 << 20) + 4096;
 #[derive(Clone, Debug)]
 pub struct PayloadMemory {
     limit: usize,
-    /// Number of volumes that share the rest.
     volumes: usize,
     pub(crate) common: Arc<CommonMemory>,
 }

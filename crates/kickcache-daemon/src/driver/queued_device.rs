@@ -17,7 +17,6 @@ pub enum QueuedRequest<'a> {
     /// A write; the bytes are borrowed for the call alone.
     Write {
         offset: u64,
-        /// The bytes, one piece after the other.
         pieces: &'a [IoSlice<'a>],
         /// Whether the write must be durable when it ends.
         durability: Durability,
@@ -29,28 +28,22 @@ pub enum QueuedRequest<'a> {
     /// Stores zeroes; may end with `EOPNOTSUPP`.
     WriteZeroes {
         extent: ByteExtent,
-        /// Whether space may be given back.
         unmap: Unmap,
         durability: Durability,
     },
 }
 
-/// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuedEnd {
-    /// The number that was passed with the submission.
     pub token: u64,
     /// The result; an error is an errno of the system, such as `EIO`.
     pub result: Result<(), i32>,
 }
 
-/// A part of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
     pub length: u64,
-    /// The device stores no data for the extent.
     pub is_hole: bool,
-    /// The extent reads as zeroes.
     pub is_zero: bool,
 }
 
@@ -101,7 +94,7 @@ pub trait QueuedDevice: Send {
     /// submissions wait for the end: until then the device sends no other request.
     fn begin_compare(&mut self, _samples: &[Sample]) {}
 
-    /// Ends the comparison. The time limit counts from the start of the comparison.
+    /// The time limit counts from the start of the comparison.
     ///
     /// # Errors
     /// A sentence, if the device has other data, or does not answer.
@@ -113,7 +106,6 @@ pub trait QueuedDevice: Send {
     /// followed by one call; until then the device sends no request.
     fn expect(&mut self, _samples: Vec<Sample>) {}
 
-    /// Whether the device reports its holes.
     fn has_extents(&self) -> bool {
         false
     }
@@ -122,7 +114,6 @@ pub trait QueuedDevice: Send {
     /// later [`QueuedDevice::poll`].
     fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
 
-    /// The next answer to a query of extents.
     fn take_extents(&mut self) -> Option<ExtentsTold> {
         None
     }

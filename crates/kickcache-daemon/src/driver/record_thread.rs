@@ -18,7 +18,7 @@ pub(crate) struct RecordEnd {
     pub(crate) is_kept: bool,
 }
 
-/// The driver's side of the thread. The end of the thread is not awaited, as its disk may hang.
+/// The end of the thread is not awaited, as its disk may hang.
 pub(crate) struct RecordThread {
     sender: Sender<(u32, VolumeSet)>,
     kept: Arc<Mutex<Vec<RecordEnd>>>,

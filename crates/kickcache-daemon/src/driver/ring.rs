@@ -111,7 +111,6 @@ impl Ring {
         true
     }
 
-    /// Whether events wait to be collected.
     fn is_ready(&mut self) -> bool {
         !self.ring.completion().is_empty() || self.ring.submission().taskrun()
     }

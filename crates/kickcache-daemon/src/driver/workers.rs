@@ -13,7 +13,6 @@ use crate::wakeup::Wakeup;
 /// The most threads of a device.
 const THREADS_MAX: usize = 32;
 
-/// The threads of all devices.
 pub(crate) struct Workers {
     ended: Arc<CompletionQueue>,
     lanes: BTreeMap<RawFd, Lane>,
@@ -43,7 +42,6 @@ impl Workers {
         }
     }
 
-    /// Moves ended operations to `events`.
     pub(crate) fn drain(&self, events: &mut Vec<Event>) {
         self.ended.wakeup.clear();
         events.append(&mut self.ended.lock());

@@ -15,7 +15,6 @@ pub(crate) struct CreatedFiles {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Undo {
-    /// The file did not exist.
     Remove,
     /// Restore a file of this many zero bytes.
     Blank(u64),

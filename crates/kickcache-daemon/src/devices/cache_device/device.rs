@@ -15,7 +15,6 @@ use crate::devices::cache_device::superblocks::{decode, read_copies, store_super
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::serve::error::ServeError;
 
-/// An open cache device with its superblock.
 pub struct CacheDevice {
     pub file: BlockFile,
     /// The content of the superblock; [`CacheDevice::store`] writes changes.
@@ -85,8 +84,6 @@ impl CacheDevice {
         }
     }
 
-    /// Writes the superblock if it was changed.
-    ///
     /// # Errors
     /// If the device cannot be written.
     pub fn store(&mut self) -> Result<(), ServeError> {

@@ -38,9 +38,7 @@ pub struct DeviceRecords<'a> {
     pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
 }
 
-/// The result of the examination.
 pub(crate) enum Examination {
-    /// A cache device.
     Ours(Box<CacheDevice>),
     /// A file or device that may be overwritten.
     Free {
@@ -155,7 +153,6 @@ impl Examination {
     }
 }
 
-/// Formats a device; see [`CacheDevice::format_noted`].
 pub(super) fn format(
     path: &Path,
     size: Option<u64>,

@@ -1,4 +1,4 @@
-//! Whether a device with data may be formatted.
+//! The permission to overwrite a device.
 
 /// Whether the old content of a device may be overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

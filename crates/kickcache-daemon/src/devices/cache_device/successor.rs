@@ -31,7 +31,6 @@ pub struct SuccessorSpec {
     pub overwrite: Overwrite,
 }
 
-/// A device that was prepared for the copy.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
     /// The uuid and the user's path of the device, for other records.

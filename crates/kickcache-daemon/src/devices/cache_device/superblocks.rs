@@ -51,14 +51,14 @@ pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
     Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
-/// The bytes where the copies are.
+/// The bytes of the two copies of the superblock.
 pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
     let copies = copies_by(|offset| read(file, offset, SUPERBLOCK_SIZE));
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
 }
 
-/// Reads both copies. A copy that cannot be read counts as damaged, as the other copy suffices; if both cannot be
-/// read, that is an error.
+/// A copy that cannot be read counts as damaged, as the other copy suffices; if both cannot be read, that is
+/// an error.
 pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),

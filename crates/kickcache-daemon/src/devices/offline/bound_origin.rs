@@ -36,14 +36,12 @@ pub(super) struct BoundOrigin {
 pub enum Unbound {
     #[error("there is no state directory that confirms it")]
     NoDirectory,
-    /// Others can write the records.
     #[error("{0}, so that its records are no proof")]
     Directory(String),
     #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
     #[error(transparent)]
     State(#[from] StateError),
-    /// Another file is at the recorded path.
     #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
     /// Other users can change where the path leads, and no recorded inode number identifies the file behind it.

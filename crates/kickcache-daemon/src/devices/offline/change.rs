@@ -24,7 +24,6 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::Flag;
 
-/// Bytes of payload memory.
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// Whether dirty blocks may be lost.
@@ -38,9 +37,7 @@ pub enum DirtyBlocks {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Detached {
-    /// Clean blocks that were dropped.
     pub clean_blocks: u64,
-    /// Dirty extents that were lost.
     pub lost: Vec<ByteExtent>,
     /// Extents that were dirty only because of a crash, and that the origin has, by the records.
     pub complete: Vec<ByteExtent>,

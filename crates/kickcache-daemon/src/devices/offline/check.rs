@@ -28,7 +28,6 @@ use crate::extents::{Extent, extents};
 /// The most bytes of the journal that are read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
-/// The verdict on a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -43,7 +42,6 @@ pub enum Verdict {
     Suspect,
 }
 
-/// The findings on a cache device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Findings {
     pub verdict: Verdict,
@@ -60,7 +58,6 @@ pub struct Findings {
     pub damaged_clean: Vec<BlockKey>,
 }
 
-/// The findings in the journal.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct JournalFindings {
     /// Blocks of the ring.
@@ -75,17 +72,14 @@ pub struct JournalFindings {
     pub damaged_needed: Vec<u64>,
 }
 
-/// The findings in the segments.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SegmentFindings {
     pub count: u64,
     /// Segments that are neither free nor retired.
     pub in_use: u64,
-    /// Segments that receive no new blocks.
     pub retired: u64,
     /// Segments with a whole summary of their present generation.
     pub with_summary: u64,
-    /// Damaged summaries.
     pub damaged_summaries: u64,
     /// Whole batch headers of the present generations of the segments.
     pub headers: u64,
@@ -95,14 +89,11 @@ pub struct SegmentFindings {
     pub unfinished: u64,
 }
 
-/// The findings on a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct VolumeFindings {
     /// The volume's name; empty for blocks of a volume that is not in the superblock.
     pub name: String,
-    /// Clean blocks with a correct checksum.
     pub clean_blocks: u64,
-    /// Dirty blocks with a correct checksum.
     pub dirty_blocks: u64,
     /// Blocks that were dirty and that the volume no longer needs.
     pub needless_blocks: u64,

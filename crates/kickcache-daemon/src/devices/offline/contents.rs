@@ -11,7 +11,6 @@ use crate::devices::offline::metadata::Metadata;
 use crate::devices::offline::offline_device::OfflineDevice;
 use crate::extents::extents;
 
-/// The content of a cache device.
 #[derive(Debug)]
 pub struct Contents {
     pub device_size: u64,

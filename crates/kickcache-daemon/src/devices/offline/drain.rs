@@ -50,7 +50,6 @@ pub enum OlderBlocks {
     Accept,
 }
 
-/// A drained volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drained {
     pub name: String,
@@ -60,7 +59,6 @@ pub struct Drained {
     pub overtaken_bytes: u64,
 }
 
-/// The outcome of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrainOutcome {
     /// The device may be stale or is out of service, and has no dirty block that the origin lacks.
@@ -71,7 +69,6 @@ pub enum DrainOutcome {
     /// device.
     Removed {
         bytes: u64,
-        /// Clean blocks that were dropped.
         clean_blocks: u64,
     },
 }

@@ -28,7 +28,7 @@ pub enum DumpError {
     Write(#[from] io::Error),
 }
 
-/// Writes the dump.
+/// Writes the dump of a cache device.
 ///
 /// # Errors
 /// If the device has no valid superblock, is in use or cannot be read, or the dump cannot be written.

@@ -12,10 +12,8 @@ use crate::serve::config::StatePlace;
 
 /// Volumes that were served with a cache device.
 pub struct EarlierVolumes {
-    /// Names in the superblock.
     names: BTreeSet<String>,
     uuid: Option<String>,
-    /// Where the device is now.
     paths: Vec<PathBuf>,
     notes: Vec<OriginRecord>,
 }
@@ -23,7 +21,6 @@ pub struct EarlierVolumes {
 /// Whether a device may be touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
-    /// The device answers.
     Allowed,
     /// The device does not answer, and an access may block for ever.
     Forbidden,

@@ -25,7 +25,6 @@ pub const EXTENTS_SHOWN: usize = 4;
 /// Why a cache device cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// The device cannot be opened, examined or read.
     #[error("cannot read {}", .path.display())]
     Io {
         path: PathBuf,
@@ -46,7 +45,6 @@ pub enum OfflineError {
     )]
     Busy {
         path: PathBuf,
-        /// The process, if it could be found.
         by: Option<Opener>,
     },
     /// The engine cannot use the content of the cache device.
@@ -110,7 +108,6 @@ pub enum OfflineError {
     Unbound {
         path: PathBuf,
         name: String,
-        /// The origin that the cache device names.
         origin: String,
         why: Box<Unbound>,
         drain: ShellCommand,
@@ -183,7 +180,6 @@ pub enum OfflineError {
         extents: Vec<ByteExtent>,
         why: String,
     },
-    /// A signal interrupted the drain.
     #[error(
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]

@@ -26,7 +26,6 @@ pub(crate) struct OfflineDevice {
     file: File,
     path: PathBuf,
     size: u64,
-    /// The layers below, locked as well.
     _below: Vec<File>,
 }
 

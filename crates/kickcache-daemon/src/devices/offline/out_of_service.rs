@@ -20,7 +20,6 @@ use crate::extents::{Extent, extents};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 
-/// A cache device that is out of service.
 #[derive(Debug)]
 pub struct OutOfServiceDevice {
     /// The uuid, path and last start of the device.
@@ -174,7 +173,6 @@ pub(crate) fn newest(
     let Some(store) = state.store() else { return Ok(None) };
     let record = match store.cache(&uuid_text(superblock.uuid)) {
         Err(error @ StateError::Newer { .. }) => return Err(error),
-        // An unreadable record gives no information.
         record => record.ok().flatten(),
     };
     let known = record.and_then(|record| record.out_of_service).map_or_else(Vec::new, |out| out.newest);

@@ -20,7 +20,6 @@ use crate::serve::frontend::ublk::state::{DeviceState, stuck};
 pub enum UblkState {
     /// The device was never started, or is being deleted.
     Dead,
-    /// A process serves the device.
     Live,
     /// The server of the device has ended.
     Waiting,
@@ -28,7 +27,6 @@ pub enum UblkState {
     Ending,
 }
 
-/// The creator of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkMaker {
     Kickcache,
@@ -57,7 +55,6 @@ pub enum InUse {
     Fail,
 }
 
-/// The result of a removal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Removed {
     Gone,

@@ -18,7 +18,6 @@ use crate::serve::server::{Server, ServerHandle};
 use crate::serve::stop_wish::StopWish;
 use crate::signals::{self, Wish};
 
-/// The interval of checks.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long an interrupted drain waits for the stop of its server.
 const STOP_MAX: Duration = Duration::from_secs(1);
@@ -26,7 +25,6 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 const PATIENCE: Duration = Duration::from_secs(15);
 
 pub(super) enum End {
-    /// This many bytes were written back.
     Drained(u64),
     /// The remaining dirty blocks are damaged.
     Damaged,

@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::device::identity::path_of_file;
 use crate::driver::rights::access;
 
-/// Size and times of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// The size in bytes.
     pub size: u64,
     /// The last change of its content (mtime), in nanoseconds since 1970.
     pub modified_ns: i64,

@@ -9,7 +9,6 @@ use super::file_identity::FileIdentity;
 use super::file_stamp::FileStamp;
 use crate::extents::Extent;
 
-/// Version of the files.
 pub(super) const VERSION: u32 = 1;
 
 /// An origin, by its identity ([`crate::driver::device::identity`]).
@@ -61,7 +60,6 @@ const COMPLETE_MAX: usize = 32;
 pub struct CacheRecord {
     pub version: u32,
     pub uuid: String,
-    /// The last known path of the cache device.
     pub path: PathBuf,
     /// The number of the last start, as in the superblock, or the next one after a format. 0 if the number is
     /// unknown.
@@ -72,7 +70,6 @@ pub struct CacheRecord {
     pub out_of_service: Option<OutOfService>,
 }
 
-/// A cache device out of service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutOfService {
     /// The time of the first record, in seconds since 1970.
@@ -108,7 +105,6 @@ pub struct NewestBlocks {
 /// Whether an origin has all acknowledged writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// The origin has all acknowledged writes.
     Complete,
     /// Dirty blocks may be on the cache device alone.
     MayBeDirty,

@@ -5,7 +5,6 @@
 
 use std::ffi::OsStr;
 
-/// A file of a state directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateFile {
     OriginRecord,

@@ -83,7 +83,6 @@ pub struct Origins {
     pub unreadable: Vec<StateError>,
 }
 
-/// A state directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateStore {
     directory: PathBuf,

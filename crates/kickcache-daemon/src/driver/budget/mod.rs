@@ -74,7 +74,6 @@ struct GrantCandidate {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) bytes: usize,
     /// Bytes that the connection or virtual machine has in use; 0 for a block device.
@@ -99,7 +98,6 @@ pub(crate) struct Grant {
     bytes: usize,
 }
 
-/// Memory for a request that waited.
 #[derive(Debug)]
 pub(crate) struct LateGrant {
     pub(crate) key: u64,
@@ -230,7 +228,6 @@ impl Budget {
         Some(LateGrant { key: first.key, grant })
     }
 
-    /// Removes the waiting request with a key.
     pub(crate) fn cancel(&mut self, key: u64) {
         let lines: Vec<usize> = self.lines.iter().copied().collect();
         for volume in lines {

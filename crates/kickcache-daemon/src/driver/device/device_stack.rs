@@ -9,7 +9,6 @@ use crate::driver::device::sysfs::{loop_file, number};
 
 /// The places of the kernel's information on stacked devices.
 pub struct DeviceStack {
-    /// Where sysfs is mounted.
     pub sys: PathBuf,
     /// The mount table of this process.
     pub mounts: PathBuf,

@@ -10,7 +10,6 @@ use crate::path_text::NotUtf8;
 /// Why a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The device cannot be opened or examined.
     #[error("cannot open {path}: {source}")]
     Open {
         path: PathBuf,
@@ -37,13 +36,11 @@ pub enum OpenError {
         user: String,
         source: io::Error,
     },
-    /// The device is not readable.
     #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
     Unreadable {
         path: PathBuf,
         source: io::Error,
     },
-    /// The device cannot be flushed.
     #[error(
         "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
          fails; to accept this loss, even of flushed writes, use --origin-no-flush"
@@ -70,7 +67,6 @@ pub enum OpenError {
         by: Option<Opener>,
         detail: &'static str,
     },
-    /// The device does not answer.
     #[error(
         "{path} does not answer: its first block could not be read in {seconds} s; check the device, then start again"
     )]

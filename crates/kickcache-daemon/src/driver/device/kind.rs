@@ -19,7 +19,6 @@ pub enum Kind {
 /// Whether a device is flushed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
-    /// A flush is sent to the device.
     Done,
     /// No flush is sent: the device cannot flush, and its writes count as durable.
     Assumed,

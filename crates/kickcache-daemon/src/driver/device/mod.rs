@@ -45,7 +45,6 @@ const BUSY_PAUSE: Duration = Duration::from_millis(20);
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
-    /// The path as the user gives it.
     named: PathBuf,
     path: PathBuf,
     kind: Kind,
@@ -264,8 +263,8 @@ impl OpenFile {
     }
 }
 
-/// Opens and locks a device. A busy device is tried again for a while: the kernel closes the files of an io_uring
-/// shortly after the process that used it has ended.
+/// A busy device is tried again for a while: the kernel closes the files of an io_uring shortly after the
+/// process that used it has ended.
 fn open_patiently(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, OpenError> {
     let until = Instant::now() + BUSY_PATIENCE;
     loop {

@@ -10,7 +10,7 @@ use crate::driver::memory::Allocator;
 const PROBE_BYTES: usize = 4096;
 
 impl BlockFile {
-    /// Reads the first block.
+    /// Reads the first block of the device.
     ///
     /// # Errors
     /// [`OpenError::Unreadable`].

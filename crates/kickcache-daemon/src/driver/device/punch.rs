@@ -7,7 +7,6 @@ use std::path::Path;
 
 use crate::driver::device::file_system::{is_fuse, punches_holes};
 
-/// Bytes of the hole that is tried.
 const HOLE: i64 = 4096;
 
 /// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file

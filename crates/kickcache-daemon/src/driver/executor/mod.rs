@@ -43,7 +43,6 @@ use crate::driver::queued_device::{QueuedDevice, ServerOutage};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 
-/// The kind of an engine's device.
 pub enum Medium {
     File(BlockFile),
     /// A device that queues its operations itself.
@@ -55,9 +54,7 @@ pub struct NamedMedium {
     pub medium: Medium,
 }
 
-/// The parameters of a driver.
 pub struct DriverSettings {
-    /// How devices are read and written.
     pub io_engine: IoEngine,
     pub budget: Budget,
     pub pool_pages: u32,
@@ -117,7 +114,6 @@ enum Metadata<'a> {
     In(usize),
 }
 
-/// The slot of the successor.
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
 impl Driver {
@@ -388,7 +384,6 @@ impl Driver {
         !self.ended.is_empty() || !self.events.is_empty()
     }
 
-    /// Whether [`Driver::take_faults`] would return an error.
     pub fn has_faults(&self) -> bool {
         !self.faults.is_empty()
     }
@@ -602,7 +597,6 @@ impl Driver {
         self.ended.push_back(EndedOperation::Memory(id, sum));
     }
 
-    /// The pool page that contains a place.
     fn page(&self, place: Memory) -> &[u8] {
         let Memory::Pool { page, offset } = place else { panic!("only pool pages have checksums of copies") };
         let page = PageIndex::new(page.get() + offset / 4096);

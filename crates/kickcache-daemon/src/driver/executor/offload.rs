@@ -17,7 +17,6 @@ use crate::driver::operation::{DiscardKind, Operation};
 const ZEROES_BYTES: usize = 1 << 20;
 
 impl Driver {
-    /// Discards the whole blocks of the operation's extent.
     pub(super) fn start_discard(&mut self, now: Instant, token: u32) {
         let BlockParts { middle, .. } = self.parts(token);
         let operation = self.operation(token);

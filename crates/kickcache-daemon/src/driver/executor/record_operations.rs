@@ -21,8 +21,8 @@ impl Driver {
         }
     }
 
-    /// Requests a record. The operation ends when the record is written or has failed, or at once with an error if there is no
-    /// writer.
+    /// Requests a record that the cache device is out of service. The operation ends when the record is
+    /// written or has failed, or at once with an error if there is no writer.
     pub(super) fn request_record(&mut self, token: u32, incomplete: VolumeSet) {
         self.notes = match std::mem::take(&mut self.notes) {
             RecordWriter::Later(keep) => self.start_record_thread(keep),

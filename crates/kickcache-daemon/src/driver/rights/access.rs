@@ -18,7 +18,7 @@ pub(super) fn set_monitor(socket: OwnedFd) {
     let _ = MONITOR.set(Mutex::new(socket));
 }
 
-/// The metadata of the file at a path.
+/// The metadata of a file.
 ///
 /// # Errors
 /// The error of the system, or the reason of the monitor's refusal.

@@ -3,7 +3,6 @@
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::ffi::CString;
 
-/// A user and its groups, by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
     /// The account as the user named it.

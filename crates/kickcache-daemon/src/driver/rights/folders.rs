@@ -20,7 +20,6 @@ use crate::driver::rights::trusted_path::{Untrusted, walk};
 pub enum Purpose {
     /// Records, which the user becomes the owner of as well.
     State {
-        /// Whether a record has this name.
         is_record: fn(&OsStr) -> bool,
     },
     /// Sockets.

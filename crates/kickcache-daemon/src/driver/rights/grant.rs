@@ -9,7 +9,6 @@ use crate::driver::rights::trusted_path::{Identity, ResolvedPath, walk};
 /// The most loop devices on top of each other that are followed.
 const LAYERS_MAX: usize = 8;
 
-/// The permitted operations on a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Right {
     Read,

@@ -188,7 +188,6 @@ fn open_again(found: &File, flags: i32) -> Result<OwnedFd, Refused> {
     Ok(openat(CWD, format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())?)
 }
 
-/// Answers on a thread of its own.
 fn answer_aside(monitor: &Arc<Monitor>, busy: &Arc<AtomicUsize>, request: Request, answers: OwnedFd) {
     if busy.fetch_add(1, Ordering::AcqRel) >= REQUESTS_MAX {
         busy.fetch_sub(1, Ordering::AcqRel);

@@ -23,7 +23,6 @@ pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is roo
 /// The capability of root that the monitor needs.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
-/// The source of the monitor's grants.
 pub struct GrantSource {
     pub granted: Vec<Grant>,
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,

@@ -38,9 +38,7 @@ pub struct ResolvedPath {
 /// The users with the right to exchange the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Trusted users alone.
     Trusted,
-    /// Other users as well.
     Others,
 }
 
@@ -179,10 +177,8 @@ fn names(path: &Path) -> VecDeque<OsString> {
 /// The identity of a file, independent of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
-    /// A block device, by its number.
     Block(u64),
     Inode {
-        /// The number of its file system.
         device: u64,
         inode: u64,
     },

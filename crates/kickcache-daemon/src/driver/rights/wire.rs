@@ -40,9 +40,7 @@ pub(super) struct Request {
 pub(super) enum Answer {
     Opened(OwnedFd),
     Done,
-    /// The system refused, with this errno.
     Failed(i32),
-    /// The monitor refused, with a reason.
     Refused(String),
 }
 
@@ -76,10 +74,9 @@ impl Request {
         receive(to)?.fd.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The next request; `None` at the end. An invalid request is an error.
+    /// The next request; `None` at the end.
     pub(super) fn receive(from: impl AsFd) -> io::Result<Option<Request>> {
-        // Descriptors in the message are closed. The monitor does not answer on them, as they may lead to a
-        // process that trusts root.
+        // The monitor does not answer on them, as they may lead to a process that trusts root.
         let Message { bytes, .. } = receive(from)?;
         if bytes.is_empty() {
             return Ok(None);

@@ -35,7 +35,6 @@ fn index(number: u64) -> usize {
 }
 
 struct Recovered {
-    /// In the order of their places.
     cached: Vec<(u64, CachedBlock)>,
     read: BTreeSet<u64>,
 }

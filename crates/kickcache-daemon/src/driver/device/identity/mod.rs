@@ -46,7 +46,6 @@ pub struct OlderIdentity {
 /// The identities of a device, by which it is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identified {
-    /// The identity that is recorded.
     pub identity: String,
     pub strength: Strength,
     pub older: Vec<OlderIdentity>,
@@ -58,7 +57,6 @@ pub struct Identified {
 }
 
 impl Identified {
-    /// A device with one strong identity.
     pub fn strong(identity: String) -> Identified {
         let (older, peers) = (Vec::new(), Vec::new());
         Identified { identity, strength: Strength::Strong, older, older_peers: peers.clone(), peers }
@@ -88,7 +86,6 @@ impl Identified {
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Present {
-    /// The name in /sys/class/block.
     name: String,
     /// Major and minor number, as the kernel writes them.
     number: Option<String>,
