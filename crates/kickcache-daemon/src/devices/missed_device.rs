@@ -1,5 +1,4 @@
-//! Messages about a cache device that may hold blocks which an origin lacks, while another cache device is
-//! about to be used.
+//! Messages about a cache device that may hold blocks which an origin lacks.
 
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -49,7 +48,7 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
     }
 }
 
-/// The command that writes back the dirty blocks of a volume from a cache device that no daemon serves.
+/// The command that writes back a volume's dirty blocks from a cache device.
 pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand {
     let held = superblock_at(cache).and_then(|found| {
         let record = found.volume(name)?;

@@ -26,8 +26,7 @@ impl AdaptivePolling {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Learns from a wait that could last at least as long as a poll, and from the work since the previous
-    /// wait.
+    /// Learns from a wait, and from the work since the previous wait.
     pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
         self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)

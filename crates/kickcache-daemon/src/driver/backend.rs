@@ -1,4 +1,4 @@
-//! The driver's interface to the kernel: I/O, commands of devices, and readiness of descriptors.
+//! The driver's interface to the kernel.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};

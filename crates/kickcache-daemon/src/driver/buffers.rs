@@ -52,7 +52,7 @@ impl Buffers {
         )
     }
 
-    /// A request with memory for the bytes of an extent of a volume, which was granted.
+    /// A request with memory for an extent of a volume.
     ///
     /// # Errors
     /// If the system has no memory; the grant is released.

@@ -97,7 +97,7 @@ impl Member {
         true
     }
 
-    /// Takes bytes; if they are not free, or another loop has waited for longer, the loop waits and is woken for another try.
+    /// As [`Member::take`]; without success, the loop waits, and is woken for another try.
     pub(crate) fn take_or_wait(&mut self, bytes: usize) -> bool {
         if self.take(bytes) {
             return true;

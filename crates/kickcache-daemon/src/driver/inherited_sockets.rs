@@ -34,8 +34,7 @@ pub fn inherited_sockets() -> Vec<InheritedSocket> {
     sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
 }
 
-/// The paths of the unix sockets at the inherited descriptors that are still open, even after [`inherited_sockets`] has
-/// returned them.
+/// The paths of the unix sockets at the inherited descriptors that are still open.
 pub fn inherited_paths() -> Vec<PathBuf> {
     (FIRST..FIRST + count()).filter_map(path_of).collect()
 }

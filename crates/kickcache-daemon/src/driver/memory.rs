@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// The alignment of all memory handed out here, and the smallest size.
 pub(crate) const PAGE: usize = 4096;
-/// The largest size in bytes that is cut from shared mappings, which stay mapped until the allocator is dropped.
+/// The largest size in bytes that is cut from shared mappings.
 const CARVED_MAX: usize = 128 << 10;
 /// Bytes of a mapping that small sizes are cut from.
 const CARVE_MAPPING: usize = 1 << 20;

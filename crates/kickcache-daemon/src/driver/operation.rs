@@ -143,7 +143,7 @@ impl Operation {
         self.unwritten.clear();
     }
 
-    /// Goes on with the next extent of zeroes that are written, from one stretch of zeroes in memory.
+    /// Goes on with the next extent of zeroes that are written.
     pub(crate) fn begin_written_zeroes(&mut self, address: *mut u8, length: usize) {
         let extent = self.unwritten.pop().expect("zeroes are left to be written");
         if let Work::Zero { durability, .. } = self.work {

@@ -84,6 +84,8 @@ impl Operations {
         Ok(OperationGuard(self))
     }
 
+    /// Records that a volume is about to go.
+    ///
     /// # Errors
     /// If the volume is about to go already, see [`RemovalGuard`].
     pub(crate) fn leave(&self, volume: &str) -> Result<RemovalGuard<'_>, ControlError> {

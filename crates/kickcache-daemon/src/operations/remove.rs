@@ -29,6 +29,8 @@ pub(crate) struct RemoveOperation {
 }
 
 impl RemoveOperation {
+    /// Checks for present obstacles.
+    ///
     /// # Errors
     /// If the volume has clients that are to be respected, the file of its origin was removed and its data
     /// are not to be lost, or its server is stopping.

@@ -84,6 +84,8 @@ impl CacheDevice {
         }
     }
 
+    /// Writes the superblock if it was changed.
+    ///
     /// # Errors
     /// If the device cannot be written.
     pub fn store(&mut self) -> Result<(), ServeError> {

@@ -57,8 +57,7 @@ pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> 
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
 }
 
-/// A copy that cannot be read counts as damaged, as the other copy suffices; if both cannot be read, that is
-/// an error.
+/// A copy that cannot be read counts as damaged; if both cannot be read, that is an error.
 pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),

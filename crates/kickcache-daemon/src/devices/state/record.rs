@@ -147,8 +147,7 @@ impl OriginRecord {
         self
     }
 
-    /// This record after a start of a cache device that acknowledged no writes: if the device was complete
-    /// before the start, it is recorded as complete with the new start number.
+    /// This record after a start of a cache device that acknowledged no writes.
     #[must_use]
     pub fn after_failed_start(mut self, cache: &CacheRecord) -> OriginRecord {
         let is_meant =

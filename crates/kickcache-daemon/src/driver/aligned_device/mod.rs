@@ -35,7 +35,7 @@ pub(crate) struct AlignedDevice {
     partial: Vec<PartialWrite>,
     /// Discards that contain no whole block, which the device does not get.
     ended: VecDeque<(Instant, u64)>,
-    /// Bytes between the start of the block and the start of the requested extent, by the tokens of requests for the map of extents.
+    /// Bytes between the start of the block and of the requested extent, by the token of the query.
     question_heads: BTreeMap<u64, u64>,
 }
 

@@ -65,8 +65,7 @@ impl DeviceStack {
         numbers
     }
 
-    /// The number of a block device, or of the block device below a file's file system; the number of the file system if no
-    /// device is found below it.
+    /// The number of a block device, or of the block device or file system that a file is on.
     fn number_of(&self, path: &Path) -> Option<String> {
         let path = existing(path)?;
         let found = fs::metadata(&path).ok()?;

@@ -195,7 +195,7 @@ impl BlockFile {
 /// The identity of [`BlockFile::identified`], of a device that is not opened.
 ///
 /// # Errors
-/// [`OpenError`] if the device cannot be examined, is no file or block device, or has a path that is not UTF-8.
+/// [`OpenError`] if the device cannot be examined, or has an unsuitable type or path.
 pub fn identity_of(path: &Path) -> Result<String, OpenError> {
     let found = |source| open_error(path, source);
     let metadata = access::metadata(path).map_err(found)?;

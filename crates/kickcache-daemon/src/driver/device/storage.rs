@@ -150,8 +150,8 @@ pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, O
     lock_below(file, path, AccessMode::ReadOnly)
 }
 
-/// Refuses two names of devices with bytes in common, before any is opened: links, and loop devices with
-/// their files. A partition of another disk counts as a device of its own.
+/// Refuses two names of devices with bytes in common, before any is opened. A partition of another disk
+/// counts as a device of its own.
 ///
 /// # Errors
 /// [`OpenError::Same`].

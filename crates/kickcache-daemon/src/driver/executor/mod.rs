@@ -72,7 +72,7 @@ pub struct Driver {
     operations: Vec<Operation>,
     free: Vec<u32>,
     fresh: Vec<Event>,
-    /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
+    /// I/Os that ended: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     commands: VecDeque<(u64, i32)>,
@@ -163,8 +163,7 @@ impl Driver {
         &self.buffers.budget
     }
 
-    /// The file or block device that is a device of the engine; `None` if the device queues its operations
-    /// itself, or the driver does not have it.
+    /// The file or block device of a device; `None` if the driver has none for it.
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
@@ -492,7 +491,6 @@ impl Driver {
         }
     }
 
-    /// Ends an operation with an error, and keeps the details for users, except of an unsupported discard.
     fn fail(&mut self, token: u32, cause: Cause) {
         if let Some(fault) = self.operation(token).fault(cause) {
             self.faults.push(fault);

@@ -22,7 +22,7 @@ impl Driver {
         }
     }
 
-    /// Ends the comparison, and may wait for the device; a file or block device has none.
+    /// Ends the comparison, and may wait for the device.
     ///
     /// # Errors
     /// A sentence, if the device holds something else, or does not answer.

@@ -9,7 +9,7 @@ use crate::driver::executor::{Driver, EndedOperation};
 use crate::driver::record_thread::{RecordEnd, RecordSink, RecordThread};
 
 impl Driver {
-    /// Writes records by a function, on a thread of its own that starts with the first record.
+    /// Writes records with `keep`, on a thread of its own.
     pub fn keep_notes(&mut self, keep: RecordSink) {
         self.keep_no_notes();
         self.notes = RecordWriter::Later(keep);

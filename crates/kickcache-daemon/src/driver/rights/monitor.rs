@@ -93,7 +93,7 @@ impl Monitor {
         }
     }
 
-    /// Answers a request for a missing file: creates the file, if that is requested and a grant permits it.
+    /// Creates a missing file, if that is requested and a grant permits it.
     fn make(&self, request: &Request, place: &ResolvedPath) -> Result<Answer, Refused> {
         let wanted = if request.task == Task::Make { Right::Make } else { Right::Read };
         self.check(&request.path, |grant| grant.right >= wanted && grant.is_place(place))?;

@@ -1,4 +1,4 @@
-//! The process becomes two: the daemon, as another user and without capabilities, and its monitor.
+//! The process becomes two: the daemon as another user, and its monitor.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -55,8 +55,7 @@ impl MonitorHandle {
     }
 }
 
-/// Forks the monitor, and makes this process continue as the user, with only the user's rights and without a
-/// way to regain others.
+/// Forks the monitor, and makes this process continue as the user.
 ///
 /// # Errors
 /// A sentence; the process must end then.

@@ -15,9 +15,9 @@ const DEPTH_MAX: usize = 8;
 /// Bytes of the header of a page of vital product data (SPC-5, 7.7).
 const VPD_HEADER: usize = 4;
 
-/// The prefix of the identity of a loop device, before the offset and the path of its file, or the identity of the device below.
+/// The prefix of the identity of a loop device.
 const LOOP: &str = "loop:";
-/// The prefix of the identity of a partition, before its number and the identity of the disk.
+/// The prefix of the identity of a partition.
 const PART: &str = "part";
 
 /// The folders of the kernel and of udev.
@@ -82,7 +82,7 @@ pub(super) fn file_of_loop(assigned: &str) -> Option<&Path> {
     below.starts_with('/').then(|| Path::new(below))
 }
 
-/// Vendor, model and serial number of a SCSI disk, or of an NVMe namespace of a kernel that shows no more.
+/// Vendor, model and serial number of a disk, as far as the kernel shows them.
 fn product_serial(folder: &Path) -> Option<String> {
     let device = folder.join("device");
     let page = fs::read(device.join("vpd_pg80")).ok().and_then(|page| clean(page.get(VPD_HEADER..)?));

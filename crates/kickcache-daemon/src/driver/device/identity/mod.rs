@@ -260,7 +260,7 @@ pub fn is_same_device(identity: &str, recorded: &str) -> bool {
     identity == recorded || older_identities(identity).iter().any(|older| older.identity == recorded)
 }
 
-/// The file that shows a replaced origin by its inode: the origin itself, or the file below a loop device.
+/// The file of an origin, or the file below its loop device.
 pub fn file_of_identity(identity: &str) -> Option<&Path> {
     path_of_file(identity).or_else(|| file_of_loop(identity.strip_prefix(ASSIGNED)?))
 }
