@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LastError {
     pub count: u64,
-    /// The errno of the last error; `None` if the device moved fewer bytes than it should.
+    /// The errno of the last error; `None` if the device moved a wrong number of bytes.
     pub errno: Option<i32>,
-    /// The name of the last error, such as `EIO`; `short` if fewer bytes were moved.
+    /// The name of the last error, such as `EIO`; `short` without an errno.
     pub name: String,
     /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace` if the
     /// replacement of the device met an error.

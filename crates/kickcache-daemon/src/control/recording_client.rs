@@ -26,7 +26,7 @@ impl RecordingClient {
         &self.title
     }
 
-    /// The next parcel. Waits once for bytes, for at most `wait`; `None` if no parcel is complete then.
+    /// The next parcel. Waits for at most `wait`; `None` if no parcel is complete then.
     ///
     /// # Errors
     /// The daemon has ended or closed the connection, the connection fails, or the daemon sends bytes that

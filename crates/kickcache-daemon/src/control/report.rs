@@ -81,7 +81,7 @@ impl From<SkippedVolume> for UnservedReport {
 pub struct CacheReport {
     pub device: String,
     pub health: HealthWord,
-    /// How the cache device and the local origins are read and written: `io_uring` or `threads`.
+    /// The I/O engine in use: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
     /// If the cache device is out of service: where this is recorded.

@@ -42,7 +42,7 @@ pub enum Request {
     },
     /// Use more of a cache device.
     Grow {
-        /// The path of the cache device; `None` if the daemon has only one.
+        /// The path of the cache device; `None` for the only one.
         #[serde(default)]
         device: Option<String>,
         /// The new size in bytes; `None` for the whole file or block device.

@@ -41,7 +41,8 @@ pub(crate) enum IoKind {
 // SAFETY: the memory named by an `Io` stays in place and is not accessed until its event arrived.
 unsafe impl Send for Io {}
 
-/// A command that the file of a device takes through the ring. Memory that it names stays in place.
+/// A command that the file of a device takes through the ring. Memory that it names stays in place until its
+/// end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceCommand {
     pub(crate) fd: RawFd,

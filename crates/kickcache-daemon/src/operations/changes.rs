@@ -315,7 +315,7 @@ struct Ready {
     places: Vec<(VolumeSpec, ReadyPlaces)>,
 }
 
-/// Checks reservations, and opens all new devices and sockets.
+/// Checks reservations, and opens new devices and sockets.
 fn open_new(
     started: &mut StartResult,
     wanted: &ServePlan,

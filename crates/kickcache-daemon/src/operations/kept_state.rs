@@ -9,7 +9,7 @@ use crate::whole_path::whole_path;
 
 use crate::start::servers::StartResult;
 
-/// Takes volumes that are about to go out of both plans. Returns a note for each.
+/// Removes volumes that are about to go from both plans. Returns a note for each.
 pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
     for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
         cache.volumes.retain(|volume| !leaving.contains(&volume.name));

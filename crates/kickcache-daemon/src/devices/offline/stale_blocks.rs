@@ -60,8 +60,8 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
     }
 }
 
-/// Finds the volumes with possibly stale blocks on a cache device. A volume is left out if another cache
-/// device may hold blocks that its origin lacks, unless `replacement` accepts that.
+/// Finds the volumes with possibly stale blocks on a cache device. A volume may be left out if another cache
+/// device may hold blocks that its origin lacks.
 ///
 /// # Errors
 /// If there are such volumes, and the log of the cache device cannot be read.

@@ -20,7 +20,7 @@ pub enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Flush {
     Done,
-    /// No flush is sent: the device cannot flush, and its writes count as durable.
+    /// No flush is sent: writes to the device count as durable.
     Assumed,
 }
 

@@ -307,8 +307,8 @@ impl Driver {
         self.commands.pop_front()
     }
 
-    /// Sends a device a command of its own; [`Driver::poll_command`] returns its end. Memory that it names
-    /// stays in place.
+    /// Sends a device a command of its own; [`Driver::poll_command`] returns its end. Memory that the command
+    /// names stays in place until its end.
     pub(crate) fn command(&mut self, key: u64, fd: BorrowedFd<'_>, number: u32, bytes: [u8; 16]) {
         #[cfg(test)]
         self.given_commands.push((key, number, bytes));
@@ -378,7 +378,7 @@ impl Driver {
         Ok(Duration::from_nanos(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether an operation has ended that [`Driver::poll_completion`] has not handled.
+    /// Whether an end of an operation is known that [`Driver::poll_completion`] has not handled.
     pub fn has_completions(&self) -> bool {
         !self.ended.is_empty() || !self.events.is_empty()
     }
