@@ -59,7 +59,7 @@ impl LeaveOutOperation {
     /// # Errors
     /// If the drain makes no progress and the loss is not accepted, or the server stops.
     pub(crate) fn drain(&self) -> Result<(), ControlError> {
-        // The errors are counted before the devices are used.
+        // The errors are counted first, so that an immediate failure counts.
         let errors = self.left()?.errors;
         for named in &self.settings {
             self.served.handle.set_mode(&named.volume, Mode::Bypass).map_err(control_error)?;
