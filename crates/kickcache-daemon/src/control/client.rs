@@ -40,10 +40,7 @@ pub enum ClientError {
     Path(#[from] AddressError),
     /// The connection failed, or was closed before the answer.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     /// The daemon did not accept the connection or answer in time.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \

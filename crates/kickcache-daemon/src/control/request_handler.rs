@@ -31,10 +31,7 @@ impl From<Reply> for Answer {
 pub enum ControlError {
     /// No volume has the name.
     #[error("there is no volume `{name}` here; there is {}", known.join(", "))]
-    NoVolume {
-        name: String,
-        known: Vec<String>,
-    },
+    NoVolume { name: String, known: Vec<String> },
     #[error("the daemon is stopping")]
     Stopped,
     /// The request, or the configuration file, is wrong in itself.

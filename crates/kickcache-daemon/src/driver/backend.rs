@@ -62,10 +62,19 @@ pub enum Interest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// An [`Io`] ended: bytes moved, or a negative errno.
-    Io { token: u32, result: i32 },
-    Command { key: u64, result: i32 },
+    Io {
+        token: u32,
+        result: i32,
+    },
+    Command {
+        key: u64,
+        result: i32,
+    },
     /// A watched descriptor is ready; unless it is signalled, its watch is over.
-    Ready { key: u64, interest: Interest },
+    Ready {
+        key: u64,
+        interest: Interest,
+    },
 }
 
 /// The largest key of a watch. Backends use it for their worker threads; callers of a backend use smaller

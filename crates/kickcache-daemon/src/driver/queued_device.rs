@@ -26,11 +26,7 @@ pub enum QueuedRequest<'a> {
     /// Gives space back; the content becomes undefined.
     Discard(ByteExtent),
     /// Stores zeroes; may end with `EOPNOTSUPP`.
-    WriteZeroes {
-        extent: ByteExtent,
-        unmap: Unmap,
-        durability: Durability,
-    },
+    WriteZeroes { extent: ByteExtent, unmap: Unmap, durability: Durability },
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

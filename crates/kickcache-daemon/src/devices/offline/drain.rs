@@ -67,10 +67,7 @@ pub enum DrainOutcome {
     Written(u64),
     /// This many bytes were written back over possibly newer data, and the volume was removed from the cache
     /// device.
-    Removed {
-        bytes: u64,
-        clean_blocks: u64,
-    },
+    Removed { bytes: u64, clean_blocks: u64 },
 }
 
 /// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data;

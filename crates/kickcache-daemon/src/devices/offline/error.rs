@@ -26,53 +26,34 @@ pub const EXTENTS_SHOWN: usize = 4;
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
     #[error("cannot read {}", .path.display())]
-    Io {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
     /// The device holds other data, or is too small.
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
-    Foreign {
-        path: PathBuf,
-        found: String,
-    },
+    Foreign { path: PathBuf, found: String },
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
     #[error(
         "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
     )]
-    Busy {
-        path: PathBuf,
-        by: Option<Opener>,
-    },
+    Busy { path: PathBuf, by: Option<Opener> },
     /// The engine cannot use the content of the cache device.
     #[error("{}: {source}", .path.display())]
-    Content {
-        path: PathBuf,
-        source: Error,
-    },
+    Content { path: PathBuf, source: Error },
     #[error(transparent)]
     State(#[from] StateError),
     #[error(
         "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
         ShellCommand::new("format").path(.path).state(.state)
     )]
-    OutOfService {
-        state: StatePlace,
-        path: PathBuf,
-    },
+    OutOfService { state: StatePlace, path: PathBuf },
     /// The cache device is out of service, and may have dirty blocks.
     #[error(
         "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
     )]
-    Older {
-        path: PathBuf,
-        name: String,
-        what: String,
-    },
+    Older { path: PathBuf, name: String, what: String },
     /// The cache device has dirty blocks, and the origin was or may have been used without it.
     #[error(
         "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
@@ -80,13 +61,7 @@ pub enum OfflineError {
          its other blocks are stale, too, or serve it without them (serve {}, or {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
         ShellCommand::new("detach").word("--lose-dirty").path(.path).word(.name).state(.state)
     )]
-    Overtaken {
-        state: StatePlace,
-        path: PathBuf,
-        name: String,
-        since: ServedSince,
-        what: String,
-    },
+    Overtaken { state: StatePlace, path: PathBuf, name: String, since: ServedSince, what: String },
     /// The origin was not found, or cannot be looked up, at its last known path.
     #[error(
         "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
@@ -105,29 +80,17 @@ pub enum OfflineError {
         "{} names {origin} as the origin of {name}, and {why}; no data was written: check it, and name the origin ({drain})",
         .path.display()
     )]
-    Unbound {
-        path: PathBuf,
-        name: String,
-        origin: String,
-        why: Box<Unbound>,
-        drain: ShellCommand,
-    },
+    Unbound { path: PathBuf, name: String, origin: String, why: Box<Unbound>, drain: ShellCommand },
     /// The cache device is older than its record.
     #[error("{}: {copy}", .path.display())]
-    OlderCopy {
-        path: PathBuf,
-        copy: Box<OlderCopy>,
-    },
+    OlderCopy { path: PathBuf, copy: Box<OlderCopy> },
     /// Another cache device may hold blocks that the origin lacks.
     #[error(
         "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is \
          lost, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
          lose_dirty(.name)
     )]
-    Missed {
-        name: String,
-        other: PathBuf,
-    },
+    Missed { name: String, other: PathBuf },
     /// The cache device was served, and the given state directory has no record for it.
     #[error(
         "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
@@ -135,61 +98,35 @@ pub enum OfflineError {
          --origin to write {what} over the data of the origin, and to remove the volume from this \
          device, as its other blocks may be stale", .path.display()
     )]
-    Unnoted {
-        path: PathBuf,
-        name: String,
-        place: String,
-        what: String,
-    },
+    Unnoted { path: PathBuf, name: String, place: String, what: String },
     /// The cache device cannot be opened for changes, or a change failed.
     #[error(transparent)]
     Change(#[from] ServeError),
     #[error("{} has no volume `{name}`; {}", .path.display(), known_volumes(.known))]
-    NoVolume {
-        path: PathBuf,
-        name: String,
-        known: Vec<String>,
-    },
+    NoVolume { path: PathBuf, name: String, known: Vec<String> },
     #[error(
         "{} of {name} {} dirty: the origin lacks them ({}); write them back ({drain}), or use {lose} to lose them",
         counted(block_count(.extents), "block"), are(block_count(.extents)), show_extents(.extents, EXTENTS_SHOWN)
     )]
-    Dirty {
-        name: String,
-        extents: Vec<ByteExtent>,
-        drain: ShellCommand,
-        lose: Flag,
-    },
+    Dirty { name: String, extents: Vec<ByteExtent>, drain: ShellCommand, lose: Flag },
     /// The contents of a cache device are unknown.
     #[error(
         "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose its \
          blocks of a volume ({lose})", .path.display()
     )]
-    Unknown {
-        lose: Flag,
-        path: PathBuf,
-        source: Box<OfflineError>,
-    },
+    Unknown { lose: Flag, path: PathBuf, source: Box<OfflineError> },
     /// Blocks stay dirty: the origin fails, or the cache device cannot read them.
     #[error(
         "{} of {name} cannot be written back ({}): {why}", counted(*.blocks, "block"), show_extents(.extents, EXTENTS_SHOWN)
     )]
-    Undrained {
-        name: String,
-        blocks: u64,
-        extents: Vec<ByteExtent>,
-        why: String,
-    },
+    Undrained { name: String, blocks: u64, extents: Vec<ByteExtent>, why: String },
     #[error(
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
     /// The cache device has several volumes or none, and the user named none.
     #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
-    WhichVolume {
-        path: PathBuf,
-        known: Vec<String>,
-    },
+    WhichVolume { path: PathBuf, known: Vec<String> },
     /// The engine waits for an event that never occurs, in a recovery or in a change.
     #[error("{}: recovery of its log does not end; please report this", .0.display())]
     Stuck(PathBuf),

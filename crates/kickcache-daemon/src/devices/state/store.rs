@@ -34,32 +34,19 @@ const NAME_BYTES_MAX: usize = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
     #[error("cannot {action} {path}: {source}")]
-    Io {
-        action: &'static str,
-        path: PathBuf,
-        source: io::Error,
-    },
+    Io { action: &'static str, path: PathBuf, source: io::Error },
     /// At the path is no record of this origin.
     #[error("{path}: {what}; remove this file if its content is not needed")]
-    Content {
-        path: PathBuf,
-        what: String,
-    },
+    Content { path: PathBuf, what: String },
     /// A later version wrote the file.
     #[error(
         "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the \
          newer one, or remove the file if its content is not needed"
     )]
-    Newer {
-        path: PathBuf,
-        found: u32,
-    },
+    Newer { path: PathBuf, found: u32 },
     /// A place where no file may be created.
     #[error("{path}: {what}")]
-    Place {
-        path: PathBuf,
-        what: String,
-    },
+    Place { path: PathBuf, what: String },
     #[error("there is no state directory: neither $XDG_STATE_HOME nor $HOME names one")]
     NoDirectory,
 }

@@ -11,83 +11,48 @@ use crate::path_text::NotUtf8;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     #[error("cannot open {path}: {source}")]
-    Open {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Open { path: PathBuf, source: io::Error },
     #[error(
         "{user} may not open {path} ({source}); give this user the right, in its folders too (namei -l {path}), or use another user"
     )]
-    Denied {
-        path: PathBuf,
-        user: String,
-        source: io::Error,
-    },
+    Denied { path: PathBuf, user: String, source: io::Error },
     #[error(transparent)]
     Text(#[from] NotUtf8),
     #[error("{path} is a {found}; give a regular file or a block device")]
-    Type {
-        path: PathBuf,
-        found: &'static str,
-    },
+    Type { path: PathBuf, found: &'static str },
     #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
-    ReadOnly {
-        path: PathBuf,
-        user: String,
-        source: io::Error,
-    },
+    ReadOnly { path: PathBuf, user: String, source: io::Error },
     #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
-    Unreadable {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
          fails; to accept this loss, even of flushed writes, use --origin-no-flush"
     )]
-    Unflushable {
-        path: PathBuf,
-        source: io::Error,
-    },
+    Unflushable { path: PathBuf, source: io::Error },
     /// The kernel refuses writes to the device.
     #[error(
         "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
          read-only (--read-only)"
     )]
-    Protected {
-        path: PathBuf,
-    },
+    Protected { path: PathBuf },
     /// Another process has opened the device exclusively, has mounted it, or has locked it or a file below it.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())
     )]
-    Busy {
-        path: PathBuf,
-        by: Option<Opener>,
-        detail: &'static str,
-    },
+    Busy { path: PathBuf, by: Option<Opener>, detail: &'static str },
     #[error(
         "{path} does not answer: its first block could not be read in {seconds} s; check the device, then start again"
     )]
-    Silent {
-        path: PathBuf,
-        seconds: u64,
-    },
+    Silent { path: PathBuf, seconds: u64 },
     /// The file or device is smaller than one sector of 512 bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
-    Empty {
-        path: PathBuf,
-        found: u64,
-    },
+    Empty { path: PathBuf, found: u64 },
     /// Two paths name one device.
     #[error(
         "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]
-    Same {
-        first: PathBuf,
-        second: PathBuf,
-    },
+    Same { first: PathBuf, second: PathBuf },
 }
 
 impl OpenError {

@@ -19,9 +19,7 @@ use crate::driver::rights::trusted_path::{Untrusted, walk};
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
     /// Records, which the user becomes the owner of as well.
-    State {
-        is_record: fn(&OsStr) -> bool,
-    },
+    State { is_record: fn(&OsStr) -> bool },
     /// Sockets.
     Sockets,
 }

@@ -178,10 +178,7 @@ fn names(path: &Path) -> VecDeque<OsString> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
     Block(u64),
-    Inode {
-        device: u64,
-        inode: u64,
-    },
+    Inode { device: u64, inode: u64 },
 }
 
 impl Identity {
