@@ -389,7 +389,6 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-/// Locks and opens the origin of a volume.
 pub(crate) fn open_held(
     spec: &VolumeSpec,
     state: &StatePlace,

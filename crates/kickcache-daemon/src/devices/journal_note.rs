@@ -11,7 +11,6 @@ use crate::serve::background::Background;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// The write of the superblock with the journal's end.
 pub(crate) struct JournalNote {
     background: Background<Result<(), ServeError>>,
     is_storing: bool,

@@ -563,7 +563,6 @@ fn record_before(store: &StateStore, cache: &CacheRecord) -> Option<CacheRecord>
     }
 }
 
-/// Records that a cache device is out of service.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
     cache: &CacheRecord,

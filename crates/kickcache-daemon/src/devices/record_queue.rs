@@ -53,7 +53,6 @@ impl RecordQueue {
         self.is_empty().then(|| self.wear.poll_timeout())
     }
 
-    /// Writes a record off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<OriginRecords>, note: QueuedRecord) {
         self.waiting.push_back((Arc::clone(notes), note));
         self.go_on();

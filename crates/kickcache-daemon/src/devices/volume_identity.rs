@@ -11,7 +11,6 @@ pub(crate) struct VolumeIdentity {
 }
 
 impl VolumeIdentity {
-    /// A volume without a known cache device.
     pub(crate) fn of_origin(name: &str, origin: &str) -> VolumeIdentity {
         VolumeIdentity { name: name.into(), cache: None, origins: vec![origin.into()] }
     }

@@ -4,7 +4,6 @@ use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// An open device, with the backend's data about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) fd: RawFd,
@@ -15,7 +14,6 @@ pub(crate) struct Target {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// The backend chooses the fastest way.
     Any,
     /// Separate threads execute the I/O.
     Threads,
@@ -85,7 +83,6 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 pub(crate) trait Backend {
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
-    /// Registers a device that is added later.
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target;
 
     /// Removes a device without I/O in flight, before it is closed.

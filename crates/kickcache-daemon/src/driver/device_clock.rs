@@ -9,7 +9,6 @@ use std::time::Duration;
 /// The count is read once for this much waiting time, as a read costs a system call.
 const CHECK_AFTER: Duration = Duration::from_millis(1);
 
-/// The corrected time of waits, for the thread that opened it.
 pub(crate) struct DeviceClock {
     /// The thread's file in /proc; `None` if the kernel does not count its delays.
     schedstat: Option<File>,

@@ -49,7 +49,6 @@ fn path_of(fd: RawFd) -> Option<PathBuf> {
     Some(OsStr::from_bytes(unix.path_bytes()?).into())
 }
 
-/// The number of descriptors that were passed to this process.
 fn count() -> RawFd {
     let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
     let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());

@@ -12,7 +12,6 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const RESERVE_MAX: u64 = 256;
 /// If the limit is small, one in this many descriptors is reserved.
 const RESERVE_PART: u64 = 4;
-/// The highest limit that is set.
 const LIMIT_MAX: u64 = 1 << 20;
 
 static SOFT_LIMIT: OnceLock<u64> = OnceLock::new();

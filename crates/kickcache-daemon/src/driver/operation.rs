@@ -67,7 +67,6 @@ impl Work {
         }
     }
 
-    /// Whether the written bytes must be durable at the end.
     pub(crate) fn durability(self) -> Durability {
         match self {
             Work::Zero { durability, .. } | Work::WrittenZeroes { durability } => durability,
@@ -143,7 +142,6 @@ impl Operation {
         self.unwritten.clear();
     }
 
-    /// Goes on with the next extent of zeroes that are written.
     pub(crate) fn begin_written_zeroes(&mut self, address: *mut u8, length: usize) {
         let extent = self.unwritten.pop().expect("zeroes are left to be written");
         if let Work::Zero { durability, .. } = self.work {

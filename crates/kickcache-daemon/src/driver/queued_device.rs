@@ -15,12 +15,7 @@ pub enum QueuedRequest<'a> {
     /// A read; its bytes are fetched with [`QueuedDevice::take_read`] when it ended.
     Read(ByteExtent),
     /// A write; the bytes are borrowed for the call alone.
-    Write {
-        offset: u64,
-        pieces: &'a [IoSlice<'a>],
-        /// Whether the write must be durable when it ends.
-        durability: Durability,
-    },
+    Write { offset: u64, pieces: &'a [IoSlice<'a>], durability: Durability },
     /// Makes every write that ended before durable.
     Flush,
     /// Gives space back; the content becomes undefined.

@@ -27,7 +27,6 @@ const TAG_READABLE: u64 = 1;
 const TAG_WRITABLE: u64 = 2;
 const TAG_IGNORED: u64 = 3;
 const TAG_COMMAND: u64 = 4;
-/// The key under which the ring watches its own workers.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
 pub(crate) struct Ring {

@@ -15,7 +15,6 @@ use crate::driver::backend::{
 use crate::driver::workers::Workers;
 
 const EVENTS_MAX: usize = 256;
-/// The key under which the workers' wakeup is watched.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
 pub(crate) struct Threads {

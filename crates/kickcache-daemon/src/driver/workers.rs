@@ -96,7 +96,6 @@ impl CompletionQueue {
 
 const BLKDISCARD: libc::Ioctl = 0x1277;
 
-/// Executes an I/O: bytes moved, or a negative errno.
 fn perform(io: &Io) -> i32 {
     let fd = io.target.fd;
     let offset = i64::try_from(io.offset).expect("devices are smaller than 2^63 bytes");

@@ -15,7 +15,6 @@ use crate::shell_command::ShellCommand;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     pub name: &'a str,
-    /// The present size of the origin in bytes.
     pub size: u64,
     pub identity: &'a str,
     /// Identities that older versions of the daemon gave the origin.

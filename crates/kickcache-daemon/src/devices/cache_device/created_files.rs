@@ -25,7 +25,6 @@ impl CreatedFiles {
         self.files.push((path.into(), Undo::Remove));
     }
 
-    /// Notes a file of `size` zero bytes that is going to be formatted.
     pub(super) fn blank_file(&mut self, path: &Path, size: u64) {
         self.files.push((path.into(), Undo::Blank(size)));
     }

@@ -19,7 +19,6 @@ pub struct CacheDevice {
     pub file: BlockFile,
     /// The content of the superblock; [`CacheDevice::store`] writes changes.
     pub superblock: Superblock,
-    /// Whether this process has just formatted the device.
     pub is_new: bool,
     /// The uuid of the cache that the device had before this process formatted it; `None` without such a
     /// cache or format.
@@ -98,7 +97,6 @@ impl CacheDevice {
     }
 }
 
-/// A new uuid.
 pub(crate) fn random_uuid() -> Result<[u8; 16], ServeError> {
     let mut uuid = [0; 16];
     File::open("/dev/urandom")

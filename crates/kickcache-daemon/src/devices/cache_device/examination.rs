@@ -42,7 +42,6 @@ pub(crate) enum Examination {
     Ours(Box<CacheDevice>),
     /// A file or device that may be overwritten.
     Free {
-        /// The file or device, opened and locked.
         file: BlockFile,
         /// Whether it is a file of zeroes, apart from marks of `in service`.
         is_blank_file: bool,
@@ -51,7 +50,6 @@ pub(crate) enum Examination {
     Nothing {
         path: PathBuf,
         size: u64,
-        /// Whether an empty file exists.
         is_there: bool,
     },
 }

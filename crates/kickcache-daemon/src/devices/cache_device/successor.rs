@@ -145,7 +145,6 @@ fn too_small(found: u64, size: u64) -> String {
     )
 }
 
-/// The form of a path in superblocks.
 fn utf8(path: &Path) -> Result<String, ServeError> {
     let text = path.to_str().filter(|text| text.len() <= OTHER_PATH_MAX);
     let what = "its path is not UTF-8, or has more than 4000 bytes; give one that fits a superblock";

@@ -22,7 +22,6 @@ use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
-/// An origin that was checked.
 pub(super) struct BoundOrigin {
     /// The number of the checked file or block device; `None` for a server, and for an origin that the
     /// command line names.

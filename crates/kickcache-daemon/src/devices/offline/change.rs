@@ -105,7 +105,6 @@ fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Resu
     }
 }
 
-/// An open cache device with a recovered engine, which serves no volume.
 struct Change {
     path: PathBuf,
     superblock: Superblock,

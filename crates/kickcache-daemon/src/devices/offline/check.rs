@@ -25,7 +25,6 @@ use crate::devices::offline::out_of_service::OutOfServiceDevice;
 use crate::driver::checksum::checksum;
 use crate::extents::{Extent, extents};
 
-/// The most bytes of the journal that are read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -60,7 +59,6 @@ pub struct Findings {
 
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct JournalFindings {
-    /// Blocks of the ring.
     pub blocks: u64,
     /// Whole blocks of records of this cache.
     pub records_blocks: u64,

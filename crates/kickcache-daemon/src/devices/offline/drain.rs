@@ -237,7 +237,6 @@ enum Age {
     OutOfService(OutOfServiceDevice),
     /// The origin counts as served past the cache device.
     Overtaken,
-    /// The cache device is an older copy.
     Copy,
 }
 
@@ -316,7 +315,6 @@ fn find_outdated(
     record: &VolumeRecord,
     origin: &OriginSource,
 ) -> Result<Option<StaleVolume>, OfflineError> {
-    // A missing origin is refused when it is opened.
     let Ok(identity) = origin.identity() else { return Ok(None) };
     let asked = VolumeQuery { name: &record.name, identity, claims: plan.claims };
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())

@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use crate::devices::offline::error::OfflineError;
 use crate::devices::offline::offline_device::{OfflineDevice, ReadBlocks};
 
-/// The most bytes of the journal that are read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
 /// Why a dump ended early.

@@ -38,7 +38,6 @@ pub enum OfflineError {
         "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
     )]
     Busy { path: PathBuf, by: Option<Opener> },
-    /// The engine cannot use the content of the cache device.
     #[error("{}: {source}", .path.display())]
     Content { path: PathBuf, source: Error },
     #[error(transparent)]
@@ -67,14 +66,7 @@ pub enum OfflineError {
         "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
-    OriginGone {
-        state: StatePlace,
-        path: PathBuf,
-        name: String,
-        /// The last known path of the origin.
-        origin: PathBuf,
-        source: Box<OpenError>,
-    },
+    OriginGone { state: StatePlace, path: PathBuf, name: String, origin: PathBuf, source: Box<OpenError> },
     /// The state directory does not confirm the origin that the device names.
     #[error(
         "{} names {origin} as the origin of {name}, and {why}; no data was written: check it, and name the origin ({drain})",

@@ -24,7 +24,6 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// Lets an engine recover.
     pub(crate) fn read(source: OfflineDevice) -> Result<Metadata, OfflineError> {
         Metadata::read_rotted(source, RottedLog::Refused)
     }

@@ -103,7 +103,6 @@ struct ListedDevice {
 }
 
 impl ListedDevice {
-    /// Whether a daemon is about to end, or about to start.
     fn is_under_way(&self) -> bool {
         DeviceState::of(&self.info) == DeviceState::Ending || self.starter.is_some()
     }

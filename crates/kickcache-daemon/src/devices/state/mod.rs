@@ -27,7 +27,6 @@ pub use self::wear_record::WearRecord;
 
 /// The environment variable that names another state directory.
 pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";
-/// The usual state directory of root.
 const SYSTEM_STATE: &str = "/var/lib/kickcache";
 
 /// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or `$XDG_STATE_HOME/kickcache`, or

@@ -48,7 +48,6 @@ pub struct OriginRecord {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompleteCache {
     pub cache_uuid: String,
-    /// The number of the device's last start with the origin.
     pub starts: u64,
 }
 

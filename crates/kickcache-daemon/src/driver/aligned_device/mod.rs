@@ -125,7 +125,6 @@ impl AlignedDevice {
         }
     }
 
-    /// Handles the end of a request to the device.
     fn on_end(&mut self, now: Instant, end: QueuedEnd) -> Option<QueuedEnd> {
         let QueuedEnd { token, result } = end;
         let whole = token & (HEAD - 1);

@@ -44,7 +44,6 @@ pub struct Budget {
     has_changed: bool,
 }
 
-/// The memory that is charged to a volume, and its requests that wait.
 #[derive(Debug, Default)]
 struct Account {
     by_connections: usize,
@@ -78,7 +77,6 @@ pub(crate) struct Claim {
     pub(crate) bytes: usize,
     /// Bytes that the connection or virtual machine has in use; 0 for a block device.
     pub(crate) held: usize,
-    /// Identifies the claimant, for a late grant.
     pub(crate) key: u64,
 }
 

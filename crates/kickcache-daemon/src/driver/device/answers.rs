@@ -22,7 +22,6 @@ pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();
     for path in paths {
-        // If no thread can be started, the device is not checked here.
         if ask((*path).into(), sender.clone()).is_ok() {
             silent.push((*path).into());
         }

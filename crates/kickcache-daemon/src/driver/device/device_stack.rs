@@ -10,7 +10,6 @@ use crate::driver::device::sysfs::{loop_file, number};
 /// The places of the kernel's information on stacked devices.
 pub struct DeviceStack {
     pub sys: PathBuf,
-    /// The mount table of this process.
     pub mounts: PathBuf,
 }
 
@@ -79,7 +78,6 @@ impl DeviceStack {
         source.or_else(|| Some(number(found.dev())))
     }
 
-    /// The mount source of a file system, if it is a block device.
     fn source_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(self.mount_source(path)?).ok()?;
         found.file_type().is_block_device().then(|| number(found.rdev()))

@@ -29,7 +29,6 @@ pub enum OpenError {
          fails; to accept this loss, even of flushed writes, use --origin-no-flush"
     )]
     Unflushable { path: PathBuf, source: io::Error },
-    /// The kernel refuses writes to the device.
     #[error(
         "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
          read-only (--read-only)"
@@ -48,7 +47,6 @@ pub enum OpenError {
     /// The file or device is smaller than one sector of 512 bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
     Empty { path: PathBuf, found: u64 },
-    /// Two paths name one device.
     #[error(
         "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]

@@ -38,7 +38,6 @@ use crate::path_text::path_text;
 
 /// How long a device may be busy before it is refused.
 const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
-/// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// An open device, locked if its file system has locks.
@@ -153,7 +152,6 @@ impl BlockFile {
         self.keeps_dsync
     }
 
-    /// Whether a program or another machine serves the file.
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
     }

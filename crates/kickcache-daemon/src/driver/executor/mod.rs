@@ -45,7 +45,6 @@ use crate::driver::threads::Threads;
 
 pub enum Medium {
     File(BlockFile),
-    /// A device that queues its operations itself.
     Queued(Box<dyn QueuedDevice>),
 }
 
@@ -80,7 +79,6 @@ pub struct Driver {
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
-    /// Errors that [`Driver::take_faults`] has not returned.
     faults: Faults,
     /// The operation of the completion that [`Driver::poll_completion`] returned last, until its next call; `None` for one in memory.
     held: Option<u32>,

@@ -56,7 +56,7 @@ impl Driver {
         Ok(self.zeroes.insert(zeroes).base())
     }
 
-    /// An operation's extent by the blocks of its device. A queued device takes any sectors.
+    /// A queued device takes any sectors.
     fn parts(&mut self, token: u32) -> BlockParts {
         let &mut Operation { device, offset, length, .. } = self.operation(token);
         let block = self.file(device).map_or(MinimumBlock::SECTOR, BlockFile::minimum_block);

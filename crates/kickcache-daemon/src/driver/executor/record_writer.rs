@@ -10,7 +10,6 @@ pub(super) const RECORD_THREAD_KEY: u64 = WATCH_KEY_MAX - 1;
 pub(super) enum RecordWriter {
     #[default]
     Nobody,
-    /// The writer starts with the first record.
     Later(RecordSink),
     Thread(RecordThread),
 }

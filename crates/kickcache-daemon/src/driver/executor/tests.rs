@@ -448,7 +448,6 @@ fn only_time_before_the_first_event_counts() {
     });
 }
 
-/// Doorbells that have work from the start, or never, and count how often they were armed.
 struct Counted {
     has_work: bool,
     armed: u32,
@@ -620,7 +619,6 @@ fn a_queued_device_that_stores_no_zeroes_gets_them_written() {
     });
 }
 
-/// Ends every operation on another thread, which rings.
 struct Elsewhere {
     wakeup: Arc<Wakeup>,
     ended: Arc<std::sync::Mutex<VecDeque<u64>>>,

@@ -5,7 +5,6 @@ use std::ffi::CString;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// The account as the user named it.
     pub name: String,
     pub(super) uid: Uid,
     pub(super) gid: Gid,

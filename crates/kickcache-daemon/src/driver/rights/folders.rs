@@ -19,8 +19,9 @@ use crate::driver::rights::trusted_path::{Untrusted, walk};
 #[derive(Clone, Copy, Debug)]
 pub enum Purpose {
     /// Records, which the user becomes the owner of as well.
-    State { is_record: fn(&OsStr) -> bool },
-    /// Sockets.
+    State {
+        is_record: fn(&OsStr) -> bool,
+    },
     Sockets,
 }
 

@@ -16,7 +16,6 @@ use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
 /// The most requests that are answered at the same time.
 const REQUESTS_MAX: usize = 256;
-/// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;
 
 /// Reads the grants again: the configuration may have changed.
@@ -27,7 +26,6 @@ pub(super) struct Monitor {
     pub(super) reread: Box<Reread>,
     pub(super) user: String,
     pub(super) named_in: String,
-    /// Files that the monitor made and has not removed.
     pub(super) made: Mutex<Vec<CreatedFile>>,
 }
 

@@ -16,7 +16,6 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
-/// The message after the monitor has ended.
 pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: open \
                                  devices are served on, but no other one that needs its rights can be \
                                  opened; start the daemon again";

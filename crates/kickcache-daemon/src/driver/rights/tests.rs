@@ -26,7 +26,6 @@ const OTHER: u32 = 65_534;
 
 const STATE: Purpose = Purpose::State { is_record: |name| name.as_encoded_bytes().ends_with(b".json") };
 
-/// Leaves a test that needs root.
 macro_rules! need_root {
     () => {
         if !rustix::process::geteuid().is_root() {

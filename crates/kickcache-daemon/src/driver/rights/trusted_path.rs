@@ -42,7 +42,6 @@ pub enum Reach {
     Others,
 }
 
-/// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
     /// A directory is trusted if it belongs to root, and others cannot write to it or it is sticky; a path through another

@@ -13,20 +13,15 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Bytes of the longest message.
 const LENGTH_MAX: usize = 8192;
-/// Bytes in front of a path.
 const HEAD: usize = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
-    /// Open the file only as a reference (`O_PATH`).
     Look,
-    /// Open the file, with these flags of open(2).
     Open(i32),
     /// Open the file to write; create it if it is missing.
     Make,
-    /// Remove a file that the monitor created.
     Remove,
 }
 
@@ -76,7 +71,8 @@ impl Request {
 
     /// The next request; `None` at the end.
     pub(super) fn receive(from: impl AsFd) -> io::Result<Option<Request>> {
-        // The monitor does not answer on them, as they may lead to a process that trusts root.
+        // Descriptors in the message are closed, and not answered on, as they may lead to a process that
+        // trusts root.
         let Message { bytes, .. } = receive(from)?;
         if bytes.is_empty() {
             return Ok(None);

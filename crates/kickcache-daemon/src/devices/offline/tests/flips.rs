@@ -64,7 +64,6 @@ fn recovered(device: &[u8]) -> Option<Recovered> {
 enum Outcome {
     Same,
     Refused,
-    /// This many blocks cannot be read.
     Fails(usize),
     /// This block of the volume reads as something else.
     Wrong(u64),

@@ -26,7 +26,6 @@ const LATE: Range<u64> = 700..705;
 /// A cache device with clean and dirty blocks, and the origin below it.
 pub(super) struct Image {
     pub(super) folder: tempfile::TempDir,
-    /// The expected data of each block of the volume.
     pub(super) expected: Vec<u8>,
 }
 

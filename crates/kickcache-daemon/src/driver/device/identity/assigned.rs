@@ -15,12 +15,9 @@ const DEPTH_MAX: usize = 8;
 /// Bytes of the header of a page of vital product data (SPC-5, 7.7).
 const VPD_HEADER: usize = 4;
 
-/// The prefix of the identity of a loop device.
 const LOOP: &str = "loop:";
-/// The prefix of the identity of a partition.
 const PART: &str = "part";
 
-/// The folders of the kernel and of udev.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Roots {
     pub(super) sys: PathBuf,

@@ -23,7 +23,6 @@ const NAMED: &str = "block:";
 const FILE: &str = "file:";
 /// Names that udev derives from the content of a device, which clones share.
 const CONTENT_NAME: &str = "lvm-pv-uuid-";
-/// Names that udev derives from the place in the machine.
 const BY_PLACE: &str = "disk/by-path";
 /// Drivers that number their disks with letters.
 const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
@@ -206,7 +205,6 @@ struct UdevLink {
     device: PathBuf,
 }
 
-/// The links below /dev/disk/by-id, in alphabetical order.
 fn names_by_id(roots: &Roots) -> Vec<UdevLink> {
     let entries = fs::read_dir(roots.dev.join("disk/by-id")).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| {
