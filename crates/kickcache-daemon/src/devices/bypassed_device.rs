@@ -145,7 +145,8 @@ pub fn missed(
     Ok(found.filter(|record| record.may_be_dirty && is_other(record)))
 }
 
-/// Notes, durably, that an origin is going to be written without its cache device.
+/// If there is a state directory, notes durably that an origin is going to be written without its cache
+/// device.
 ///
 /// # Errors
 /// If the record cannot be written, and the origin has an earlier record that can be read; otherwise the

@@ -428,8 +428,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change is
-    /// detected. A failure is only logged.
+    /// Records size and times of a volume's origin; to be called after all writes to it are durable. A
+    /// failure is only logged.
     pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
