@@ -144,7 +144,7 @@ impl ExaminedDevices {
     }
 }
 
-/// Checks the volumes of a cache device for a start without it, and changes nothing.
+/// Checks the volumes of a cache device for a start without it.
 ///
 /// # Errors
 /// As the start would.
@@ -156,7 +156,7 @@ pub fn rehearse_volumes(config: &ServerConfig) -> Result<(), ServeError> {
     if has_server { look() } else { quietly(look) }
 }
 
-/// Checks a cache device and its volumes, without a change.
+/// Checks a cache device and its volumes for a start.
 ///
 /// # Errors
 /// As the start would.

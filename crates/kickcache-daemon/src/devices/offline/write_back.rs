@@ -1,4 +1,4 @@
-//! Serves a volume without any client, until it has no dirty blocks.
+//! Serves a volume without any client, to write its dirty blocks back.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
