@@ -10,12 +10,10 @@ use crate::plan::address::NbdAddress;
 use crate::plan::default_paths::default_nbd;
 use crate::plan::frontends::spec::FrontendSpec;
 
-/// Keys in a configuration file.
 pub(super) const KEYS: &[&str] = &["nbd", ALLOW_CLIENT];
 
 const ALLOW_CLIENT: &str = "allow-client";
 
-/// Where NBD clients find a volume, and which clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct NbdSpec {
@@ -33,7 +31,6 @@ pub struct NbdSpec {
 }
 
 impl NbdSpec {
-    /// Settings with these addresses; volumes of one cache device may share an address.
     pub const fn at(addresses: Vec<NbdAddress>) -> NbdSpec {
         NbdSpec { nbd: Some(addresses), allow_client: None }
     }
@@ -43,7 +40,7 @@ impl NbdSpec {
         NbdSpec::at(vec![default_nbd(volume)])
     }
 
-    /// The addresses in these settings; empty if none are set.
+    /// Empty if none are set.
     pub fn addresses(&self) -> &[NbdAddress] {
         self.nbd.as_deref().unwrap_or_default()
     }

@@ -6,10 +6,8 @@ use serde::de::MapAccess;
 
 use crate::plan::frontends::spec::FrontendSpec;
 
-/// Keys in a configuration file.
 pub(super) const KEYS: &[&str] = &["vhost-user"];
 
-/// Where a virtual machine finds a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct VhostUserSpec {
