@@ -23,6 +23,7 @@ use crate::plan::frontends::spec::FrontendSpec;
 use crate::plan::frontends::ublk::UblkSpec;
 use crate::plan::frontends::vhost_user::VhostUserSpec;
 
+/// The settings of all front ends for a volume.
 #[derive(Clone, PartialEq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct FrontendSpecs {

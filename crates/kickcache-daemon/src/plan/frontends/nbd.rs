@@ -14,6 +14,7 @@ pub(super) const KEYS: &[&str] = &["nbd", ALLOW_CLIENT];
 
 const ALLOW_CLIENT: &str = "allow-client";
 
+/// Where NBD clients find a volume, and which clients.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct NbdSpec {

@@ -8,6 +8,7 @@ use crate::plan::frontends::spec::FrontendSpec;
 
 pub(super) const KEYS: &[&str] = &["vhost-user"];
 
+/// Where a virtual machine finds a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct VhostUserSpec {

@@ -14,6 +14,7 @@ const ID: &str = "ublk";
 const QUEUES: &str = "ublk-queues";
 const DEPTH: &str = "ublk-depth";
 
+/// Which block device of this host a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct UblkSpec {
