@@ -1,4 +1,4 @@
-//! The limit of open files: raised at the start, and never used up by clients.
+//! The limit of open files.
 
 use std::fs;
 use std::process::Command;
@@ -8,7 +8,7 @@ use crate::daemon::{Daemon, Spec, VOLUME};
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
-/// The command, run by a shell that limits open files.
+/// Run by a shell that limits open files.
 fn limited(spec: &Spec, soft: u32, hard: u32) -> Command {
     let serve = spec.command();
     let mut command = Command::new("sh");

@@ -1,4 +1,4 @@
-//! `kickcache simulate` shared among machines: the shards' tables together are the whole's.
+//! `kickcache simulate` shared among machines.
 
 use std::fs::File;
 use std::path::Path;
@@ -25,7 +25,7 @@ fn desk() -> Scratch {
     scratch
 }
 
-/// Runs a simulation and reads its table: each row as text.
+/// Each row as text.
 fn rows(scratch: &Scratch, words: &str) -> Vec<String> {
     let table = scratch.path("t.parquet");
     let line = format!("simulate {words} --parquet {}", table.display());
