@@ -41,7 +41,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// On for a terminal, unless `NO_COLOR` is set or the terminal is dumb.
+    /// On for a terminal, unless `NO_COLOR` has a value or the terminal is dumb.
     pub fn for_stdout() -> Colour {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");

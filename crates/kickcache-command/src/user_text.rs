@@ -20,7 +20,7 @@ pub trait Printer: Write {
     fn escaped(&mut self, text: &Escaped) -> io::Result<()>;
 }
 
-/// Text whose control characters are escaped.
+/// Text without control characters of others.
 #[derive(Debug)]
 pub struct Escaped(String);
 

@@ -21,6 +21,7 @@ pub fn terminal_height() -> Option<usize> {
 }
 
 /// The first lines of a page, as many as a terminal shows without scrolling; its last row is for the cursor.
+/// The whole page if the height is unknown.
 pub fn first_lines(page: &str, height: Option<usize>, width: Option<usize>) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let rows = |line: &&str| width.map_or(1, |width| visible_length(line).div_ceil(width).max(1));

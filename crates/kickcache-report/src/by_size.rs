@@ -57,7 +57,7 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
 }
 
-/// The names of the measured caches in the order of their colours.
+/// The names of measured runs, without sizes, in the order of their colours.
 fn styles<'a>(runs: &[RepeatedRuns<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
     for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {

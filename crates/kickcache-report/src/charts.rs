@@ -13,7 +13,7 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// Mean rates that differ by more than this factor are drawn on a logarithmic axis.
+/// Mean rates above 0 that differ by more than this factor are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
 /// For each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;

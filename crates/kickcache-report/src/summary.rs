@@ -91,7 +91,7 @@ impl Column {
     }
 }
 
-/// The columns with a figure of some run.
+/// The columns that the runs need.
 fn columns(runs: &[RepeatedRuns<'_>]) -> Vec<Column> {
     let unknown = |_: &RunResult| None;
     let all = [

@@ -21,7 +21,7 @@ use virtio_driver::{
 use vm_memory::{FileOffset, MmapRegion};
 
 const BLOCK: usize = 4096;
-/// Of the kernel's processor time, a second.
+/// The kernel counts processor time in hundredths of a second.
 const TICKS: f64 = 100.0;
 
 /// 4 KiB random reads (or writes) over vhost-user

@@ -68,7 +68,7 @@ impl CacheSpec {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SkippedVolume {
     pub name: String,
-    /// Why the volume is not served, and the remedy.
+    /// Why the volume is not served.
     pub why: String,
 }
 

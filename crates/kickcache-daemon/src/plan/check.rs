@@ -65,7 +65,7 @@ pub enum PlanError {
         first: String,
         second: String,
     },
-    /// One address for volumes of two cache devices.
+    /// One address for two volumes that cannot share it.
     #[error(
         "the volumes `{first}` and `{second}` both listen on {address}, behind different cache devices; give each an address of its own"
     )]
@@ -324,7 +324,7 @@ impl ServePlan {
                 check_socket_path(path)?;
             }
         }
-        // No other volume may share such a socket.
+        // Sockets in `own` are not shared.
         for (index, (volume, address)) in own.iter().enumerate() {
             self.check_address(volume, address)?;
             let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };

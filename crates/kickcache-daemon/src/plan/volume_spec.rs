@@ -29,7 +29,7 @@ use crate::words::{AdmissionWord, ModeWord};
 /// Whether a volume may be served although dirty blocks on an unused cache device are then lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DirtyLoss {
-    /// The volume is refused while there may be such blocks.
+    /// The volume is refused while there may be dirty blocks.
     #[default]
     Refused,
     Accepted,
@@ -153,7 +153,8 @@ impl VolumeSpec {
         self.frontends.serial.clone().unwrap_or_else(|| SerialNumber::of_name(&self.name))
     }
 
-    /// Takes over the settings of `wanted` that may change while the volume is served.
+    /// Takes over the settings of `wanted` that may change while the volume is served, its addresses not
+    /// included.
     pub fn take_settings(&mut self, wanted: &VolumeSpec) {
         self.mode = wanted.mode;
         self.admission = wanted.admission;

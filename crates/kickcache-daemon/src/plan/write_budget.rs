@@ -25,7 +25,7 @@ pub enum Period {
 const PERIODS: [(&str, Period); 3] =
     [("/hour", Period::Hour), ("/day", Period::Day), ("/week", Period::Week)];
 const DRIVE_WRITES: &str = "dwpd";
-/// In bytes a day: the journal of an idle cache device needs this much.
+/// In bytes a day.
 const LEAST: u64 = 64 << 20;
 const DRIVE_WRITES_MAX: u64 = 1_000_000;
 

@@ -12,7 +12,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
-/// Folders of sockets that do not exist yet.
+/// Folders of sockets that did not exist when this was made.
 pub(crate) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {

@@ -96,7 +96,7 @@ fn leave_volumes(
     state: &StatePlace,
 ) -> anyhow::Result<Option<OfflineError>> {
     let left = match leave(device, names, dirty, state) {
-        // For the remaining volumes, the state directory records that their origins are complete.
+        // The origins of the remaining volumes are recorded as complete, or the user accepts the loss.
         Err(OfflineError::Unknown { source, .. }) => {
             AbandonedDevice { lost: Vec::new(), dropped: Vec::new(), untold: Some(*source) }
         }
@@ -155,8 +155,8 @@ fn missed_of(
             );
             None
         }
-        // If the chosen device is missing or unreadable and has the recorded path, it may be the recorded one: a
-        // later check then refuses the volume.
+        // If the chosen device is missing or unreadable and has the recorded path, it may be the recorded
+        // one: a later check decides.
         Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
             let chosen = format!("{} is another one", cache.device.display());
             Some(missed_device::sentence(&record, &chosen, &flag, state))

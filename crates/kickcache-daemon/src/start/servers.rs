@@ -247,7 +247,7 @@ pub(crate) fn start_servers(
     Ok(StartResult { servers, unserved, added: BTreeSet::new() })
 }
 
-/// Goes on with replacements of cache devices that a stop interrupted.
+/// Goes on with interrupted replacements of cache devices.
 pub(crate) fn go_on_replacing(servers: &[PlannedServer]) {
     for PlannedServer { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };

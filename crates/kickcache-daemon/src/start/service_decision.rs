@@ -24,8 +24,7 @@ use crate::start::stale_cache_check::drop_outdated;
 /// Stops using a cache device that is out of service, or that the user takes out of use; drops stale blocks
 /// on a device that is used.
 ///
-/// Volumes on an older copy are removed from the plan. So are volumes with dirty blocks on a device out of
-/// service alone, unless the user accepts their loss.
+/// Volumes that may not be served are removed from the plan.
 pub(crate) fn decide_service(
     cache: &mut CacheSpec,
     state: &StatePlace,

@@ -11,7 +11,8 @@ use crate::serve::server::Orphan;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// The volumes with blocks on a cache device that their origins lack, and that no volume of the plan has.
+/// The volumes with blocks on the cache device of a server that does not serve them, except volumes in
+/// `started.unserved`.
 pub(crate) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()

@@ -121,8 +121,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// A logarithmic axis from the least of some values to the greatest, with labels at these values as far
-    /// as they do not overlap.
+    /// A logarithmic axis from the least of some values to the greatest (at least 1.1 times the least), with
+    /// labels at these values as far as they do not overlap.
     pub(crate) fn at_points(unit: Unit, label: &str, values: &[f64]) -> Axis {
         let from = values.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-9, 1e18);
         let to = values.iter().copied().fold(0.0, f64::max).max(from * 1.1);

@@ -106,7 +106,6 @@ struct Count {
 }
 
 impl Count {
-    /// The findings of a habit above its limit.
     fn excess(&self, area: &str, (name, limit, remedy): (&str, usize, &str)) -> Vec<String> {
         let none = Vec::new();
         let places = self.places.get(name).unwrap_or(&none);

@@ -23,8 +23,7 @@ impl DaemonWait {
         Ok(DaemonWait { interrupt })
     }
 
-    /// Sends a request to the daemon, and calls `look` at intervals until the reply arrives, without a time
-    /// limit.
+    /// Sends a request to the daemon, and calls `look` at intervals until the reply arrives.
     ///
     /// # Errors
     /// If the reply is an error, or a signal interrupts the wait.
@@ -50,7 +49,6 @@ impl DaemonWait {
     }
 
     /// # Errors
-    /// If a signal has arrived.
     /// If a signal has arrived.
     pub(super) fn pause(&self) -> Result<(), Failure> {
         thread::sleep(LOOK_EVERY);

@@ -59,7 +59,7 @@ impl DetachArgs {
             }
             (Err(error), None) => return Err(anyhow::Error::from(error).into()),
         };
-        // The record is of the newer device.
+        // For an older copy, the record is of the newer device.
         if let Some(store) = state.store().filter(|_| copy.is_none()) {
             record_clean(&store, &done.origin, done.uuid).map_err(anyhow::Error::from)?;
         }
@@ -95,8 +95,8 @@ impl DetachArgs {
     }
 }
 
-/// Records that a cache device has no blocks any more that the origin lacks; the record that the origin was
-/// served with this device stays, since data of the origin on other cache devices is stale.
+/// Clears the dirty flag of the origin's record, if the record is about this cache device. The record stays,
+/// since data of the origin on other cache devices is stale.
 fn record_clean(store: &StateStore, origin: &str, uuid: [u8; 16]) -> Result<(), StateError> {
     let record = store.origin(origin).ok().flatten();
     let is_own = |record: &OriginRecord| record.cache_uuid == uuid_text(uuid);

@@ -85,7 +85,7 @@ struct UndrainedVolume<'a> {
     is_draining: bool,
 }
 
-/// Fails if all of these blocks of a volume are damaged.
+/// Fails if all dirty blocks of a volume are damaged.
 fn undrained(report: &Report) -> anyhow::Result<Vec<UndrainedVolume<'_>>> {
     let mut found = Vec::new();
     for volume in volumes(report) {

@@ -371,7 +371,6 @@ fn a_second_daemon_on_the_same_devices_is_refused() {
     daemon.stop();
 }
 
-/// A file and loop devices on it.
 #[test]
 fn loop_devices_of_one_file_are_one_device() {
     need_kickcache!();

@@ -22,7 +22,7 @@ fn write_to_both(pair: &Pair) {
     daemon.stop();
 }
 
-/// `two` is served and `one` is not, with these words in the sentence; no data of `one` is changed.
+/// `two` is served and `one` is not, with these words in the sentence.
 fn one_is_left(pair: &Pair, words: &[&str]) {
     one_is_left_until(pair, words, || ());
 }

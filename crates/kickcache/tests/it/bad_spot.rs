@@ -103,7 +103,6 @@ fn an_unreadable_dirty_block_is_lost_alone_and_named() {
     assert!(errors < 20, "{errors} reads of one bad block");
     assert_eq!(read(&mut client, BAD), Err(EIO));
     check_others(&mut client);
-    // Blocks that heal before the report of unreadable blocks are not in the log.
     let start = Instant::now();
     while !daemon.log().contains("1 dirty block of v is lost") {
         assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());

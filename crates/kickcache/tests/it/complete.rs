@@ -102,7 +102,7 @@ fn a_volume_that_was_in_write_back_may_be_needed() {
     assert!(said.contains("dirty blocks") && said.contains("--accept-older"), "{said}");
 }
 
-/// The records here lack the dirty blocks.
+/// The device was served later with another state directory.
 #[test]
 fn blocks_written_elsewhere_may_be_needed() {
     need_kickcache!();

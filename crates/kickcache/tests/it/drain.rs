@@ -125,7 +125,7 @@ impl Mirror {
         }
     }
 
-    /// Mostly small, half of these in a hot eighth, in sectors; sometimes in bytes.
+    /// Mostly small and in sectors; half of the requests are in a hot eighth.
     fn choose(&mut self) -> (u64, u32) {
         let unit = if self.rng.below(10) == 0 { 1 } else { 512 };
         let small = self.rng.below(8) != 0;

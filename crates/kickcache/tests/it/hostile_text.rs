@@ -21,7 +21,7 @@ use crate::tools;
 /// around.
 const HOSTILE: &str = "v\x1b]0;OWNED\x07\x1b[2J\u{9b}2J\nforged: all is well\r\u{202e}";
 
-/// The printed text must have no control characters.
+/// The printed text must have no control characters but line breaks and tabs.
 fn run(arguments: &[OsString]) -> Output {
     let output = tools::output(KICKCACHE, arguments);
     let printed = [output.stdout.as_slice(), output.stderr.as_slice()].concat();

@@ -261,7 +261,6 @@ fn a_stored_result_is_judged_by_its_control() {
     assert_eq!(code(&["--baseline", "alone.json"], "echo 400"), Some(1));
 }
 
-/// The number of commits; below, the first slow one and a broken one.
 const COMMITS: usize = 64;
 const SLOW: usize = 41;
 const BROKEN: usize = 32;

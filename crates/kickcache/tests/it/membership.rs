@@ -117,7 +117,7 @@ fn a_refused_add_changes_no_state() {
     let mut elsewhere = add(&reloadable, "two", &[]);
     elsewhere[2] = "/dev/other".into();
     assert!(refusal(&reloadable, &elsewhere, 1).contains("is not served here; there is"));
-    // With a driver, `scripts/test-ublk live` adds one.
+    // With a driver, `scripts/test-ublk live` tests this.
     if !Path::new("/dev/ublk-control").exists() {
         let ublk = add(&reloadable, "two", &["--ublk"]);
         assert!(refusal(&reloadable, &ublk, 1).contains("this kernel has no ublk driver loaded"));

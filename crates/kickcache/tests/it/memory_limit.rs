@@ -112,7 +112,7 @@ fn resident_max(daemon: &Daemon) -> u64 {
     line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() << 10
 }
 
-/// A client of the same volume wants little.
+/// The other volume is served, and so is a client of the same volume that wants little.
 fn check_neighbours(scratch: &Scratch, other: &mut Client, known: &mut Client) {
     other.write(0, &vec![3; 1 << 20]);
     assert_eq!(other.read(0, 1 << 20), vec![3; 1 << 20]);

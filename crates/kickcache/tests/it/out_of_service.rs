@@ -70,7 +70,7 @@ fn content(unit: u64, version: u64) -> Vec<u8> {
     Rng::new(unit << 32 | version).bytes(usize::try_from(UNIT).unwrap())
 }
 
-/// The allowed versions of each unit of the volume: two after an error.
+/// The allowed versions of each unit of the volume: several after an error.
 struct Model(Vec<Vec<u64>>);
 
 impl Model {

@@ -457,7 +457,6 @@ fn an_offline_drain_can_be_interrupted_and_reports_failures() {
         assert!(start.elapsed() < Duration::from_secs(60), "the drain does not begin");
         thread::sleep(Duration::from_millis(20));
     }
-    // The write that the server holds back has been sent by then, most likely.
     thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

@@ -10,7 +10,7 @@ use crate::need_kickcache;
 use crate::scratch::Scratch;
 use crate::{bad_input::refused, tools};
 
-/// A directory of traces, each a loop over a number of blocks of its own, and a job file.
+/// A directory of traces, each over a number of blocks of its own, and a job file.
 fn desk() -> Scratch {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("volumes")).unwrap();

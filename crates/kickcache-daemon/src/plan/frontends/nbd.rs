@@ -46,7 +46,7 @@ impl NbdSpec {
         self.nbd.as_deref().unwrap_or_default()
     }
 
-    /// The names of clients that are served; none if all are.
+    /// The names that certificates of clients must have; empty if any name will do.
     pub fn allowed_clients(&self) -> &[AllowedClient] {
         self.allow_client.as_deref().unwrap_or_default()
     }

@@ -66,7 +66,8 @@ impl Fault {
         Ok(fault)
     }
 
-    /// The effect on an operation that the fault matches; counts down `after`, then `times`.
+    /// The effect on an operation that the fault matches; `None` while `after` lets operations pass, and once
+    /// `times` is used up. Counts down `after`, then `times`.
     pub(crate) fn meet(&mut self, disk: &str, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let is_meant = self.disk == disk && self.operation.is_none_or(|meant| meant == operation);
         let is_there = self.extent.is_none_or(|own| extent.start < own.end() && own.start < extent.end());

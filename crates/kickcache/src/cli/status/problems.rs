@@ -22,7 +22,6 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
 }
 
 /// # Errors
-/// # Errors
 /// If there is a problem.
 pub(super) fn end(report: &Report) -> Result<(), Failure> {
     let found = problems(report).count() as u64;

@@ -128,7 +128,7 @@ fn saved(volume: &VolumeReport) -> String {
     }
 }
 
-/// The reads, and their latency with and without the cache.
+/// The reads and their latency; an estimate of the latency without the cache, if there is one.
 fn gained(volume: &VolumeReport, span: Span) -> String {
     let activity = activity(volume, span);
     let reads = activity.reads();
@@ -154,7 +154,8 @@ fn gained(volume: &VolumeReport, span: Span) -> String {
 /// read alone.
 const READ_AHEAD_MAX: f64 = 0.25;
 
-/// The latency without the cache, estimated from reads of the origin; empty without misses.
+/// The latency of reads of the origin: an estimate without the cache, if they read little ahead. Empty
+/// without misses.
 fn without_cache(volume: &VolumeReport, activity: &Activity) -> String {
     let misses = &activity.misses;
     if misses.count == 0 {

@@ -31,7 +31,7 @@ pub(super) struct DeviceLine {
     pub(super) used: u64,
     pub(super) size: u64,
     pub(super) dirty: u64,
-    /// Bytes written in the last day, and the budget for that.
+    /// Bytes written in the last day.
     pub(super) written: u64,
     pub(super) budget: Option<u64>,
 }

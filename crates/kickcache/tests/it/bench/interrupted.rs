@@ -57,7 +57,7 @@ fn is_alive(process: u32) -> bool {
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// For less long than its executables hang.
+/// Waits for less long than the executables hang.
 fn end_of(bench: &mut Child) {
     let begun = Instant::now();
     while bench.try_wait().unwrap().is_none() {
