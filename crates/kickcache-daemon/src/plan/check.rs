@@ -36,16 +36,10 @@ pub enum PlanError {
     NoAddress(String),
     /// More volumes than a superblock can hold.
     #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}; give the others another cache device", .device.display())]
-    TooManyVolumes {
-        device: PathBuf,
-        found: usize,
-    },
+    TooManyVolumes { device: PathBuf, found: usize },
     /// A name that cannot be used.
     #[error("the volume name `{name}` cannot be used: {what}")]
-    Name {
-        name: String,
-        what: String,
-    },
+    Name { name: String, what: String },
     /// Two volumes of one name.
     #[error("two volumes have the name `{0}`; each needs a name of its own")]
     SameName(String),
@@ -53,32 +47,17 @@ pub enum PlanError {
     #[error(
         "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for either volume"
     )]
-    SameSerial {
-        serial: SerialNumber,
-        first: String,
-        second: String,
-    },
+    SameSerial { serial: SerialNumber, first: String, second: String },
     /// One device in two places.
     #[error("{} is named twice, {first} and {second}; each device can have one part only", .path.display())]
-    SamePath {
-        path: PathBuf,
-        first: String,
-        second: String,
-    },
+    SamePath { path: PathBuf, first: String, second: String },
     /// One address for two volumes that cannot share it.
     #[error(
         "the volumes `{first}` and `{second}` both listen on {address}, behind different cache devices; give each an address of its own"
     )]
-    SameAddress {
-        address: NbdAddress,
-        first: String,
-        second: String,
-    },
+    SameAddress { address: NbdAddress, first: String, second: String },
     #[error("the volume `{name}` listens on {address} twice; once is enough")]
-    AddressTwice {
-        address: NbdAddress,
-        name: String,
-    },
+    AddressTwice { address: NbdAddress, name: String },
     #[error("the status socket {} is also the path of another socket; choose another path for either", .0.display())]
     StatusSocket(PathBuf),
     /// An NBD address, or another socket of a volume, with the path of the control socket.
@@ -90,9 +69,7 @@ pub enum PlanError {
          here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, \
          docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)"
     )]
-    Insecure {
-        address: NbdAddress,
-    },
+    Insecure { address: NbdAddress },
     /// An impossible combination of TLS settings.
     #[error("{0}")]
     Tls(&'static str),
@@ -117,32 +94,18 @@ pub enum PlanError {
          password; use a loopback address or a unix socket, or accept it with --insecure-tcp \
          (insecure-tcp = true)"
     )]
-    InsecureMetrics {
-        address: MetricsAddress,
-    },
+    InsecureMetrics { address: MetricsAddress },
     /// Metrics on the address of another server of the daemon.
     #[error("metrics are to be served at {address}, and so is {other}; choose another address for either")]
-    MetricsAddress {
-        address: MetricsAddress,
-        other: String,
-    },
+    MetricsAddress { address: MetricsAddress, other: String },
     #[error("a cache file of {found} bytes is not possible: {what}")]
-    CacheSize {
-        found: u64,
-        what: String,
-    },
+    CacheSize { found: u64, what: String },
     /// An impossible setting of a volume.
     #[error("volume `{name}`: {what}")]
-    VolumeSize {
-        name: String,
-        what: String,
-    },
+    VolumeSize { name: String, what: String },
     /// Reservations in percent that are too large in total.
     #[error("the cache device {}: {what}", .device.display())]
-    Rooms {
-        device: PathBuf,
-        what: String,
-    },
+    Rooms { device: PathBuf, what: String },
     #[error(
         "the volume `{0}` has an origin-timeout, and its origin is a file or block device, which is waited for without end; \
          leave it out"

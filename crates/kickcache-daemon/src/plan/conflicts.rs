@@ -14,11 +14,7 @@ pub enum Conflict {
         "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first \
          (`kickcache remove {by}`)"
     )]
-    Origin {
-        volume: String,
-        origin: String,
-        by: String,
-    },
+    Origin { volume: String, origin: String, by: String },
     #[error(
         "volume {volume}: its origin {origin} is the cache device {device} of this daemon; name another one"
     )]
@@ -29,11 +25,7 @@ pub enum Conflict {
         device: String,
     },
     #[error("volume {volume}: its serial number {serial} is that of volume {by}; set another one (serial)")]
-    Serial {
-        volume: String,
-        serial: SerialNumber,
-        by: String,
-    },
+    Serial { volume: String, serial: SerialNumber, by: String },
 }
 
 /// Refuses an origin that is a served origin or a cache device of this daemon, and a serial number of another volume.

@@ -21,29 +21,17 @@ pub enum Unchangeable {
         "`{key}` is {before} in the daemon and {after} in the file, and cannot change while the daemon runs; change the file \
          back, or stop the daemon and start it again"
     )]
-    Daemon {
-        key: &'static str,
-        before: String,
-        after: String,
-    },
+    Daemon { key: &'static str, before: String, after: String },
     #[error(
         "the cache device {device} is {what}; cache devices do not change while the daemon runs: restore \
          the file, or stop the daemon and start it again"
     )]
-    CacheDevice {
-        device: String,
-        what: &'static str,
-    },
+    CacheDevice { device: String, what: &'static str },
     #[error(
         "`{key}` of the cache device {device} is {before} in the daemon and {after} in the file, and cannot change while the \
          daemon runs; change the file back, or stop the daemon and start it again"
     )]
-    CacheKey {
-        device: String,
-        key: &'static str,
-        before: String,
-        after: String,
-    },
+    CacheKey { device: String, key: &'static str, before: String, after: String },
     #[error(
         "the cache device {device} has {} in the daemon and `size` is {} in the file; {}", shown(*before), shown(*after),
         size_remedy(device, *before, *after)
@@ -59,21 +47,12 @@ pub enum Unchangeable {
         "volume {volume} is behind {before} in the daemon and behind {after} in the file; remove it (`kickcache remove {volume}`) before \
          it is added there"
     )]
-    Moved {
-        volume: String,
-        before: String,
-        after: String,
-    },
+    Moved { volume: String, before: String, after: String },
     #[error(
         "volume {volume}: `{key}` is {before} in the daemon and {after} in the file, and cannot change while the volume is served; \
          change the file back, or remove the volume (`kickcache remove {volume}`) before it is added with the new value"
     )]
-    Volume {
-        volume: String,
-        key: &'static str,
-        before: String,
-        after: String,
-    },
+    Volume { volume: String, key: &'static str, before: String, after: String },
     /// The origin or the serial number of an added volume is in use.
     #[error(transparent)]
     Taken(#[from] Conflict),

@@ -53,10 +53,7 @@ pub enum UriError {
     )]
     Unknown(String),
     #[error("`{text}` is not the URI of an NBD export: {what}")]
-    Wrong {
-        text: String,
-        what: &'static str,
-    },
+    Wrong { text: String, what: &'static str },
     #[error(transparent)]
     Socket(#[from] AddressError),
 }

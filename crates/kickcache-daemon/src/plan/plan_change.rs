@@ -8,35 +8,12 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum PlanChange {
-    VolumeAdded {
-        volume: String,
-        origin: String,
-        cache: String,
-    },
-    VolumeRemoved {
-        volume: String,
-        cache: String,
-    },
-    CacheSetting {
-        cache: String,
-        key: String,
-        before: String,
-        after: String,
-    },
-    Setting {
-        volume: String,
-        key: String,
-        before: String,
-        after: String,
-    },
-    PlaceAdded {
-        volume: String,
-        place: String,
-    },
-    PlaceRemoved {
-        volume: String,
-        place: String,
-    },
+    VolumeAdded { volume: String, origin: String, cache: String },
+    VolumeRemoved { volume: String, cache: String },
+    CacheSetting { cache: String, key: String, before: String, after: String },
+    Setting { volume: String, key: String, before: String, after: String },
+    PlaceAdded { volume: String, place: String },
+    PlaceRemoved { volume: String, place: String },
 }
 
 impl PlanChange {
