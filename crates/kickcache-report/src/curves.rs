@@ -98,7 +98,7 @@ impl TraceCurves {
         }
     }
 
-    /// All ratios, extended to whole tenths.
+    /// The span of all ratios, extended to whole tenths.
     fn span(&self) -> Span {
         let ratios = || self.curves.iter().flat_map(|curve| curve.hit_ratios.iter().copied());
         let (low, high) = (ratios().fold(1.0, f64::min), ratios().fold(0.0, f64::max));

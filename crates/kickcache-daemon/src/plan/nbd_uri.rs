@@ -225,7 +225,7 @@ impl fmt::Display for NbdUri {
 
 struct Query {
     tls: Option<UriTls>,
-    /// Without the parameters of TLS, if the URI has TLS.
+    /// The query without the parameters of TLS; the whole query of a URI without TLS.
     socket: Option<String>,
 }
 

@@ -124,7 +124,7 @@ fn lose(
         }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
-    // Also without lost volumes: the mark on the device may not be durable yet.
+    // This is recorded even without lost volumes: the mark on the device may not be durable yet.
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 

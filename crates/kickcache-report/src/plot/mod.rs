@@ -150,7 +150,7 @@ impl Plot {
         text(svg, "middle", Point { x: left.midpoint(right), y: bottom + 34.0 }, &self.x.caption());
     }
 
-    /// For the labels under the pointer.
+    /// The data for the labels under the pointer.
     fn data(&self, frame: Frame) -> String {
         let series = |line: &Line| {
             let points = thin(&line.points, frame.points(), line.shape);

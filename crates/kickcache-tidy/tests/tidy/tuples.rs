@@ -44,7 +44,8 @@ fn signature(tokens: &[Token]) -> &[Token] {
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
-/// Neither the brackets of `Fn(..)` or of a pattern with a name, nor the pair of an iterator.
+/// Whether brackets contain several members, and are neither those of `Fn(..)` or a pattern with a name, nor
+/// the pair of an iterator.
 fn is_tuple(signature: &[Token], open: usize) -> bool {
     let before = &signature[..open];
     let is_call = match before.last() {

@@ -206,7 +206,7 @@ impl AddArgs {
     }
 }
 
-/// The daemon may be in another folder.
+/// An address from the root: the daemon may be in another folder.
 fn address(address: &NbdAddress) -> Result<String, Failure> {
     match address.unix_path() {
         Some(path) => Ok(format!("unix:{}", text(&whole_path(path))?)),

@@ -38,7 +38,7 @@ Examples:
                                         the same, with an origin that has another path";
 
 const ASK_EVERY: Duration = Duration::from_millis(200);
-/// Also the age from which an error is no obstacle.
+/// The least interval of messages about obstacles; an older error is no obstacle.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Write all dirty blocks of a volume back to its origin
@@ -134,7 +134,7 @@ impl DrainArgs {
     }
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
-        // The daemon continues the drain.
+        // A closed output ends this command; the daemon continues the drain.
         let watch = self.wait.then(|| OutputWatch::start(|| Exit::Interrupted.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         let client = self.control.client();

@@ -62,7 +62,7 @@ fn check_others(client: &mut Client) {
     assert!(others.all(|block| read(client, block) == Ok(content(block, 1))));
 }
 
-/// Offsets on the cache device.
+/// The offsets of the blocks on a cache device that satisfy a predicate.
 fn find_all(device: &[u8], is_wanted: impl Fn(&[u8]) -> bool) -> Vec<usize> {
     let blocks = device.chunks_exact(4096).enumerate();
     blocks.filter(|(_, block)| is_wanted(block)).map(|(number, _)| number * 4096).collect()

@@ -187,7 +187,7 @@ impl Daemon {
         }
     }
 
-    /// With the command's own standard output and error.
+    /// The command keeps its standard output and error.
     pub(crate) fn start_as_it_is(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
         for socket in sockets {

@@ -34,7 +34,7 @@ pub(crate) fn note(kind: &str) -> PathBuf {
     found.remove(0)
 }
 
-/// After a crash of a file system, or of a later version.
+/// Possible contents of a record after a crash of a file system, or of a later version.
 fn bad_contents(good: &str) -> [(String, &'static str); 3] {
     let newer = good.replace("\"version\": 1", "\"version\": 2");
     [(good[..20].into(), "damaged"), (String::new(), "damaged"), (newer, "newer kickcache")]

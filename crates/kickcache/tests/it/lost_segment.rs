@@ -12,7 +12,7 @@ use crate::{need_kickcache, tools};
 const BLOCK: u64 = 4096;
 /// Of the journal.
 const MIB_BYTES: usize = 1 << 20;
-/// A cache device of 8 MiB, from docs/reference/format.md.
+/// The layout of a cache device of 8 MiB, from docs/reference/format.md.
 const JOURNAL_BLOCKS: u64 = 64;
 const SEGMENT_BLOCKS: u64 = 16;
 const FIRST_SEGMENT: u64 = MIB / BLOCK + JOURNAL_BLOCKS;

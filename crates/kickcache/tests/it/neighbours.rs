@@ -116,7 +116,7 @@ fn beside(trouble: &Trouble) {
                 let (stop, written) = (&stop, &written);
                 scope.spawn(move || write_until(stop, client, seed, written));
             }
-            // Also if a check fails.
+            // Hanging writes end also if a check fails.
             let _end = End { stop: &stop, disks: &disks };
             check_neighbour(&daemon, [connect(1), connect(1)], &written);
         });

@@ -53,7 +53,7 @@ fn filled(scratch: &Scratch) -> Spec {
     daemon.stop()
 }
 
-/// Of the newest copy of the block, in bytes.
+/// The byte offset on the cache device of the newest copy of a block.
 fn place_of(cache: &Path, block: u64) -> u64 {
     let dump: Value =
         serde_json::from_str(&tools::run(KICKCACHE, ["dump", cache.to_str().unwrap()])).unwrap();

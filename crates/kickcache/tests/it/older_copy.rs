@@ -58,7 +58,7 @@ fn and(spec: &Spec, more: &[&str]) -> Vec<OsString> {
     arguments
 }
 
-/// Of both copies of the superblock.
+/// Start numbers of both copies of the superblock.
 fn starts(cache: &Path) -> [u64; 2] {
     [0, 512 << 10].map(|at| {
         let mut bytes = [0; 8];
@@ -260,7 +260,7 @@ fn a_device_that_takes_no_writes_is_drained_and_served() {
     }
 }
 
-/// For a cache device and another path of one, each with a volume.
+/// The arguments of a daemon for a cache device and another path of one, each with a volume.
 fn with_another(scratch: &Scratch, spec: &Spec, path: &Path) -> [OsString; 3] {
     let other = scratch.sparse("other", 16 * MIB);
     let mut text = format!("control = \"{}\"\n", spec.control().display());

@@ -89,7 +89,7 @@ fn it_is_left_without_a_cache_device_too() {
     let other = other.to_str().unwrap();
     let named = [&format!("kickcache drain v --cache {other}"), "--lose-dirty"];
     one_is_left(&pair, &["--without-cache"], &named);
-    // With a cache device out of service.
+    // The cache device is out of service.
     let file = File::options().write(true).open(&pair.spec.cache).unwrap();
     file.write_all_at(&[0x5a; 100], 16_384 + 20).unwrap();
     one_is_left(&pair, &[], &named);

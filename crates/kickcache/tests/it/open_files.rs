@@ -8,7 +8,7 @@ use crate::daemon::{Daemon, Spec, VOLUME};
 use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
-/// Run by a shell that limits open files.
+/// The command, run by a shell that limits open files.
 fn limited(spec: &Spec, soft: u32, hard: u32) -> Command {
     let serve = spec.command();
     let mut command = Command::new("sh");

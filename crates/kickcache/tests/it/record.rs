@@ -311,7 +311,7 @@ fn fio_replays_a_converted_trace_at_its_times() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let target = scratch.random("target", MIB, 1);
-    // Half a second from the first to the last.
+    // Half a second from the first to the last request.
     let csv = "time_us,op,offset,size\n7000000,R,0,4096\n7000050,W,8192,4096\n7000060,F,0,0\n7250000,R,4096,8192\n\
                7500000,W,0,512\n";
     fs::write(scratch.path("t.csv"), csv).unwrap();

@@ -21,7 +21,7 @@ pub(crate) struct Reloadable {
 }
 
 impl Reloadable {
-    /// Each volume has its lines.
+    /// A file with these volumes, each with its lines.
     pub(crate) fn new(volumes: &[(&str, &str)]) -> Reloadable {
         let scratch = Scratch::new();
         let spec = Spec::new(&scratch, &scratch.path("one"), "write-back", "16M");

@@ -21,7 +21,7 @@ use crate::state_disk::StateDisk;
 use crate::{disk, need_kickcache, skip, tools};
 
 const VOLUME_BYTES: u64 = 8 * MIB;
-/// Behind these are the first block after a change, and a block that a check writes.
+/// Bytes of the load; behind these are the first block after a change, and a block that a check writes.
 const LOAD_BYTES: u64 = 7 * MIB;
 const FIRST: u64 = LOAD_BYTES;
 const CHECKED: u64 = LOAD_BYTES + MIB / 2;
@@ -35,7 +35,7 @@ const DISKS: [NewDisk; 5] = [
     ("next", CACHE_BYTES + 4 * MIB),
     ("state-disk", VOLUME_BYTES),
 ];
-/// So that clients write between the steps of a change.
+/// Delays, so that clients write between the steps of a change.
 const DELAYS: [&str; 5] = [
     "fault state-disk flush delay=10",
     "fault cache write delay=10 0+4096",
@@ -157,7 +157,7 @@ impl Scene {
         let (rounds, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let mut histories = Vec::new();
         let (from, first, to) = thread::scope(|scope| {
-            // Also if the change fails.
+            // Ends the writes also if the change fails.
             let _stop = Stop(&stop);
             let writing = scope.spawn(|| {
                 let load = Load { seed: 1, bytes: LOAD_BYTES };

@@ -61,7 +61,7 @@ fn type_command(said: &str, name: &str) -> String {
     tools::run("sh", ["-c", &path])
 }
 
-/// Up to the end of the command.
+/// The command of this name that a message prints, up to its end.
 fn printed_command(said: &str, name: &str) -> String {
     let lines = said.replace('\n', " ");
     let start = lines.find(&format!("kickcache {name} ")).unwrap_or_else(|| panic!("no {name}: {said}"));
@@ -354,7 +354,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Except in help texts, which are constants and comments.
+/// Commands in the strings of a source file, except in help texts.
 fn commands_in(source: &str) -> Vec<String> {
     const NAMES: [&str; 13] = [
         "serve", "format", "drain", "detach", "check", "status", "mode", "stop", "resize", "inspect", "dump",

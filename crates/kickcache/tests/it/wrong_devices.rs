@@ -126,7 +126,8 @@ fn paths_that_are_not_utf8_are_refused_by_every_command() {
     assert!([&cache, &new, &folder.join("cache")].iter().all(|path| !path.exists()), "a cache was made");
 }
 
-/// As a restore with `mv`; gives where the first one is now.
+/// Puts another file in the place of an origin, as a restore with `mv`; returns the new path of the first
+/// one.
 fn replace(scratch: &Scratch, spec: &Spec) -> PathBuf {
     let (was, restored) = (scratch.path("was"), scratch.random("restored", SIZE, 9));
     fs::rename(&spec.origin, &was).unwrap();

@@ -88,7 +88,7 @@ fn survive(file: &File, record: &Record, unflushed: Unflushed, chance: &mut Chan
     Ok(())
 }
 
-/// Limited to a part of the record's bytes.
+/// Applies the record's operation to some of its bytes.
 fn apply(file: &File, record: &Record, part: std::ops::Range<usize>) -> io::Result<()> {
     let zeroes;
     let data = match record.kind {

@@ -17,7 +17,7 @@ use crate::cli::record::end::End;
 use crate::cli::record::files::RecordingFiles;
 
 const TICK: Duration = Duration::from_millis(100);
-/// Gathered records are written even if they do not fill a block.
+/// The interval at which gathered records are written even if they do not fill a block.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
 /// The longest silence of the daemon after the end was requested.
 const GOODBYE_MAX: Duration = Duration::from_millis(600);

@@ -145,7 +145,7 @@ pub(in crate::cli) fn report(reads: u64) -> Report {
     }
 }
 
-/// Completed as by the daemon.
+/// The report is completed as by the daemon.
 fn printed(report: &Report, rates: Option<Rates<'_>>, width: Option<usize>) -> String {
     let report = completed(report);
     let span = if rates.is_some() { Span::Recent } else { Span::SinceStart };

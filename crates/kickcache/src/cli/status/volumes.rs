@@ -65,7 +65,7 @@ fn volume_row(
     ]
 }
 
-/// Since the volume was added: a sample is too short.
+/// The share of read-ahead blocks that were hit, since the volume was added: a sample is too short.
 fn show_read_ahead(volume: &VolumeReport) -> String {
     let counters = &volume.counters;
     show_ratio(counters.read_ahead_hit_blocks, counters.read_ahead_blocks)

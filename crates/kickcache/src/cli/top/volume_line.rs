@@ -11,7 +11,7 @@ pub(super) const SPANS_MAX: usize = 240;
 pub(super) struct VolumeLine {
     pub(super) report: VolumeReport,
     pub(super) cache: String,
-    /// Of the most urgent condition.
+    /// The word of the most urgent condition.
     pub(super) health: Option<(&'static str, Severity)>,
     pub(super) rates: Rates,
     /// Reads and writes a second, between each two reports, the latest last.

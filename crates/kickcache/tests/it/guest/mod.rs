@@ -89,7 +89,7 @@ impl Guest {
         Guest { path: path.into(), features, ram, file, queues, inflight: None, channel: None, front: None }
     }
 
-    /// With the requests in flight; waits for a daemon that starts.
+    /// Connects again, with the requests in flight; waits for a daemon that starts.
     pub(crate) fn reconnect(&mut self) {
         self.front = None;
         let start = Instant::now();
