@@ -14,7 +14,6 @@ use kickcache_daemon::serve::error::ServeError;
 
 use crate::interrupt::Interrupted;
 
-/// Time in which a command may end by itself before [`Exit::end_process`] ends its process.
 const PRINTING_MAX: Duration = Duration::from_millis(300);
 
 /// How the process ends.

@@ -69,7 +69,6 @@ impl Shared {
         let signal = u8::try_from(signal).expect("signals are small");
         state.signal.get_or_insert(signal);
         self.came.notify_all();
-        // The group may have ended on its own.
         let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
     }
 

@@ -104,7 +104,6 @@ pub fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<
     Ok(span)
 }
 
-/// A number without a unit is in seconds.
 fn parse_time(text: &str, possible: RangeInclusive<Duration>, range: &str) -> Result<Duration, String> {
     let span = span::parse_span(text).ok_or_else(|| {
         format!(

@@ -40,7 +40,6 @@ pub fn first_lines(page: &str, height: Option<usize>, width: Option<usize>) -> S
     first
 }
 
-/// Characters of a line, without colours.
 fn visible_length(line: &str) -> usize {
     let mut rest = line.split("\x1b[");
     let first = rest.next().unwrap_or_default().chars().count();
