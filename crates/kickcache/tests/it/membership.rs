@@ -480,7 +480,7 @@ fn a_kill_during_membership_changes_is_lossless() {
     }
 }
 
-/// The longest waits of a client that reads cached blocks, one at a time.
+/// The waits of a client that reads cached blocks, one at a time, sorted.
 fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
     let mut client = Client::connect(socket, "one").unwrap();
     let mut waits = Vec::new();
