@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p kickcache-model --bench hit_ratio_curve -- TRACE...`: traces, or directories of traces;
 //! without arguments, skewed accesses (zipf 0.9 over a million blocks). Blocks of 4 KiB; reads and writes
-//! count alike. Traces are decoded before the measurement starts. Error: the mean absolute difference to the
-//! exact LRU curve at 50 sizes, from 2 to 100 % of the accessed blocks.
+//! count alike. Error: the mean absolute difference to the exact LRU curve at 50 sizes, from 2 to 100 % of
+//! the accessed blocks.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,7 +23,6 @@ mod named_traces;
 const SAMPLES: [u32; 2] = [8_192, 32_768];
 const SIZES: u64 = 50;
 const ROUNDS: usize = 5;
-/// Accesses that are measured at least.
 const ACCESSES_MIN: usize = 10_000_000;
 
 fn main() {

@@ -24,7 +24,6 @@ struct Case {
     days: Days,
 }
 
-/// The samples of the days of a load.
 struct DailySamples {
     looks: Vec<Look>,
     days: u64,

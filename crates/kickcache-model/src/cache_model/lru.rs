@@ -16,7 +16,6 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     Access(u32),
@@ -56,7 +55,6 @@ impl Order {
     }
 }
 
-/// The reference policy.
 #[derive(Debug)]
 pub struct Lru {
     order: Order,
@@ -71,7 +69,6 @@ fn blocks(extent: ByteExtent) -> std::ops::Range<u64> {
 }
 
 impl Lru {
-    /// An empty cache of this many bytes.
     pub fn new(cache_bytes: u64) -> Lru {
         let capacity = usize::try_from(cache_bytes / BLOCK_SIZE).expect("fits the address space");
         let (order, parts, tally) = (Order::default(), Parts::default(), Tally::default());

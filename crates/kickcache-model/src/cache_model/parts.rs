@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-/// Counts the outstanding parts of each access, and holds the replies.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     outstanding: Vec<u32>,

@@ -19,7 +19,7 @@ const SET_HEADER_BYTES: u64 = 32;
 struct Leaf {
     unwritten_keys: u64,
     dirty_since: Option<Instant>,
-    /// The position of the journal when the leaf became dirty: the leaf does not need older entries.
+    /// The position of the journal when the leaf became dirty.
     journal_from: u64,
     /// Bytes of the sets in the node's bucket.
     appended: u64,

@@ -1,4 +1,4 @@
-//! The accesses that bypass bcache: long streams, and shorter streams while the cache device is congested.
+//! The accesses that bypass bcache: long streams, and shorter streams under congestion.
 //!
 //! Leaves out read-ahead and background flags, and the averages over a task's finished streams.
 
@@ -23,7 +23,6 @@ struct Stream {
     used: Instant,
 }
 
-/// The trackers of one cache.
 #[derive(Debug)]
 pub(super) struct Bypass {
     cutoff: u64,
@@ -34,8 +33,7 @@ pub(super) struct Bypass {
 }
 
 impl Bypass {
-    /// Streams of `cutoff` bytes or more bypass the cache; 0 is no cut-off. Under congestion, shorter streams
-    /// bypass the cache too.
+    /// Streams of `cutoff` bytes or more bypass the cache; 0 is no cut-off.
     pub(super) fn new(cutoff: u64, seed: u64) -> Bypass {
         Bypass {
             cutoff,
@@ -46,7 +44,6 @@ impl Bypass {
         }
     }
 
-    /// Adjusts the counter of congestion to the latency of an operation of the cache device.
     pub(super) fn on_latency(&mut self, now: Instant, latency: Duration, operation: ModelOperation) {
         let is_read = operation == ModelOperation::Read;
         let threshold = if is_read { READ_THRESHOLD } else { WRITE_THRESHOLD };
@@ -74,7 +71,6 @@ impl Bypass {
         Some(sectors * 512)
     }
 
-    /// Whether an access bypasses the cache.
     pub(super) fn choose(&mut self, now: Instant, extent: ByteExtent) -> bool {
         let limit = self.congestion_limit(now);
         if limit.is_none() && self.cutoff == 0 {

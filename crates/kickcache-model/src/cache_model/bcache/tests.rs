@@ -7,7 +7,6 @@ use crate::workload::fio::FioWorkload;
 
 const MIB: u64 = 1 << 20;
 
-/// A cache of 64 MiB with its devices.
 fn start(origin_bytes: u64) -> (Bcache, Devices) {
     let device = |name, seed| built_in(name).unwrap().start(seed);
     let devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
@@ -15,7 +14,6 @@ fn start(origin_bytes: u64) -> (Bcache, Devices) {
     (Bcache::new(shape), devices)
 }
 
-/// Runs a job file for some seconds and returns its result.
 fn result_of(job: &str, seconds: u64) -> crate::result::RunResult {
     let mut load = FioWorkload::parse(job, 1).unwrap();
     let (mut cache, mut devices) = start(512 * MIB);

@@ -14,7 +14,6 @@ const WORK_MAX: usize = 4096;
 /// `CLEAN_TARGET`).
 const TARGET: u32 = 25;
 
-/// The load of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pressure {
     /// No watched access was in flight for a second, and the threshold allows one migration more.
@@ -22,7 +21,7 @@ pub(super) enum Pressure {
     Busy,
 }
 
-/// The work of a cache. A block has one work at most.
+/// A block has one work at most.
 #[derive(Debug)]
 pub(super) struct Background {
     age: Age,
@@ -55,7 +54,6 @@ impl Background {
         is_busy
     }
 
-    /// Work on a block begins that was not queued.
     pub(super) fn begin(&mut self, block: u64) {
         self.busy.insert(block, Vec::new());
     }
@@ -70,7 +68,6 @@ impl Background {
         self.queued.push(work);
     }
 
-    /// Work that was queued has ended.
     pub(super) fn end(&mut self, work: Work) {
         match work {
             Work::Promote { .. } => {}
@@ -79,7 +76,6 @@ impl Background {
         }
     }
 
-    /// A block is not busy any more; returns the waiting parts.
     pub(super) fn unlock(&mut self, block: u64) -> Vec<Part> {
         self.busy.remove(&block).expect("the block was busy")
     }

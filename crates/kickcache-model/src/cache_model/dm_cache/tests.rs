@@ -143,7 +143,6 @@ fn early_repair_steps_write_back_a_dirty_lower_half() {
             cache.policy.requeue(index);
             cache.policy.set_state(index, BlockState::Dirty);
         }
-        // Until the dirty blocks were not written for 10 to 20 seconds.
         (1..4).for_each(|step| cache.policy.tick(Instant::from_nanos(step * 11_000_000_000)));
         cache.background.queue_demotion(&mut cache.policy, &cache.block_of);
         cache.background.next(&mut cache.policy, &cache.block_of, Pressure::Busy)
