@@ -6,7 +6,6 @@ use kickcache_random::Random;
 use crate::ratio::float;
 use crate::zipf::SCATTER;
 
-/// A stream of blocks of one file.
 #[derive(Clone, Debug)]
 pub struct Pareto {
     blocks: u64,

@@ -13,7 +13,6 @@ const COUNT_MIN: u64 = 100;
 /// Latencies in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyFigures {
-    /// The mean latency.
     pub mean: f64,
     /// 99 % are not longer.
     pub p99: f64,
@@ -22,7 +21,6 @@ pub struct LatencyFigures {
     pub p99_9: f64,
 }
 
-/// The figures of one cache on one case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
     /// Reads and writes a second, over the whole run.
@@ -31,17 +29,14 @@ pub struct Figures {
     pub hits: f64,
     /// Bytes written to the cache device for each byte that was written by clients or promoted.
     pub written: f64,
-    /// Flushes of the origin.
     #[serde(rename = "origin flushes")]
     pub origin_flushes: u64,
     /// Latencies of reads after the beginning; `None` if there were too few.
     pub reads: Option<LatencyFigures>,
-    /// Latencies of writes after the beginning; `None` if there were too few.
     pub writes: Option<LatencyFigures>,
     /// Latencies of reads in the beginning; `None` if there were too few.
     #[serde(rename = "reads, first minute")]
     pub first_reads: Option<LatencyFigures>,
-    /// Latencies of writes in the beginning; `None` if there were too few.
     #[serde(rename = "writes, first minute")]
     pub first_writes: Option<LatencyFigures>,
 }

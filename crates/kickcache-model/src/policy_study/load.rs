@@ -21,25 +21,17 @@ const REPEATED_MIN: f64 = 0.3;
 /// The skew of skewed reads.
 const THETA: f64 = 0.9;
 
-/// A read or a write of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Whether the touch is a read or a write.
     pub kind: Kind,
-    /// The first block.
     pub block: u64,
-    /// The number of blocks.
     pub count: u64,
 }
 
-/// Accesses in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
-    /// The displayed name.
     pub name: String,
-    /// The accesses, in their order.
     pub accesses: Vec<PlacedAccess>,
-    /// Bytes of the volume.
     pub volume_bytes: u64,
     /// Different blocks that are accessed; for a long trace an estimate.
     pub footprint: u64,
@@ -48,8 +40,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// A trace.
-    ///
     /// # Errors
     /// If it cannot be read.
     pub fn read(path: &Path) -> Result<Load, TraceError> {
@@ -64,7 +54,6 @@ impl Load {
         })
     }
 
-    /// Whether enough accesses repeat to compare policies.
     pub fn tells_something(&self) -> bool {
         self.repeated() >= REPEATED_MIN
     }
@@ -119,7 +108,6 @@ impl Load {
         Load::made(name, blocks)
     }
 
-    /// A load of skewed reads.
     pub fn skewed(name: &str, blocks: u64, count: u64) -> Load {
         let mut zipf = Zipf::new(blocks, THETA, 3);
         Load::made(name, (0..count).map(|_| zipf.next()))

@@ -1,6 +1,5 @@
-//! Loads that are usual in practice: a reader and a writer together, scans between skewed reads, a working set that
-//! grows, two loops, and a week of days and backups. Unlike plain loops and shifts, these loads have several reuse
-//! distances; some have partial passes or writes.
+//! Loads that are usual in practice: a reader and a writer together, scans between skewed reads, a working
+//! set that grows, two loops, and a week of days and backups.
 
 use kickcache_random::Random;
 
@@ -37,7 +36,6 @@ impl Skewed {
     }
 }
 
-/// A read or a write of a number of blocks.
 const fn touch(kind: Kind, block: u64, count: u64) -> Touch {
     Touch { kind, block, count }
 }
@@ -124,7 +122,6 @@ fn week() -> Vec<Touch> {
     touches
 }
 
-/// All five loads.
 pub fn all() -> Vec<Load> {
     let touches = [
         ("reader and writer", reader_and_writer()),

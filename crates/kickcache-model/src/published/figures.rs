@@ -8,7 +8,6 @@ use crate::result::{JobResult, RunResult};
 /// extrapolated.
 const TAIL_SECONDS: usize = 30;
 
-/// The results of the first minutes of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
     /// Reads and writes a second of each job.
@@ -41,7 +40,6 @@ impl Figures {
         }
     }
 
-    /// Reads and writes a second of all jobs.
     pub fn iops(&self) -> f64 {
         self.jobs.iter().sum()
     }
