@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::reference_policy::policy::Policy;
 
-/// SIEVE over a number of blocks.
 #[derive(Debug)]
 pub struct Sieve {
     capacity: usize,

@@ -15,18 +15,15 @@ const LAYERS_MAX: u32 = 4;
 /// The most KiB of memory that decompression of xz may take: that of the strongest usual settings.
 const XZ_KIB_MAX: u32 = 256 << 10;
 
-/// A compression or an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Packing {
     Xz,
     Gzip,
     Zstd,
     Tar,
-    /// A packing that is not supported.
     Other(&'static str),
 }
 
-/// The first bytes of files, and their packing.
 const MARKS: [(&[u8], Packing); 9] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], Packing::Xz),
     (&[0x1f, 0x8b], Packing::Gzip),

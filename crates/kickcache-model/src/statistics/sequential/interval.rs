@@ -20,7 +20,7 @@ const FAR: f64 = 8.0;
 const STEP: f64 = 1e-4;
 
 impl Interval {
-    /// The interval of some rounds. The ends that decide are computed first, so that the interval agrees with the verdict.
+    /// The ends that decide are computed first, so that the interval agrees with the verdict.
     pub fn of(losses: &[f64], margin: Margin) -> Interval {
         let scale = margin.bad_min();
         let below = |boundary: f64| Evidence::decides(Claim::Below, boundary, scale, losses);

@@ -52,7 +52,6 @@ const NOISES: [Noise; 13] = [
     Noise::Recorded(1.0),
 ];
 
-/// A machine with noise: runs, one after the other.
 struct Machine {
     noise: Noise,
     random: Random,
@@ -103,7 +102,6 @@ impl Machine {
     }
 }
 
-/// The verdicts of many series.
 #[derive(Default, Debug)]
 struct Tally {
     good: usize,
