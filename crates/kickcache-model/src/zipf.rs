@@ -14,7 +14,6 @@ pub(crate) const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
 /// fio sums at most this many terms of the zeta function.
 const TERMS_MAX: u64 = 10_000_000;
 
-/// A stream of blocks of one file.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     blocks: u64,
@@ -23,7 +22,6 @@ pub struct Zipf {
     random: Random,
 }
 
-/// The distribution of ranks.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     count: f64,
@@ -97,7 +95,6 @@ impl Zipf {
         self
     }
 
-    /// The next block, from 0 to below the number of blocks.
     #[expect(clippy::should_implement_trait, reason = "an endless stream has no end to report")]
     pub fn next(&mut self) -> u64 {
         let rank = self.shape.rank(self.random.unit());

@@ -52,7 +52,6 @@ pub struct TraceFile {
     end: Option<End>,
 }
 
-/// The end of reading.
 enum End {
     /// The end of the file, or an error that the caller has.
     Reached,
@@ -103,7 +102,6 @@ impl TraceFile {
         })
     }
 
-    /// The format that is read.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -129,7 +127,6 @@ impl TraceFile {
         record
     }
 
-    /// Reads an event; returns an error of a single line or block, and stores an error that ends the trace.
     fn step(&mut self) -> Option<TraceError> {
         let end = match self.source.next() {
             Some(Ok(Event::Header)) => {
@@ -173,7 +170,6 @@ impl TraceFile {
     }
 }
 
-/// The first line, as far as a sentence quotes it.
 fn beginning(head: &[u8]) -> String {
     let text = lines::text(head);
     quote(text.lines().next().unwrap_or_default())

@@ -49,7 +49,6 @@ fn simulate(cases: &[Case]) -> StoredFigures {
     found.into_inner().expect("no thread panics")
 }
 
-/// The limit of a figure that was stored.
 fn limit(measure: Measure, stored: f64) -> f64 {
     match measure {
         Measure::Iops | Measure::Hits => stored * 0.9,

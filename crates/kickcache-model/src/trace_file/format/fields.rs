@@ -14,7 +14,6 @@ pub(crate) fn fields(line: &str, count: usize) -> Result<Vec<&str>, String> {
     Ok(fields)
 }
 
-/// A whole number.
 pub(crate) fn number(text: &str, what: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{what} {} was found; a whole number was expected", quote(text)))
 }

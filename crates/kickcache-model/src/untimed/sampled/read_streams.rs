@@ -2,7 +2,7 @@
 //!
 //! The engine detects streams among the misses: cached blocks interrupt them. Outside of the sample, a stream
 //! is assumed to continue as it did in the sample's extent before, interrupted or not, and a new stream as
-//! most others do. The part within the sample is exact.
+//! most others do.
 
 use kickcache_engine::units::ByteExtent;
 
@@ -28,7 +28,6 @@ struct Stream {
     is_interrupted: bool,
 }
 
-/// The streams of one volume.
 #[derive(Clone, Debug)]
 pub(super) struct ReadStreams {
     streams: [Stream; STREAMS],
@@ -51,7 +50,6 @@ impl ReadStreams {
         ReadStreams { streams, clock: 0, seen: 0, interrupted: 0 }
     }
 
-    /// Adds a read outside of the sample.
     pub(super) fn skip(&mut self, read: ByteExtent) {
         let stream = self.find(read);
         if stream.is_interrupted {

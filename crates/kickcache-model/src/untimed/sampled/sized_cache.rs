@@ -30,13 +30,11 @@ pub(super) struct SizedCache {
     cutoff: SequentialCutoff,
 }
 
-/// Blocks of the trace that the engine missed.
 struct MissedBlocks {
     blocks: f64,
     group: usize,
 }
 
-/// A share of the accessed blocks, and its error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advantage {
     pub(super) ratio: f64,
@@ -73,7 +71,7 @@ impl SizedCache {
         self.count(kind, part.extent, &MissedBlocks { blocks: missed, group });
     }
 
-    /// Whether an access belongs to a stream that is too long. The engine finds streams of reads among misses.
+    /// Whether an access belongs to a stream that is too long.
     fn is_stream(&mut self, kind: Kind, part: Part) -> bool {
         let length_max = match self.cutoff {
             SequentialCutoff::Off => return false,

@@ -8,7 +8,6 @@ use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::section::{Line, Section};
 use crate::workload::fio::values::{KbBase, count, size, sizes, switch, time};
 
-/// The access pattern of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
     Read,
@@ -17,7 +16,6 @@ pub(crate) enum Pattern {
     Trim,
 }
 
-/// How random offsets are drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Distribution {
     /// Each block once before any block repeats, unless `norandommap` is set.
@@ -28,7 +26,6 @@ pub(crate) enum Distribution {
     Pareto(f64, Option<f64>),
 }
 
-/// A job as its section describes it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobOptions {
     pub(crate) name: String,
@@ -111,14 +108,11 @@ const HARMLESS: &[&str] = &[
     "zero_buffers",
 ];
 
-/// The part of an I/O engine that matters here: the accesses that it keeps in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Engine {
-    /// One access in flight.
     Synchronous,
     /// `iodepth`, but one trim: these engines trim by a synchronous system call.
     SynchronousTrims,
-    /// `iodepth` accesses in flight.
     Asynchronous,
 }
 
@@ -285,7 +279,6 @@ impl JobOptions {
         Some(Duration::from_nanos(runtime.saturating_add(before)))
     }
 
-    /// Accesses in flight, at most.
     pub(crate) fn depth(&self) -> u32 {
         match (self.engine, self.pattern) {
             (Engine::Synchronous, _) | (Engine::SynchronousTrims, Pattern::Trim) => 1,
@@ -293,7 +286,6 @@ impl JobOptions {
         }
     }
 
-    /// The directions of the job's accesses.
     pub(crate) const fn directions(&self) -> &'static [Direction] {
         match self.pattern {
             Pattern::Read => &[Direction::Read],

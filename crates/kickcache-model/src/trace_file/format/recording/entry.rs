@@ -33,7 +33,6 @@ impl Previous {
         Previous { at, ..Previous::default() }
     }
 
-    /// Appends a record.
     pub(crate) fn put(&mut self, out: &mut Vec<u8>, record: &Record) {
         let has_extent = record.kind != Kind::Flush;
         let continues = has_extent && record.extent.start == self.end;
