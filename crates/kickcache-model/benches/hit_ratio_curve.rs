@@ -86,7 +86,6 @@ fn rate(samples: u32, accesses: &[u64]) -> f64 {
 struct Difference {
     mean: f64,
     most: f64,
-    /// The share of the points with a true error within the reported error.
     within: f64,
 }
 
@@ -109,7 +108,6 @@ impl Difference {
 struct Exact {
     accesses: u64,
     footprint: u64,
-    /// Hits of a cache of this many blocks.
     hits: Vec<u64>,
 }
 
@@ -150,7 +148,6 @@ impl Exact {
     }
 }
 
-/// Adds to a node of a Fenwick tree and those above; `u32::MAX` takes one away.
 fn add(tree: &mut [u32], mut node: usize, amount: u32) {
     while let Some(sum) = tree.get_mut(node) {
         *sum = sum.wrapping_add(amount);

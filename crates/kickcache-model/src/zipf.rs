@@ -28,9 +28,7 @@ struct Shape {
     theta: f64,
     zeta: f64,
     eta: f64,
-    /// Sum of the first two terms of zeta.
     top_two: f64,
-    /// Power that turns a point of the distribution into a rank.
     power: f64,
 }
 
@@ -82,8 +80,8 @@ impl Zipf {
         Zipf { blocks, shape: Shape::new(blocks, theta), offset, random }
     }
 
-    /// The same stream with the popular blocks scattered from `centre`, a place in the file from 0 to 1 (fio's
-    /// `zipf:THETA:CENTRE`): seeds then differ in order only.
+    /// The same stream with the popular blocks scattered from `centre`, a place in the file from 0 to 1
+    /// (fio's `zipf:THETA:CENTRE`).
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -106,8 +104,8 @@ impl Zipf {
         rank.wrapping_mul(SCATTER).wrapping_add(self.offset) % self.blocks
     }
 
-    /// The share of requests that go to the `count` most popular blocks: the hit ratio of the best choice that
-    /// never changes. Exact if the number of blocks is a power of two.
+    /// The share of requests that go to the `count` most popular blocks. Exact if the number of blocks is a
+    /// power of two.
     pub fn best_static_hit_ratio(&self, count: u64) -> f64 {
         self.shape.mass(count.min(self.blocks))
     }

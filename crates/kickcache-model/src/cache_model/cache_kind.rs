@@ -26,7 +26,6 @@ pub enum CacheKind {
     None,
     Kickcache(Mode),
     DmCache(Age, WriteMode),
-    /// bcache in write-back mode.
     Bcache {
         /// Sequential cut-off in bytes; 0 for none.
         cutoff: u64,
@@ -73,7 +72,6 @@ impl CacheKind {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }
 
-    /// The approximate bytes of the largest tables of the model.
     fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
         match self {
             CacheKind::None | CacheKind::Lru => 0,

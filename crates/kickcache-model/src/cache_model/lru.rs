@@ -23,7 +23,6 @@ enum Purpose {
     Fill,
 }
 
-/// The cached blocks, by the time of their last use.
 #[derive(Debug, Default)]
 struct Order {
     used: BTreeMap<u64, u64>,

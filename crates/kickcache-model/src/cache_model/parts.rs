@@ -9,7 +9,6 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The access waits for one operation more.
     pub(super) fn hold(&mut self, id: u32) {
         let index = id as usize;
         if index >= self.outstanding.len() {

@@ -72,8 +72,8 @@ impl CloudParameters {
 pub struct Cloud {
     parameters: CloudParameters,
     random: Random,
-    /// The start of the slice of the last operation, and the time used up in it, in microseconds: an excess over the
-    /// slice counts in later slices, and a negative value is saved time.
+    /// The start of the slice of the last operation, in microseconds; `used` is the time used up in it,
+    /// negative if time is saved.
     slice: f64,
     used: f64,
     endings: Endings,
@@ -85,7 +85,6 @@ impl Cloud {
         Cloud { parameters, random, slice: 0.0, used: -parameters.burst, endings: Endings::default() }
     }
 
-    /// When the cap lets an operation pass.
     fn pass(&mut self, now: Instant, length: u64) -> Instant {
         let CloudParameters { iops, bandwidth, slice, burst, operation_bytes, .. } = self.parameters;
         let count = bytes(length.div_ceil(operation_bytes).max(1));

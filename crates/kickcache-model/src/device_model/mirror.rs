@@ -38,7 +38,6 @@ impl Mirror {
         self.disks[disk].submit(now, request);
     }
 
-    /// The token of the operation that ended first on a member, by `now`; `None` if no member has one.
     fn poll_member(&mut self, now: Instant) -> Option<u64> {
         let due = |disk: &Disk| disk.next_event().filter(|at| *at <= now);
         loop {

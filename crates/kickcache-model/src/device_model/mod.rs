@@ -44,7 +44,6 @@ pub(crate) enum Range {
     Count(u32),
 }
 
-/// Figures by the names that a device file has for them.
 pub(crate) type Figures = Vec<(&'static str, f64, Range)>;
 
 impl Range {
@@ -70,11 +69,10 @@ pub trait DeviceModel {
     /// The time of the next completion or internal change; `None` if none follows without another operation.
     fn next_event(&self) -> Option<Instant>;
 
-    /// The token of an operation that has ended by `now`, in the order of ending. Call until `None`.
+    /// Call until `None`.
     fn poll(&mut self, now: Instant) -> Option<u64>;
 }
 
-/// Operations that end at known times, earliest first.
 #[derive(Clone, Debug, Default)]
 struct Endings {
     heap: std::collections::BinaryHeap<std::cmp::Reverse<(Instant, u64, u64)>>,

@@ -7,7 +7,6 @@ use kickcache_random::Random;
 
 use crate::device_model::span;
 
-/// Combined with the seed of the device, the seed of the pauses.
 const SEED: u64 = 0x7061_7573_6573;
 
 #[derive(Clone, Debug)]

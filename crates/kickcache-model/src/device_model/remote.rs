@@ -64,8 +64,7 @@ pub struct Remote {
     parameters: RemoteParameters,
     random: Random,
     wire_free: Instant,
-    /// For each used place, the time at which its last operation ends, at most as many as the width; empty without a
-    /// width.
+    /// For each used place, the time at which its last operation ends; empty without a width.
     places: BinaryHeap<Reverse<Instant>>,
     endings: Endings,
 }
@@ -82,8 +81,6 @@ impl Remote {
         self.wire_free
     }
 
-    /// The start of an operation that has passed the link: if all places are occupied, the time at which an
-    /// earlier operation ends.
     fn begin(&mut self, passed: Instant) -> Instant {
         let width = usize::try_from(self.parameters.width).unwrap_or(usize::MAX);
         if width == 0 || self.places.len() < width {

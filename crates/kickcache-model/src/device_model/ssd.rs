@@ -15,9 +15,7 @@ use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRe
 
 /// Bytes that a transfer moves before another one has its turn.
 const TURN_BYTES: u64 = 64 << 10;
-/// Set in the token of a write.
 const WRITTEN: u64 = 1 << 63;
-/// Steps of the table of log-normal factors, in each of two directions.
 const FACTOR_STEPS: u32 = 64;
 
 /// Times are in microseconds.
@@ -31,7 +29,6 @@ pub struct SsdParameters {
     /// As `bandwidth`, for writes; if it is missing, `bandwidth` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<f64>,
-    /// Dies that work in parallel.
     pub dies: usize,
     /// The part of a read's time in which its die cannot do anything else.
     pub die_share: f64,
@@ -60,7 +57,6 @@ pub struct SsdParameters {
     /// The additional time of a read in the tail, and of a write in the tail if `write_tail_time`
     /// is missing.
     pub tail_time: f64,
-    /// The additional time of a write in the tail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.
@@ -137,7 +133,6 @@ impl SsdParameters {
     }
 }
 
-/// The rest of a long transfer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Rest {
     at: Instant,
@@ -149,7 +144,6 @@ struct Rest {
     tail: u64,
 }
 
-/// How one access is slower or quicker than the median.
 #[derive(Clone, Copy, Debug)]
 struct Luck {
     factor: f64,
@@ -160,7 +154,6 @@ struct Luck {
 pub struct Ssd {
     parameters: SsdParameters,
     random: Random,
-    /// A table of the distribution.
     lucks: Vec<Luck>,
     bus_free: Instant,
     dies_free: Vec<Instant>,
@@ -176,7 +169,6 @@ fn is_written(operation: ModelOperation) -> bool {
     matches!(operation, ModelOperation::Write | ModelOperation::WriteDurable)
 }
 
-/// The log-normal distribution, and its tail.
 fn lucks(SsdParameters { sigma, tail_permille, .. }: &SsdParameters) -> Vec<Luck> {
     let middle = |step: u32| (f64::from(step) + 0.5) / f64::from(FACTOR_STEPS);
     let normal = |(radius, angle): (u32, u32)| {
@@ -408,7 +400,6 @@ mod tests {
         // Of each 27 ms, 2 are pauses, on average.
         assert!((0.91..0.94).contains(&(with.rate / without.rate)), "{} {}", with.rate, without.rate);
         assert!(with.percentile(50.0) < without.percentile(50.0) * 1.01);
-        // 37 pauses a second, each of 8: they delay a part of all operations that are served.
         let slow = |percent: f64| with.percentile(percent) > 500.0;
         assert!(!slow(99.4) && slow(99.7), "{} {}", with.percentile(99.4), with.percentile(99.7));
         assert!(with.percentile(99.999) < 5_000.0);

@@ -13,7 +13,6 @@ use crate::workload::fio::values::{KbBase, size};
 pub struct Case {
     /// The origin: a built-in device, or a device file.
     pub origin: String,
-    /// The cache device: a built-in device, or a device file.
     pub cache_device: String,
     /// The part of reads in percent; separate jobs without a rate ignore it.
     pub reads: u64,

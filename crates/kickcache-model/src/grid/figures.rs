@@ -23,7 +23,6 @@ pub struct LatencyFigures {
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// Reads and writes a second, over the whole run.
     pub iops: f64,
     /// The share of the blocks of reads that hit, in percent, in the second half of the run.
     pub hits: f64,
@@ -112,7 +111,6 @@ mod tests {
 
     use super::*;
 
-    /// Reads of a job: of each length in milliseconds, how many.
     fn run(reads: &[(u64, u64)]) -> RunResult {
         let mut result = RunResult::new("", "", 1);
         let mut job = JobResult::new("job", 1);

@@ -95,7 +95,6 @@ impl GridSet {
     }
 }
 
-/// Every case of some, with every value.
 fn each<T: Clone>(cases: &[Case], values: &Values<T>, set: impl Fn(&mut Case, T)) -> Vec<Case> {
     let with = |case: &Case, value: &T| {
         let mut case = case.clone();

@@ -22,7 +22,6 @@ pub const OTHERS: [CacheKind; 3] = [
     CacheKind::DmCache(Age::REPAIRED, WriteMode::Back),
     CacheKind::Bcache { cutoff: 4 << 20 },
 ];
-/// Length of the beginning, which is judged by bounds of its own.
 pub const BEGINNING_SECONDS: u64 = 60;
 
 #[derive(Clone, Debug)]

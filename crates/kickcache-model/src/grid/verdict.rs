@@ -37,7 +37,6 @@ pub struct Bounds {
 pub enum Measure {
     Iops,
     Latency(Side, Statistic),
-    /// Hits in percent.
     Hits,
     Written,
 }
@@ -79,7 +78,6 @@ pub struct Comparison {
     /// The best figure of the other caches or without a cache; for [`Measure::Hits`], of the other caches
     /// alone; for [`Measure::Written`], the bound.
     pub best: f64,
-    /// The worst figure within the bound.
     pub limit: f64,
 }
 

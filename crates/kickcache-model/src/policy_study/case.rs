@@ -8,7 +8,6 @@ use crate::ratio::share;
 /// Passes of a loop; in a mixed load, about as many.
 const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
-/// Lengths of loops, in tenths of the cache.
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
 /// [`Case::of_size`] makes no case for a cache with room for more than this share of a load's blocks.
 const LARGE: f64 = 0.75;
@@ -62,8 +61,7 @@ impl Case {
         (!is_large).then(|| Case::whole(load, cache_blocks, size))
     }
 
-    /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads; the first tenth of
-    /// the accesses does not count.
+    /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads.
     pub fn loops(cache_blocks: u64) -> Vec<Case> {
         let mut cases = Vec::new();
         for tenths in TENTHS {

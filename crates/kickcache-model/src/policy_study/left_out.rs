@@ -19,7 +19,6 @@ impl Effect {
     }
 }
 
-/// The most additional bytes that a value may write for each byte that entered the cache.
 const WRITTEN_MORE_MAX: f64 = 0.02;
 
 #[derive(Clone, PartialEq, Debug)]

@@ -14,11 +14,9 @@ use crate::trace_file::survey::survey;
 use crate::workload::Kind;
 use crate::zipf::Zipf;
 
-/// Nanoseconds between two accesses that are made.
 const STEP: u64 = 1_000_000;
 /// A trace with a smaller share of repeated accesses cannot compare caches.
 const REPEATED_MIN: f64 = 0.3;
-/// The skew of skewed reads.
 const THETA: f64 = 0.9;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,7 +66,6 @@ impl Load {
         Load::of_touches(name, &blocks.into_iter().map(read).collect::<Vec<_>>())
     }
 
-    /// Reads and writes of blocks, in equal intervals.
     pub fn of_touches(name: &str, touches: &[Touch]) -> Load {
         let access = |(number, touch): (u64, &Touch)| PlacedAccess {
             at: Instant::from_nanos(number * STEP),

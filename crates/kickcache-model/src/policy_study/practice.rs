@@ -1,5 +1,4 @@
-//! Loads that are usual in practice: a reader and a writer together, scans between skewed reads, a working
-//! set that grows, two loops, and a week of days and backups.
+//! Loads that are usual in practice.
 
 use kickcache_random::Random;
 
@@ -7,7 +6,6 @@ use crate::policy_study::load::{Load, Touch};
 use crate::ratio::float;
 use crate::workload::Kind;
 
-/// Accesses of a load of single blocks.
 const COUNT: u64 = 1_500_000;
 
 /// Skewed draws: compared with the block of rank 1, the block of rank r is drawn r^-exponent times as often. The ranks are

@@ -28,7 +28,6 @@ const PAUSE: Duration = Duration::from_millis(120_000);
 pub struct CloudRow {
     pub name: &'static str,
     pub published: CloudFigures,
-    /// The required figure of kickcache, if there is one.
     pub asked: Option<f64>,
     kind: Kind,
     order: Order,
@@ -113,7 +112,6 @@ pub const ROWS: [CloudRow; 6] = [
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudCache {
     Slow,
-    /// The fast disk of 80 GiB alone.
     Fast,
     /// bcache, write-back, without a sequential cut-off.
     Bcache,
@@ -122,7 +120,6 @@ pub enum CloudCache {
 }
 
 impl CloudRow {
-    /// The figure of the row: operations a second, or MiB a second of long accesses.
     pub fn figure(&self, run: &RunResult) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a MiB is exact")]
         let mib = MIB as f64;

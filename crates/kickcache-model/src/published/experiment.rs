@@ -1,6 +1,6 @@
 //! An experiment: a published row by name, its simulations, and the columns that show the results.
 //!
-//! Text, JSON and the page are made from columns alone, each by one renderer without code for single rows.
+//! Text, JSON and the page are made from columns alone.
 
 use crate::published::simulation::{Outcomes, RunOf, Simulation};
 
@@ -45,12 +45,10 @@ impl Column {
         Column { key: Some(key.into()), heading: Some(heading), figure }
     }
 
-    /// A column of tables alone.
     pub fn derived(heading: &'static str, figure: Figure) -> Column {
         Column { key: None, heading: Some(heading), figure }
     }
 
-    /// A figure that only JSON has.
     pub fn untold(key: impl Into<String>, figure: Figure) -> Column {
         Column { key: Some(key.into()), heading: None, figure }
     }
@@ -73,9 +71,7 @@ pub enum Figure {
     Ratio(f64),
     /// A share of the reads, from 0 to 1; charts show the other reads, in a million.
     PartOfReads(f64),
-    /// The required value, as it was written.
     Asked(f64),
-    /// The required upper limit.
     AtMost(f64),
 }
 

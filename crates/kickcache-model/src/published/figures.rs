@@ -10,7 +10,6 @@ const TAIL_SECONDS: usize = 30;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
-    /// Reads and writes a second of each job.
     pub jobs: Vec<f64>,
     /// Hit ratio, in percent; `None` if it is unknown.
     pub share: Option<f64>,
@@ -53,7 +52,6 @@ pub fn iops_at_end(run: &RunResult, minutes: u64, last: u64) -> f64 {
     (total(&ended, seconds(minutes)) - before) / float(seconds(last))
 }
 
-/// The sum of a series after this many seconds; a shorter series is extrapolated from its end.
 fn total(series: &Series, seconds: usize) -> f64 {
     let rates = series.rates();
     let step = ratio::float(series.interval().as_nanos()) / 1e9;

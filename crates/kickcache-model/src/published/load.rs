@@ -77,7 +77,6 @@ pub struct SweepShape {
     pub depth: u32,
 }
 
-/// Accesses that visit each place of a stretch once.
 #[derive(Debug)]
 pub struct Sweep {
     shape: SweepShape,

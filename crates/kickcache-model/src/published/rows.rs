@@ -69,7 +69,6 @@ impl Line<'_> {
         self.cell(column).parse().unwrap_or_else(|_| self.refuse(column))
     }
 
-    /// The figures of both jobs, as far as they were published.
     fn known(&self, columns: [&str; 2]) -> Vec<f64> {
         columns.iter().filter_map(|column| self.cell(column).parse().ok()).collect()
     }

@@ -73,7 +73,6 @@ pub enum Start {
     Stale,
     /// Blocks of deleted files, which were written just before and are only in the cache.
     StaleDirty,
-    /// The first job's file.
     FirstFile,
 }
 
@@ -122,8 +121,6 @@ struct Ready {
 }
 
 impl Scene {
-    /// The bare SSD runs for `SSD_SECONDS`, and a run with a cache ends early once its rate is steady.
-    ///
     /// # Panics
     /// If the sizes are impossible.
     pub fn run(&self, minutes: u64, seed: u64, progress: Progress<'_>) -> RunResult {
@@ -224,9 +221,7 @@ impl Scene {
     }
 }
 
-/// Writes an extent, as fio does before it reads its files; returns the time of completion. The page cache is
-/// written back with as many blocks of dm-cache in flight as a disk of that time accepts at once, which is
-/// 32.
+/// Writes an extent, as fio does before it reads its files; returns the time of completion.
 fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, stretch: ByteExtent) -> Instant {
     let kind = Kind::Write;
     let (order, block_bytes) = (Order::Sequential, 16 * DM_BLOCK_BYTES);

@@ -38,6 +38,7 @@ pub enum RunOf {
     Scene(Scene),
     Cloud {
         cache: CloudCache,
+        /// The row's name.
         row: &'static str,
     },
 }
@@ -81,7 +82,6 @@ impl Outcomes {
         self.places().map(|(_, run)| run)
     }
 
-    /// The run that `of` identifies; `None` if there is no such run.
     pub fn run(&self, of: RunOf) -> Option<&RunResult> {
         self.places().find(|(place, _)| *place == of).map(|(_, run)| run)
     }
@@ -110,7 +110,6 @@ impl Outcomes {
 }
 
 impl Simulation {
-    /// Identifies the run with an index; `None` for a simulation without runs.
     fn run_of(&self, index: usize) -> Option<RunOf> {
         match *self {
             Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),
@@ -132,8 +131,7 @@ fn named(scene: Scene, mut run: RunResult) -> RunResult {
     run
 }
 
-/// A scene in a few words, which no other scene has; a bare device is described without the start, which has no effect
-/// on it.
+/// A scene in a few words, which no other scene has.
 pub fn describe(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",

@@ -21,7 +21,6 @@ const DATA_BLOCKS: u64 = (1 << 30) / BLOCK_SIZE;
 const THETA: f64 = 1.2;
 /// Reads of the warm-up, and as many that count.
 pub const READS: u64 = 10_000_000;
-/// Time between two reads.
 const STEP: Duration = Duration::from_micros(20);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -89,7 +88,6 @@ fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcom
     Ok((before, cache.outcome()))
 }
 
-/// Hits of a policy for each read that counts; as many reads precede as warm-up.
 fn hits(policy: &mut dyn Policy, stream: &mut Zipf, reads: u64) -> f64 {
     (0..reads).for_each(|_| {
         policy.touch(stream.next());

@@ -41,7 +41,6 @@ impl Arc {
         (float(self.len(other)) / float(self.len(hit))).max(1.0)
     }
 
-    /// Moves a block out of the cache, if it is full, into the ghost list of its queue.
     fn replace(&mut self, comes_from: Option<usize>) {
         let once = self.len(ONCE);
         if once + self.len(OFTEN) < self.capacity {

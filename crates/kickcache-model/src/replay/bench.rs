@@ -20,7 +20,6 @@ const SAMPLE: u64 = 1_000_000_000;
 pub struct Course {
     pub start: Instant,
     pub length: Duration,
-    /// Processor time that each access costs its job.
     pub cost: Duration,
     /// If set, the run ends early once the hits of this many seconds are about those of the seconds before.
     pub steady: Option<usize>,
@@ -85,7 +84,6 @@ const STEADY_CHANGE: u64 = 300;
 /// A run that misses one block for this many hits, or more often, is not steady.
 const STEADY_HITS: u64 = 400;
 
-/// The seed of a processor's delays, and of the stalls.
 const LATE_SEED: u64 = 20;
 
 pub fn run(
@@ -167,7 +165,6 @@ pub fn run_idle(
 
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// The time of the events on the cache model's clock.
     at: Instant,
     now: Instant,
     timeout: Option<Instant>,

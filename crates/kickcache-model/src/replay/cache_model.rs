@@ -30,8 +30,6 @@ pub struct Tally {
     pub dirty_bytes: u64,
 }
 
-/// A cache that serves accesses with the help of devices, in virtual time.
-///
 /// Time never runs backwards.
 pub trait CacheModel {
     fn handle_demand(&mut self, now: Instant, demand: Demand, devices: &mut Devices);
@@ -45,7 +43,6 @@ pub trait CacheModel {
         let _ = slept;
     }
 
-    /// The id of the next access that ended; `None` if there is none.
     fn poll_reply(&mut self) -> Option<u32>;
 
     /// The time of the next call, if no event happens before; `None` if no call is needed.

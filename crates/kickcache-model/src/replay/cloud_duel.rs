@@ -47,7 +47,6 @@ impl CloudWork {
     }
 }
 
-/// Runs all loads on a cache, for this many seconds each.
 pub fn cloud_duel(cache: &mut dyn CacheModel, seconds: u64, seed: u64) -> Vec<RunResult> {
     let mut devices = Devices::cached(capped(700.0, 31.25, seed), capped(610.0, 25.5, seed + 1));
     let mut now = Instant::ZERO;

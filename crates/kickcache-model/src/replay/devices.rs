@@ -12,7 +12,6 @@ pub enum Place {
     Origin,
 }
 
-/// An operation with its device and its extent.
 pub(crate) type Errand = (Place, ModelOperation, ByteExtent);
 
 struct Tallied {
@@ -46,7 +45,6 @@ impl Tallied {
     }
 }
 
-/// The origin, and the cache device if there is one.
 pub struct Devices {
     cache: Option<Tallied>,
     origin: Tallied,

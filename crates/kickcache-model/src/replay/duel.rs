@@ -43,8 +43,7 @@ pub enum Work {
     Write,
 }
 
-/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, or four of depth 4 while two hot sets are in use, with a fast disk
-/// and a disk of 300 requests a second.
+/// Requests of 4 KiB, zipf 1.2, with a fast disk and a disk of 300 requests a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duel {
     pub cache_bytes: u64,

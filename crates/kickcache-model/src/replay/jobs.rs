@@ -149,7 +149,6 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// A job has ended: jobs that wait for others request their next step again.
     fn wake_waiting(&mut self, now: Instant) {
         for job in self.jobs.iter_mut().filter(|job| job.waits_for_jobs && job.parked > 0) {
             job.wake = Some(now);

@@ -1,5 +1,4 @@
-//! A guest with too few processors: the daemon and the clients get a processor late each time they wake, and the
-//! devices look slow.
+//! The daemon and the clients get a processor late each time they wake.
 
 use kickcache_engine::config::{EngineSettings, Mode, OriginOffload, VolumeSettings};
 use kickcache_engine::time::{Duration, Instant};
@@ -11,7 +10,6 @@ use crate::replay::bench::{Course, run};
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
 
-/// Requests a second of the origin.
 const ORIGIN_IOPS: f64 = 300.0;
 const WAKES_LATE: Duration = Duration::from_millis(20);
 /// Processor time of a client for each read.
@@ -23,7 +21,6 @@ const JOBS: u64 = 2;
 pub struct LateProcessor {
     pub cache_bytes: u64,
     pub data_bytes: u64,
-    /// Reads that fill the cache.
     pub first_reads: u64,
     pub reads: u64,
     /// Whether the origin may serve cached blocks.

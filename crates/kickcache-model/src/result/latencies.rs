@@ -4,7 +4,6 @@ use hdrhistogram::Histogram;
 use kickcache_engine::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds, to three digits.

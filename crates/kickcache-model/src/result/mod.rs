@@ -15,7 +15,6 @@ pub const RESULT_VERSION: u32 = 1;
 
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The [`RESULT_VERSION`] of the writer of this result.
     pub version: u32,
     pub name: String,
     /// The run without the size of the cache: runs with the same family form a line by size.
@@ -102,9 +101,7 @@ pub struct JobResult {
 pub struct Direction {
     pub count: u64,
     pub bytes: u64,
-    /// Times from request to reply.
     pub latencies: Latencies,
-    /// How many accesses ended in each interval.
     pub ended: Series,
 }
 
@@ -136,7 +133,6 @@ impl JobResult {
         JobResult { name: name.into(), depth, reads, writes, others: 0 }
     }
 
-    /// Reads and writes that ended.
     pub fn count(&self) -> u64 {
         self.reads.count + self.writes.count
     }
@@ -182,12 +178,10 @@ impl RunResult {
         }
     }
 
-    /// Reads and writes of all jobs that ended.
     pub fn count(&self) -> u64 {
         self.jobs.iter().map(JobResult::count).sum()
     }
 
-    /// Reads and writes a second, of all jobs.
     pub fn iops(&self) -> f64 {
         self.per_second(self.count())
     }
@@ -196,7 +190,6 @@ impl RunResult {
         self.per_second(job.count())
     }
 
-    /// Bytes read and written a second, by all jobs.
     pub fn bytes_per_second(&self) -> f64 {
         self.per_second(self.jobs.iter().map(JobResult::bytes).sum())
     }

@@ -63,7 +63,6 @@ impl Series {
         }
     }
 
-    /// The index of a point's interval, which exists from then on.
     fn reach(&mut self, nanos: u64) -> usize {
         while nanos / self.interval_nanos >= LENGTH_MAX as u64 {
             self.double();

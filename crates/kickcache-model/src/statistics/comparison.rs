@@ -37,7 +37,6 @@ pub enum Verdict {
 
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The geometric mean of the ratios of the compared rounds.
     pub ratio: f64,
     /// Lower end of the interval that contains the true ratio with 95 % confidence; `None` after a single
     /// round.
@@ -183,7 +182,6 @@ mod tests {
 
     fn pairs(ratios: &[f64]) -> Vec<Pair> {
         let pair = |(index, ratio): (usize, &f64)| {
-            // An effect on both commands, such as a disk that becomes slower, is no difference.
             let base = if index % 2 == 0 { 100.0 } else { 250.0 };
             Pair { base, other: base * ratio }
         };

@@ -26,7 +26,6 @@ fn checksum(block: &[u8]) -> u32 {
     block.iter().enumerate().map(counted).sum()
 }
 
-/// Opens a file of the archive, which may be compressed.
 pub(crate) type Opener = fn(Box<dyn Read>, u32) -> io::Result<Box<dyn Read>>;
 
 pub(crate) struct Archive {
@@ -34,8 +33,7 @@ pub(crate) struct Archive {
     open: Opener,
     layers: u32,
     current: Option<Box<dyn Read>>,
-    /// Whether the first bytes of the first file are text, without a zero byte: then each file ends its last
-    /// line.
+    /// Whether the first bytes of the first file are text, without a zero byte.
     is_text: Option<bool>,
     last: u8,
 }
@@ -77,7 +75,6 @@ impl Read for Archive {
 
 struct Members {
     reader: Box<dyn Read>,
-    /// Unread bytes of the file, and the padding of its last block.
     left: u64,
     padding: u64,
 }

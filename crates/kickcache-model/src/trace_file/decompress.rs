@@ -8,7 +8,6 @@ use lzma_rust2::XzReader;
 use crate::trace_file::archive::{self, Archive};
 use crate::trace_file::zstd::Zstd;
 
-/// Bytes that detection needs: a tar header.
 const HEAD: u64 = 512;
 /// The most nested layers, such as tar in gzip.
 const LAYERS_MAX: u32 = 4;
@@ -43,7 +42,6 @@ fn packing(head: &[u8]) -> Option<Packing> {
     MARKS.iter().find(|(mark, _)| head.starts_with(mark)).map(|(_, packing)| *packing)
 }
 
-/// The plain bytes of a file that may be compressed or an archive.
 pub(crate) fn open(reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     open_layers(reader, LAYERS_MAX)
 }

@@ -61,7 +61,6 @@ fn fits(format: Format, text: &str, action: Action) -> bool {
     good > bad
 }
 
-/// The content of a line; an error if a field has not the form that the format requires.
 fn says(format: Format, parser: &mut dyn LineParser, line: &str) -> Result<Parsed, String> {
     let parsed = parser.parse(line.trim_end())?;
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();

@@ -13,7 +13,6 @@ pub enum TraceError {
     /// A pipe, for example: it can be read only once.
     #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
     NotAFile,
-    /// The file is empty, and no format was given.
     #[error("it is empty, and a trace was expected; if its recorder had nothing to record, name its format: {names}", names = names())]
     Empty,
     #[error("none of the formats fits the beginning of the file ({0}); name one: {names}", names = names())]
@@ -25,13 +24,14 @@ pub enum TraceError {
     Times(String),
     #[error("no access was found in {parts}{}; name its format, or another file", .wrong.as_ref().map(|wrong| format!(" ({wrong})")).unwrap_or_default())]
     NoRecords {
+        /// The number of lines or records, as a phrase.
         parts: String,
         wrong: Option<String>,
     },
     /// A part of a recording is invalid; reading continues behind it.
     #[error("at byte {offset}: {what}")]
     Damaged {
-        /// The offset at which the invalid part begins.
+        /// A place in the recording, in bytes.
         offset: u64,
         what: String,
     },

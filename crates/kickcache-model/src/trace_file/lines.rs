@@ -27,7 +27,6 @@ impl Lines {
         self.number
     }
 
-    /// The next line, without the white space at its end.
     pub(crate) fn next(&mut self) -> Option<Result<Cow<'_, str>, TraceError>> {
         self.line.clear();
         let limit = LENGTH_MAX as u64 + 1;

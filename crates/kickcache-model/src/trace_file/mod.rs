@@ -1,7 +1,7 @@
 //! Recorded accesses of real programs: readers for the usual formats, in the order of their times and in bounded memory.
 //!
-//! The format, if it is not given, is detected from the beginning of the file, never from the file's name; compression
-//! from the first bytes. An invalid line is reported with its number, and the reader continues behind it.
+//! The format, if it is not given, is detected from the beginning of the file. An invalid line is reported
+//! with its number, and the reader continues behind it.
 
 mod archive;
 pub mod conversion;
@@ -53,9 +53,7 @@ pub struct TraceFile {
 }
 
 enum End {
-    /// The end of the file, or an error that the caller has.
     Reached,
-    /// An error to be returned after the records before it.
     Failed(TraceError),
 }
 
@@ -152,7 +150,6 @@ impl TraceFile {
         None
     }
 
-    /// The error that ends the trace, if there is one; returned once.
     fn final_error(&mut self) -> Option<TraceError> {
         self.lost = self.source.lost();
         if let Some(End::Failed(error)) = self.end.replace(End::Reached) {

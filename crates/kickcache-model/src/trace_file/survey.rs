@@ -36,12 +36,10 @@ pub struct Survey {
     pub read_bytes: u64,
     pub write_bytes: u64,
     pub header: Option<Box<RecordingHeader>>,
-    /// For a recording: the number of records that its recorder lost.
     pub lost: u64,
     pub repairs: TimeRepairs,
     /// Invalid lines, records and parts of a recording.
     pub bad_lines: u64,
-    /// The errors of the first bad lines.
     pub first_bad_lines: Vec<String>,
     pub placement: Placement,
 }
@@ -69,8 +67,7 @@ impl Placement {
         self.end.max(ALIGNMENT)
     }
 
-    /// The place of a record's extent on the volume, in whole sectors; `None` for a device that was not
-    /// surveyed, or an extent that would end behind the volume.
+    /// The place of a record's extent on the volume, in whole sectors; `None` if it has no place.
     pub fn place(&self, record: &Record) -> Option<ByteExtent> {
         let base = *self.bases.get(usize::try_from(record.device).ok()?)?;
         let start = record.extent.start / 512 * 512;

@@ -71,7 +71,6 @@ impl TimeRepairs {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered {
     pub(crate) record: Record,
-    /// Records that the recorder lost before this record.
     pub(crate) lost: u64,
 }
 
@@ -97,7 +96,6 @@ pub(crate) struct TimeOrder {
     entries: Vec<Entry>,
     ready: VecDeque<Ordered>,
     streams: HashMap<u64, Stream>,
-    /// The latest time of the current recording.
     latest: u64,
     has_late_entries: bool,
     is_behind_header: bool,
@@ -200,7 +198,6 @@ impl TimeOrder {
         self.entries = entries;
     }
 
-    /// The time in the trace for a time in the file.
     fn time_of(&mut self, nanos: u64) -> u64 {
         let Some(now) = self.now else { return nanos };
         let step = nanos - self.left_until.unwrap_or(nanos);

@@ -30,7 +30,7 @@ use crate::trace_file::survey::{Survey, blocks};
 use crate::untimed::writes::Writes;
 use crate::workload::Kind;
 
-/// Bytes of the longest request: about the size into which kernels split long ones.
+/// Bytes of the longest request.
 const REQUEST_MAX: u64 = 1 << 20;
 
 /// Blocks of the volume that a block of the trace represents.
@@ -59,13 +59,11 @@ pub struct Trial {
 /// The counters; blocks are blocks of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Blocks that were read and written.
     pub touched_blocks: u64,
     pub missed_blocks: u64,
     /// Blocks that entered the cache: promoted or written.
     pub admitted_blocks: u64,
     pub reinserted_blocks: u64,
-    /// Bytes written to the cache device: admitted and reinserted blocks, headers, journal, summaries.
     pub cache_write_bytes: u64,
     pub origin_read_bytes: u64,
     pub read_bytes: u64,
@@ -89,7 +87,6 @@ impl Outcome {
         }
     }
 
-    /// Bytes written to the cache device for each byte that entered the cache.
     pub fn written_per_byte(&self) -> f64 {
         share(self.cache_write_bytes, self.admitted_blocks * BLOCK_SIZE)
     }
@@ -163,7 +160,6 @@ impl InstantCache {
         Ok(cache)
     }
 
-    /// The same cache, but each write to the cache device takes `time`.
     pub(crate) fn with_write_time(self, time: Duration) -> InstantCache {
         InstantCache { writes: Writes::new(time), ..self }
     }
@@ -257,7 +253,6 @@ impl InstantCache {
         self.wait_for_fewer(most);
     }
 
-    /// Waits until fewer than `most` requests are in flight.
     fn wait_for_fewer(&mut self, most: usize) {
         while self.in_flight >= most {
             let due = self.next_event().expect("a request in flight waits for something");
@@ -299,7 +294,6 @@ impl InstantCache {
         }
     }
 
-    /// Blocks of the scaled volume that missed so far.
     pub(crate) fn misses(&self) -> u64 {
         self.engine.counters(VOLUME).miss_blocks + self.write_misses + self.passed.missed_blocks
     }

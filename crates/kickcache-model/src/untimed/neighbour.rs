@@ -1,8 +1,8 @@
 //! A volume with a working set and a second one that reads every block once: the hits that the first one
 //! keeps.
 //!
-//! The engine on devices that take no time. One volume reads 4 KiB at a time, zipf-distributed; its neighbour reads blocks that it never reads
-//! again, not in order, so that no cut-off bypasses them.
+//! One volume reads 4 KiB at a time, zipf-distributed; its neighbour reads blocks that it never reads again,
+//! not in order, so that no cut-off bypasses them.
 
 use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, Room, SequentialCutoff, VolumeSettings};
@@ -14,7 +14,6 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::zipf::Zipf;
 
-/// Time from one read to the next.
 const BETWEEN: Duration = Duration::from_micros(100);
 const SCAN_BYTES: u64 = 1 << 50;
 
@@ -25,7 +24,6 @@ pub struct Neighbour {
     pub theta: f64,
     /// Reads that fill the cache, and as many after them.
     pub reads: u64,
-    /// Reads of the neighbour for each read of the volume.
     pub scanned: u64,
     pub min: Option<Room>,
     pub neighbour_max: Option<Room>,

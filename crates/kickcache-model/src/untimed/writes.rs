@@ -10,7 +10,6 @@ use kickcache_engine::time::{Duration, Instant};
 #[derive(Debug)]
 pub(super) struct Writes {
     time: Duration,
-    /// Each write with the time of its end.
     in_flight: VecDeque<(Instant, SubmissionId)>,
 }
 
@@ -36,7 +35,6 @@ impl Writes {
         }
     }
 
-    /// Carries out the operations that the engine submits; only writes to the cache device may end later.
     pub(super) fn take(&mut self, engine: &mut Engine, now: Instant) {
         if self.are_instant() {
             return blank_device::run(engine, now);

@@ -1,7 +1,6 @@
 //! The work of clients: jobs that issue accesses one after the other, in virtual time.
 //!
-//! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws an access at random
-//! itself: the workload's seed decides.
+//! A workload's seed decides its accesses.
 
 pub mod fio;
 pub mod mix;

@@ -35,7 +35,6 @@ pub struct TraceWorkload {
     pace: Pace,
     jobs: [JobShape; 1],
     next: Option<Record>,
-    /// The remainder of an access that is made in pieces.
     rest: Option<Access>,
     first: Option<Duration>,
     record_count: u64,
@@ -87,7 +86,6 @@ impl TraceWorkload {
         JobStep::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
     }
 
-    /// The next valid record, without removing it.
     fn peek(&mut self) -> Option<Record> {
         if self.next.is_none() {
             self.next = self.file.by_ref().find_map(Result::ok);
@@ -104,7 +102,6 @@ impl TraceWorkload {
     }
 }
 
-/// How long a span of a trace takes that is replayed at a speed above 0.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

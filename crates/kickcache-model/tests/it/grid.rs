@@ -19,7 +19,6 @@ const ACCESS_COST: Duration = Duration::from_micros(12);
 /// Microseconds that a latency may be longer beyond a tenth.
 const SLACK: f64 = 20.0;
 
-/// Figures by their names, by the names of their cases.
 type StoredFigures = BTreeMap<String, BTreeMap<String, f64>>;
 
 fn figures(case: &Case) -> Figures {

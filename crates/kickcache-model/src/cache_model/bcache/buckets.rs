@@ -22,7 +22,6 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     priority: u32,
-    /// Blocks of the origin in the order of their insertion.
     blocks: Vec<u64>,
     /// Blocks that are still valid.
     live: u32,
@@ -40,14 +39,12 @@ enum Use {
     Free,
     Open,
     Full,
-    /// The bucket holds the journal, priorities or a btree node.
     Metadata,
 }
 
 /// A dirty extent of one bucket, which bcache writes back as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DirtyKey {
-    /// The first block of the origin.
     pub(super) first: u64,
     pub(super) count: u64,
     /// Place of the first block, in blocks of the cache device.
@@ -117,7 +114,6 @@ impl Buckets {
         self.buckets.len() as u64
     }
 
-    /// The part of the buckets in use, in percent.
     pub(super) fn in_use_percent(&self) -> u64 {
         self.used() * 100 / self.count()
     }
@@ -177,7 +173,6 @@ impl Buckets {
         left + self.free.len() as u64 * bucket_blocks
     }
 
-    /// Puts a block into the job's open bucket; `false` if no bucket is free.
     pub(super) fn insert(&mut self, job: usize, block: u64, state: BlockState) -> bool {
         let Some(bucket) = self.open_bucket(job) else { return false };
         self.remove(block);
@@ -220,7 +215,6 @@ impl Buckets {
         Some(bucket)
     }
 
-    /// Takes buckets for btree nodes until there are `count`, or none is free.
     pub(super) fn hold_nodes(&mut self, count: u64) {
         while self.nodes < count && self.take_free(Use::Metadata).is_some() {
             self.nodes += 1;
@@ -340,7 +334,6 @@ mod tests {
 
     const BLOCKS: u64 = 128;
 
-    /// Sixteen buckets for data, two for the journal, two for priorities.
     fn buckets() -> Buckets {
         Buckets::new(Geometry { bucket_bytes: BLOCKS * BLOCK_SIZE, bucket_count: 20 }, 1 << 30)
     }

@@ -11,7 +11,6 @@ use crate::device_model::ModelOperation;
 const STREAMS: usize = 128;
 /// An access continues a stream only if it begins less than this time after the stream's last access.
 const STREAM_AGE: Duration = Duration::from_millis(5_000);
-/// The counter of congestion does not fall below the negative of this number.
 const CONGESTION_MAX: i64 = 1024;
 const READ_THRESHOLD: Duration = Duration::from_micros(2_000);
 const WRITE_THRESHOLD: Duration = Duration::from_micros(20_000);

@@ -68,7 +68,6 @@ impl Geometry {
         keys.div_ceil(self.node_bytes() / KEY_BYTES * 2 / 3).max(1)
     }
 
-    /// Buckets of the journal, and of two copies of the priorities.
     pub(super) fn fixed_buckets(self) -> u64 {
         (self.journal_bytes() + 2 * self.priority_bytes()) / self.bucket_bytes
     }

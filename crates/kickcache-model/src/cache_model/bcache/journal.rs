@@ -15,7 +15,6 @@ const HEADER_BYTES: u64 = 240;
 /// An entry of this many bytes or more is full (`JSET_BITS`, `PAGE_SECTORS`).
 const ENTRY_BYTES_MAX: u64 = 32 << 10;
 
-/// An operation that waits until the entry is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiter {
     Flush(u32),
@@ -30,7 +29,6 @@ pub(super) struct Journal {
     waiters: Vec<Waiter>,
     /// The waiters of the entry in flight.
     writing: Option<Vec<Waiter>>,
-    /// Bytes of all entries so far.
     position: u64,
 }
 
@@ -52,8 +50,7 @@ impl Journal {
         self.due.filter(|_| self.writing.is_none())
     }
 
-    /// Begins to write the entry if it has to be written now and no other one is in flight; returns its bytes
-    /// (`journal_try_write`).
+    /// Begins to write the entry if that is due; returns its bytes (`journal_try_write`).
     pub(super) fn begin(&mut self, now: Instant) -> Option<u64> {
         let bytes = (HEADER_BYTES + self.keys * KEY_BYTES).next_multiple_of(BLOCK_SIZE);
         let is_due = self.due.is_some_and(|due| due <= now) || bytes >= ENTRY_BYTES_MAX;
@@ -66,7 +63,6 @@ impl Journal {
         Some(bytes)
     }
 
-    /// The entry in flight is durable; returns its waiters.
     pub(super) fn end(&mut self) -> Vec<Waiter> {
         self.writing.take().expect("an entry was in flight")
     }

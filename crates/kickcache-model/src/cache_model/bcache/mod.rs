@@ -37,7 +37,6 @@ const WRITEBACK_MAX: u64 = 70;
 /// Percentage of buckets in use above which nothing enters the cache, except writes to blocks that are being written
 /// back (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
-/// The longest time between two checks of the model's timers.
 const TIMER: Duration = Duration::from_millis(100);
 /// Time to collect a btree node: about 1 ms on NVMe, as measured in the commit message of
 /// 20250414224415.77926-2-robertpang@google.com.
@@ -63,7 +62,6 @@ pub struct BcacheShape {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     Access(u32),
-    /// A read of the origin; its blocks enter the cache unless they were written meanwhile or no bucket is free.
     Miss {
         id: u32,
         miss: Miss,
@@ -71,6 +69,7 @@ enum Purpose {
     Fill,
     JournalFlush(u64),
     Journal,
+    /// A leaf of the btree.
     Leaf,
     Priorities,
     WritebackRead(DirtyKey),
@@ -113,7 +112,6 @@ struct Miss {
     count: u64,
 }
 
-/// An extent that was inserted into the btree, and the keys that it took.
 #[derive(Clone, Copy, Debug)]
 struct Inserted {
     first: u64,
@@ -143,7 +141,6 @@ impl Bcache {
         }
     }
 
-    /// Puts an extent into the cache, as data that was written and copied to the origin before.
     pub fn fill(&mut self, extent: ByteExtent) {
         for block in extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE) {
             if self.buckets.is_short() && self.buckets.prepare() {
@@ -383,7 +380,6 @@ fn blocks(extent: ByteExtent) -> (u64, u64) {
     (extent.start / BLOCK_SIZE, extent.end().div_ceil(BLOCK_SIZE))
 }
 
-/// The part of an extent that is in some blocks.
 fn part(extent: ByteExtent, first: u64, end: u64) -> ByteExtent {
     let start = extent.start.max(first * BLOCK_SIZE);
     ByteExtent { start, length: extent.end().min(end * BLOCK_SIZE) - start }

@@ -68,7 +68,6 @@ impl Rate {
         self.idle_updates = 0;
     }
 
-    /// Sets the rate, at most every five seconds, while there are dirty blocks.
     pub(super) fn update(&mut self, now: Instant, fill: Fill) {
         if now.since(self.updated) < UPDATE {
             return;
@@ -155,7 +154,6 @@ mod tests {
     fn sparse_dirty_buckets_raise_the_rate() {
         let rate_at = |in_use| after_updates(&mut Rate::new(), fill(50 * MIB, in_use), 1..=1);
         assert_eq!(rate_at(50), SECTORS_MIN);
-        // 102,400 dirty sectors in 1,331 buckets.
         assert_eq!(rate_at(65), 102_400 / 1_331 * 1_000);
     }
 

@@ -26,9 +26,7 @@ pub(super) struct Writeback {
     rate: Rate,
     keys: VecDeque<DirtyKey>,
     in_flight: Vec<DirtyKey>,
-    /// The block at which the next scan begins.
     scanned_to: u64,
-    /// Whether the last scan covered the whole origin.
     has_scanned_all: bool,
     rests_until: Instant,
 }

@@ -38,9 +38,7 @@ pub struct Age {
     pub every_access_counts: bool,
     /// The promotion threshold, the level of writes and the place of surplus entries are those of 4.11.
     pub uses_table: bool,
-    /// Seconds between two redistributions of the cached blocks.
     pub cache_period: u64,
-    /// Promoted blocks enter at the highest level, not at the lowest.
     pub enters_at_top: bool,
     pub victims: Victims,
     pub watched: BusyAccesses,

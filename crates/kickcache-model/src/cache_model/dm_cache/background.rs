@@ -41,12 +41,10 @@ impl Background {
         self.queued.len()
     }
 
-    /// Whether work on a block can be queued.
     pub(super) fn takes(&self, block: u64) -> bool {
         !self.busy.contains_key(&block) && self.busy.len() < WORK_MAX
     }
 
-    /// Makes a part of an access wait for the end of its block's work; `false` if the block has none.
     pub(super) fn wait(&mut self, block: u64, part: Part) -> bool {
         let waiting = self.busy.get_mut(&block);
         let is_busy = waiting.is_some();
@@ -90,7 +88,7 @@ impl Background {
         policy.blocks() - policy.dirty_count() + self.writebacks >= policy.blocks() * TARGET / 100
     }
 
-    /// Queues a demotion, or, if there is no victim, the writeback of a dirty block where the version provides that.
+    /// Queues a demotion, or a writeback if there is no victim and the version provides that.
     pub(super) fn queue_demotion(&mut self, policy: &mut Smq, block_of: &[u64]) {
         if let Some(index) = policy.take_victim() {
             return self.queue(Work::Demote { block: block_of[index as usize], index });

@@ -5,10 +5,8 @@
 pub(super) const LEVELS: u8 = 64;
 const NONE: u32 = u32::MAX;
 
-/// All queues of a cache share one table of entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// The entry's neighbours, used by the queue only.
     pub(super) older: u32,
     pub(super) newer: u32,
     pub(super) level: u8,
@@ -37,7 +35,6 @@ pub(super) struct Levels {
     lists: [List; LEVELS as usize],
     targets: [u32; LEVELS as usize],
     count: u32,
-    /// The highest levels that hold a number of entries of their own.
     top: Option<Top>,
     targets_for: u32,
 }
@@ -79,12 +76,10 @@ impl Levels {
         Some(self.lists[usize::from(level)].oldest).filter(|index| *index != NONE)
     }
 
-    /// The oldest entry of the lowest level below `limit` that has any.
     pub(super) fn lowest(&self, limit: u8) -> Option<u32> {
         (0..limit).find_map(|level| self.oldest(level))
     }
 
-    /// The oldest entry of the lowest level that has one from before a period at its head.
     pub(super) fn lowest_from_before(&self, entries: &[Entry], period: u32) -> Option<u32> {
         let is_older = |index: &u32| entries[*index as usize].period < period;
         (0..LEVELS).find_map(|level| self.oldest(level).filter(is_older))
@@ -187,7 +182,6 @@ impl Levels {
     }
 }
 
-/// Gives each level the same target, and the first levels one more until the remainder is used up.
 fn share_out(targets: &mut [u32], count: u32) {
     let levels = u32::try_from(targets.len()).expect("at most 64");
     for (number, target) in (0..).zip(targets) {

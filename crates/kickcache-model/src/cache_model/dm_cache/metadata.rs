@@ -63,7 +63,6 @@ impl Metadata {
         self.running.is_some()
     }
 
-    /// Begins a commit; `None` if no metadata has changed.
     pub(super) fn begin(&mut self) -> Option<Step> {
         let changes = std::mem::take(&mut self.changes);
         self.running = Some(std::mem::take(&mut self.awaiting));

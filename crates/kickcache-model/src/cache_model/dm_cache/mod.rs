@@ -63,7 +63,6 @@ pub struct DmCache {
     policy: Smq,
     /// By block of the origin: its block of the cache.
     index_of: Vec<u32>,
-    /// For each block of the cache, the block of the origin.
     block_of: Vec<u64>,
     parts: Parts,
     in_flight: Slots<Purpose>,
@@ -72,7 +71,6 @@ pub struct DmCache {
     quiescing: BTreeMap<u64, Work>,
     migrations: u32,
     metadata: Metadata,
-    /// Blocks that are complete on the cache device and wait for the end of a commit.
     entering: Vec<Purpose>,
     idle: Idle,
     /// The operation that carries the policy's clock (`check_if_tick_bio_needed`).
@@ -105,7 +103,6 @@ impl DmCache {
         }
     }
 
-    /// Fills the cache with blocks from `start` of the origin on, as an earlier load left them.
     pub fn fill_with_stale_data(&mut self, start: u64, state: BlockState) {
         let first = start / self.shape.block_bytes;
         for (number, index) in (0..).zip(self.policy.fill()) {
@@ -217,7 +214,6 @@ impl DmCache {
         }
     }
 
-    /// Returns whether the block will be promoted.
     fn queue_promotion(&mut self, block: u64) -> bool {
         if !self.background.takes(block) {
             return false;
@@ -247,7 +243,6 @@ impl DmCache {
         true
     }
 
-    /// Whether one migration more stays within the threshold.
     fn may_start(&self) -> bool {
         let running = u64::from(self.migrations) + self.background.queued() as u64;
         (running + 1) * self.shape.block_bytes <= MIGRATION_THRESHOLD
@@ -275,7 +270,6 @@ impl DmCache {
         self.commit(now, devices);
     }
 
-    /// Starts work on a block without accesses in flight.
     fn start(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let from = match work {
             Work::Demote { .. } => return self.metadata.wait(work),
@@ -342,7 +336,6 @@ impl DmCache {
         self.unlock(now, work.block(), devices);
     }
 
-    /// Adds a block that is complete on the cache device to the cache, once no commit is running.
     fn enter(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
         if self.metadata.is_running() {
             return self.entering.push(purpose);

@@ -40,7 +40,6 @@ impl Period {
         }
     }
 
-    /// The first period whose entries are after a sentinel.
     fn guarded_from(&self) -> u32 {
         self.number - 1
     }
@@ -82,7 +81,6 @@ enum Confidence {
 pub(super) enum Want {
     Read,
     Write,
-    /// A write of a whole block, which needs no copy.
     WholeWrite,
 }
 
@@ -110,9 +108,7 @@ pub(super) struct Smq {
 struct Hotspots {
     entries: Vec<Entry>,
     levels: Levels,
-    /// Blocks of the origin in one hotspot block.
     blocks: u64,
-    /// The entry of each hotspot block.
     of_block: Vec<u32>,
     block_of: Vec<u32>,
     hit_in: Vec<u32>,
@@ -147,7 +143,6 @@ impl Hotspots {
         }
     }
 
-    /// Counts an access; returns the present level of its block.
     fn touch(&mut self, block: u64) -> u8 {
         let hotspot = usize::try_from(block / self.blocks).expect("blocks are on the origin");
         let found = self.of_block[hotspot];
@@ -187,7 +182,6 @@ impl Hotspots {
         }
     }
 
-    /// Ends a period of the hotspot queue.
     fn end_period(&mut self, surplus_to: End) {
         self.jump = match self.confidence() {
             Confidence::Poor => 4,
@@ -234,7 +228,6 @@ impl Smq {
         if self.age.uses_table { End::Oldest } else { End::Newest }
     }
 
-    /// The clock of the policy: about once for each access's latency, and once a second.
     pub(super) fn tick(&mut self, now: Instant) {
         let after = |seconds: u64| Instant::from_nanos(now.as_nanos() + seconds * SECOND);
         self.demotes.tick(now);
@@ -376,7 +369,6 @@ impl Smq {
         Some(index)
     }
 
-    /// Fills the cache with clean blocks that were used before: their levels are those after a redistribution.
     pub(super) fn fill(&mut self) -> Vec<u32> {
         let filled: Vec<u32> = std::mem::take(&mut self.free);
         for index in &filled {

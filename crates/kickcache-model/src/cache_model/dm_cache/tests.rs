@@ -10,7 +10,6 @@ const BLOCK: u64 = 64 << 10;
 const CACHE: u64 = 16 << 20;
 const STALE_AT: u64 = 128 << 20;
 
-/// A cache of 256 blocks, its devices, and the time of the clock.
 struct Bench {
     cache: DmCache,
     devices: Devices,
@@ -47,7 +46,6 @@ impl Bench {
         self.run(&mut Sweep::new(shape), 100);
     }
 
-    /// Reads of two files, from the start of the origin on, one after the other.
     fn read(&mut self, bytes: u64, seconds: u64) {
         self.run(&mut ZipfReads::new(2, 0, bytes / 2, 3, u64::MAX), seconds);
     }

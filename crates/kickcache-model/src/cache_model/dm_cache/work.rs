@@ -45,7 +45,6 @@ impl Step {
 pub(super) enum Purpose {
     Access { id: u32, block: u64 },
     Flush(u32),
-    /// A write that stores a whole block.
     Overwrite { id: u32, block: u64, index: u32 },
     CopyRead(Work),
     CopyWrite(Work),

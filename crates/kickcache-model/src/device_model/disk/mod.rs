@@ -50,7 +50,6 @@ pub struct Disk {
     segments: VecDeque<(u64, u64)>,
     dirty: BTreeMap<u64, Dirty>,
     dirty_bytes: u64,
-    /// Writes that wait for room in the cache.
     stalled: VecDeque<ModelRequest>,
     flushes: VecDeque<PendingFlush>,
     write_count: u64,
@@ -82,7 +81,6 @@ impl Disk {
         self.queue.is_empty() && self.work.is_none_or(|work| work.command.is_none())
     }
 
-    /// The byte offset of the head.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
@@ -122,7 +120,6 @@ impl Disk {
         }
     }
 
-    /// Starts the work that can begin soonest, if the medium is free.
     fn start(&mut self, now: Instant) {
         if self.work.is_some() {
             return;
@@ -272,7 +269,6 @@ impl Disk {
         before.is_some_and(|(offset, dirty)| end <= offset + dirty.length)
     }
 
-    /// How long a command takes that needs no medium.
     fn answer_time(&mut self) -> f64 {
         let (low, high) = self.parameters.hit;
         let wait = self.random.uniform(low, high);

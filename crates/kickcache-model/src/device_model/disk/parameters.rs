@@ -10,7 +10,6 @@ use crate::device_model::{Figures, Range, bytes};
 pub struct DiskParameters {
     pub rpm: f64,
     pub track_bytes: u64,
-    /// Tracks of a cylinder.
     pub heads: u64,
     /// Seek time over `d` cylinders: `constant + root * sqrt(d) + linear * d`.
     pub seek_constant: f64,
@@ -20,7 +19,6 @@ pub struct DiskParameters {
     pub settle: f64,
     /// Fixed cost of a command or a destage that does not continue the previous one on the medium.
     pub overhead: f64,
-    /// Segments of the read cache.
     pub segments: usize,
     /// Bytes of a segment, and the reach of read-ahead.
     pub segment_bytes: u64,
@@ -32,7 +30,6 @@ pub struct DiskParameters {
     pub blocked: (f64, f64),
     /// The most commands that the drive chooses among, the oldest first.
     pub queue_depth: usize,
-    /// Bytes of the volatile write cache.
     pub write_cache_bytes: u64,
 }
 

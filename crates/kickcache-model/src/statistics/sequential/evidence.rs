@@ -66,14 +66,12 @@ impl Evidence {
         }
     }
 
-    /// The amount of evidence: the mean of the purses; 1 at first.
     pub fn amount(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a few bets")]
         let count = self.bets.len() as f64;
         self.bets.iter().map(|bet| bet.purse).sum::<f64>() / count
     }
 
-    /// Whether the losses, in their order, ever were enough for a claim.
     pub fn decides(claim: Claim, boundary: f64, margin: f64, losses: &[f64]) -> bool {
         let mut evidence = Evidence::new(claim, boundary, margin);
         losses.iter().any(|loss| {

@@ -12,7 +12,6 @@ const FIRST_MICROS: u64 = 1;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Times {
-    /// A time is in front of each line, in microseconds.
     Stamps,
     Nowhere,
 }
@@ -22,7 +21,6 @@ pub(crate) struct Iolog {
     file: String,
     is_open: Vec<bool>,
     first: Option<u64>,
-    /// The present time of the log, in microseconds after the first record.
     now: u64,
 }
 

@@ -9,7 +9,6 @@ pub enum Target {
     /// `time_us,op,offset,size`.
     Csv,
     Blkparse,
-    /// fio's I/O log, version 3, with times.
     Iolog,
     /// fio's I/O log, version 2, without times: its manual has waits since the wait before, in microseconds, and fio 3.33 takes
     /// them for milliseconds since its start.
@@ -50,7 +49,6 @@ impl Target {
         }
     }
 
-    /// The properties of records that the target cannot express.
     pub const fn lacks(self) -> &'static [Lack] {
         match self {
             Target::Kickcache => &[],

@@ -157,7 +157,6 @@ impl Blktrace {
         Blktrace { reader: BufReader::new(reader), number: 0, devices: Devices::default(), action }
     }
 
-    /// How many records were read, accesses or not.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

@@ -24,7 +24,6 @@ pub(super) struct ExtentSample {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) number: u64,
-    /// The bytes on the trace's volume.
     pub(super) extent: ByteExtent,
     pub(super) place: Place,
 }
@@ -33,11 +32,11 @@ pub(super) struct Part {
 pub(super) enum Place {
     /// In the sample: the group of the extent, and the bytes of the part on the smaller volume.
     Sample { group: usize, extent: ByteExtent },
+    /// The extent is not in the sample.
     Outside,
 }
 
 impl ExtentSample {
-    /// The sample of about one part in `one_in` of the extents of a volume.
     pub(super) fn new(volume_bytes: u64, scale: Scale, one_in: u64) -> ExtentSample {
         let bytes = EXTENT_BYTES / scale.0.next_power_of_two();
         let threshold = u64::MAX / one_in;
@@ -51,7 +50,6 @@ impl ExtentSample {
         self.count.max(1) * self.bytes
     }
 
-    /// The number of the sample's extents before this one, if the sample contains it.
     fn rank(&self, number: u64) -> Option<u64> {
         self.numbers
             .as_ref()

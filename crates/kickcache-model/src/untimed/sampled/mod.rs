@@ -25,21 +25,18 @@ use crate::untimed::sampled::sized_cache::SizedCache;
 use crate::untimed::{Fill, InstantCache, Scale, Trial, blocks_min, scaled_cutoff};
 use crate::workload::Kind;
 
-/// The least number of blocks that a sample is expected to have; a trace with less than twice as many is run
-/// as a whole.
+/// The least number of blocks that a sample is expected to have.
 pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
 /// The least number of extents that a sample is expected to have.
 const SAMPLED_EXTENTS_MIN: u64 = 2_048;
 /// The least number of reads that a sample is expected to have.
 const SAMPLED_READS_MIN: u64 = 100_000;
-/// Samples of single blocks for the LRU curve.
 const LRU_SAMPLES: u32 = 32_768;
 /// How many standard deviations the error is: with 32 groups, 95 results of 100 are as close as that.
 const DEVIATIONS: f64 = 2.04;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct SampledTrial {
-    /// Blocks of the trace that each cache has room for.
     pub cache_blocks: Vec<u64>,
     pub scale: Scale,
     pub fill: Fill,
@@ -57,7 +54,6 @@ pub struct SampledOutcome {
     pub lru_hit_ratio: f64,
     /// In 95 of 100 cases the exact `lru_hit_ratio` differs by at most this much.
     pub lru_error: f64,
-    /// Bytes written to the cache device for each byte that entered the cache.
     pub written_per_byte: f64,
     /// Bytes read from the origin for each byte that was read.
     pub origin_read_per_byte: f64,

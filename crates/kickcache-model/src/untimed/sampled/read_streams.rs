@@ -15,14 +15,12 @@ const STREAM_MIN: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     next: u64,
-    /// Bytes of all reads of the stream.
     passed: u64,
     /// Bytes that missed since the last interruption.
     length: u64,
     /// Cached bytes that were read since the last miss.
     cached: u64,
     used: u64,
-    /// The last extent of the sample that the stream passed.
     extent: u64,
     /// Whether the stream was interrupted in that extent; before the first extent, whether most streams were.
     is_interrupted: bool,
@@ -37,7 +35,6 @@ pub(super) struct ReadStreams {
     interrupted: u64,
 }
 
-/// Blocks of the sample that follow each other, all cached or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Run {
     Cached(u64),

@@ -121,7 +121,6 @@ impl SizedCache {
         self.engine.outcome()
     }
 
-    /// The hits of the engine beyond those of LRU, as a share of the accessed blocks.
     pub(super) fn advantage(&self) -> Advantage {
         let touched: f64 = self.groups.iter().map(|group| group.touched).sum();
         if touched <= 0.0 {

@@ -20,7 +20,6 @@ pub(crate) struct Job {
     phase: Phase,
     accesses: u64,
     bytes: u64,
-    /// For the rates: the accesses since the start.
     paced: PerDirection<Paced>,
     since_think: u64,
     since_flush: u64,

@@ -38,10 +38,8 @@ pub struct FioWorkload {
     warnings: Vec<String>,
 }
 
-/// A file of jobs, which is a part of the volume.
 struct JobFile {
     name: String,
-    /// The offset of the file on the volume, in bytes.
     base: u64,
 }
 
@@ -101,7 +99,6 @@ impl FioWorkload {
         if let Some(file) = files.iter().find(|file| file.name == name) {
             return file.base;
         }
-        // A file is as long as the job that reaches farthest needs it.
         let shares = |other: &&JobOptions| other.filename.is_some() && other.filename == options.filename;
         let lengths = all.iter().filter(shares).chain([options]).map(|job| job.offset + job.size);
         let needed = lengths.max().unwrap_or(0).div_ceil(ALIGNMENT) * ALIGNMENT;

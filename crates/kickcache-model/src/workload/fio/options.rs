@@ -20,9 +20,7 @@ pub(crate) enum Pattern {
 pub(crate) enum Distribution {
     /// Each block once before any block repeats, unless `norandommap` is set.
     Random,
-    /// `theta`, and the place of the most popular block.
     Zipf(f64, Option<f64>),
-    /// `h`, and the place of the most popular block.
     Pareto(f64, Option<f64>),
 }
 
@@ -176,7 +174,6 @@ impl JobOptions {
         }
     }
 
-    /// Sets an option; `false` if it is not known.
     fn set(&mut self, line: &Line) -> Result<bool, String> {
         Ok(self.set_accesses(line)? || self.set_sizes(line)? || self.set_times(line)?)
     }
@@ -295,8 +292,7 @@ impl JobOptions {
         }
     }
 
-    /// Bytes of the smallest block of the job's directions; random places are multiples of it or of a larger
-    /// block.
+    /// Bytes of the smallest block of the job's directions.
     pub(crate) fn step(&self) -> u64 {
         let blocks = self.directions().iter().map(|direction| self.block[*direction]);
         blocks.min().expect("each pattern has a direction")
@@ -377,7 +373,6 @@ fn distribution(text: &str) -> Result<Distribution, String> {
     }
 }
 
-/// The position of the most popular block in the file.
 fn centre(text: &str) -> Result<f64, String> {
     let place = text.parse().ok().filter(|place| (0.0..=1.0).contains(place));
     place.ok_or_else(|| format!("{} was found; a place from 0 to 1 was expected", quote(text)))

@@ -80,7 +80,6 @@ fn sections(text: &str) -> Result<Vec<Section>, JobFileError> {
     Ok(sections)
 }
 
-/// Sets the meaning of the units in a section: that of its `kb_base`, or the inherited one.
 fn set_kb_base(section: &mut Section, inherited: KbBase) -> Result<KbBase, JobFileError> {
     let base = match section.lines.iter().rfind(|line| line.option == "kb_base") {
         Some(line) => KbBase::of(&line.value).map_err(|what| line.error(format!("`kb_base`: {what}")))?,

@@ -6,7 +6,6 @@ use kickcache_engine::time::Duration;
 use crate::quote::quote;
 use crate::workload::fio::direction::PerDirection;
 
-/// The meaning of units of size: the option `kb_base`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum KbBase {
     /// 1024, the default: k, kB and Ki are 1024 bytes and, against all standards, KiB is 1000.

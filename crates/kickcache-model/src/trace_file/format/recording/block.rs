@@ -74,7 +74,6 @@ impl Head {
         bytes
     }
 
-    /// The head in these bytes; `None` if they are no valid head.
     pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
         let bytes = bytes.get(..HEAD_BYTES)?;
         if !bytes.starts_with(&MAGIC) || word(bytes, CHECKED_BYTES) != checksum(&bytes[..CHECKED_BYTES]) {
@@ -115,7 +114,6 @@ impl Head {
     }
 }
 
-/// The records of a block, encoded as in the file.
 pub(crate) struct Body {
     packing: Packing,
     pub(crate) bytes: Vec<u8>,
@@ -124,7 +122,6 @@ pub(crate) struct Body {
 /// Packs a block if that saves a quarter; after a failed attempt, [`PASS_COUNT`] blocks are left unpacked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Packer {
-    /// The number of next blocks that are left unpacked without an attempt.
     pass: u32,
 }
 

@@ -28,7 +28,6 @@ pub(crate) struct Previous {
 }
 
 impl Previous {
-    /// The state before the first record of a block.
     pub(crate) fn new(at: u64) -> Previous {
         Previous { at, ..Previous::default() }
     }

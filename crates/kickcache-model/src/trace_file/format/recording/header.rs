@@ -79,12 +79,10 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     checksum.sum()
 }
 
-/// The little-endian number in the four bytes at an offset, which must exist.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The little-endian number in the eight bytes at an offset, which must exist.
 pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }

@@ -12,13 +12,11 @@ use crate::trace_file::format::recording::entry::Previous;
 use crate::trace_file::format::recording::header::{self, FIXED_BYTES, RecordingHeader};
 use crate::trace_file::record::Record;
 
-/// The most bytes that are read at once.
 const READ_BYTES: u64 = 64 << 10;
 
 /// Memory is bounded by the largest block.
 pub(crate) struct RecordingReader {
     reader: Box<dyn Read>,
-    /// Bytes that were read and not yet decoded.
     window: Vec<u8>,
     offset: u64,
     is_at_end: bool,
@@ -74,7 +72,6 @@ impl RecordingReader {
         }
     }
 
-    /// Reads a header or a block; `false` at the end.
     fn step(&mut self) -> Result<bool, TraceError> {
         self.fill(HEAD_BYTES)?;
         if self.window.is_empty() {

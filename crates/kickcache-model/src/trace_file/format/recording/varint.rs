@@ -26,7 +26,6 @@ pub(crate) fn put_way(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, fold(in_sectors(to.wrapping_sub(from).cast_signed())));
 }
 
-/// Takes a number off the front; `None` if it is cut off or too long.
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for index in 0..LENGTH_MAX {
