@@ -162,7 +162,6 @@ fn misplaced(found: u64) -> String {
     format!("data of volume {volume} offset {:#x} (version {})", unit * UNIT_SIZE, found >> VERSION_SHIFT)
 }
 
-/// Copies the bytes once: `Rc::new(*bytes)` would copy them to the stack first.
 fn shared(bytes: &Bytes) -> Rc<Bytes> {
     Rc::<[u8]>::from(bytes.as_slice()).try_into().expect("the bytes of a block")
 }

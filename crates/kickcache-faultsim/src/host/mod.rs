@@ -93,7 +93,6 @@ pub struct Host<E> {
     cache_latency: Latency,
     origin_latency: Latency,
     faults: Faults,
-    /// The faults of the plan.
     plan_faults: Faults,
     outages: Vec<Outage>,
     /// Where blocks of batches were to be stored, in plans that lose or misplace such blocks.
@@ -107,7 +106,6 @@ pub struct Host<E> {
     steps: u64,
     /// Whether origins are servers of their own.
     is_remote: bool,
-    /// The kind of submission that crashes wait for.
     aim: Aim,
     aimed: u64,
     forgotten: DroppedBlocks,

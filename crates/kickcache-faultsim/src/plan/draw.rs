@@ -109,8 +109,7 @@ const RARE: [(u64, &[u64], Draw); 24] = [
     (24, &[12], focus::read_what_lands),
 ];
 
-/// Plans with a probability of their own: [`SCARCE_PERMILLE`] of 1000 runs get one of these. Checkpoints and
-/// abandonments are listed twice, because their rarest flaws need many runs.
+/// Plans with a probability of their own: [`SCARCE_PERMILLE`] of 1000 runs get one of these.
 const SCARCE: [Draw; 10] = [
     takeovers::draw,
     checkpoints::draw,
@@ -188,7 +187,6 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
     }
 }
 
-/// The choice uses no draw of its own, so that the rest of the plan stays the same for each seed.
 fn cutoff(random: &mut Random) -> SequentialCutoff {
     let choices = [None, Some(64 << 10), Some(1 << 20), Some(4 << 20)];
     let Some(length) = pick(random, &choices) else { return SequentialCutoff::Off };

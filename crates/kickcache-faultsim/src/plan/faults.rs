@@ -210,7 +210,6 @@ impl Faults {
         Some(if is_full { DeviceError::NoSpace } else { DeviceError::Io })
     }
 
-    /// The outages of a life that begins now, over this many volumes.
     pub fn draw_outages(&self, now: Instant, volumes: u8, random: &mut Random) -> Vec<Outage> {
         let short = self.draw_outage(now, volumes, random);
         let long = self.long.and_then(|long| long.draw(now, volumes, random));

@@ -44,7 +44,6 @@ fn keep_dirty(plan: &mut Plan) {
     (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
 }
 
-/// Some writes to the cache device fail.
 fn lose_writes(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -302,7 +301,6 @@ pub(super) fn random_share(random: &mut Random, most: u64) -> u16 {
     u16::try_from(random.within(1, most)).expect("small")
 }
 
-/// Some reads of cached data find flipped bits.
 fn rot(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.damage.flip = random.within(100, 2_000);
@@ -311,7 +309,6 @@ fn rot(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (400, 1);
 }
 
-/// Data, batch headers or the journal rot after crashes.
 pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -328,7 +325,7 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Rot of the newest data only, where recovery reads each block.
+/// Rot of the newest data only.
 pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (1_000, Rotting::Data);
@@ -336,7 +333,6 @@ pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
-/// Whole segments are zeroed, after crashes and stops.
 pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (random.within(200, 500), Rotting::Segments);
@@ -344,7 +340,6 @@ pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.discard) = (10, [0, 10, 40][random.index(3)]);
 }
 
-/// Blocks of the cache device become unreadable between lives.
 pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults { unreadable_permille: random.within(500, 1_000), ..Faults::default() };
     plan.cache_size = 8 << 20;
@@ -358,7 +353,6 @@ pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
 }
 
-/// Some of the newest blocks of data become unreadable between lives.
 pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     unreadable_between_lives(plan, random);
     keep_dirty(plan);
@@ -392,7 +386,6 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// Growth in 30% to 90% of the stretches of work.
 pub(super) fn growth(random: &mut Random) -> Growth {
     let step_max = [1_000, 300_000][random.index(2)];
     Growth {

@@ -302,7 +302,7 @@ impl Simulation {
     }
 }
 
-/// Only the successor counts as the successor: not a device of another cache or replacement, nor an older state of the old device.
+/// Fails if a device that is not the successor counts as the successor.
 fn check_strangers(old: &Superblock, found: &Superblock) -> Result<(), String> {
     if !matches!(old.takeover, Takeover::Replaced(_)) {
         return Ok(());

@@ -11,10 +11,10 @@ use crate::host::Host;
 use crate::run::{Simulation, volume_id};
 use crate::subject::Subject;
 
-/// Starts with a device out of service that format it, in 1/1000.
+/// How often, in 1/1000, a start with a device out of service formats the device.
 const FORMAT_PERMILLE: u64 = 250;
-/// Starts with a device out of service that format it, in 1/1000, in runs in which most lives abandon the
-/// cache device.
+/// How often, in 1/1000, a start with a device out of service formats it, in runs in which most lives abandon
+/// the cache device.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;

@@ -243,7 +243,6 @@ fn a_journal_without_its_newest_checkpoint_is_used_or_refused() {
     assert!((1..60).contains(&refused), "{refused} times the older checkpoint was out of reach");
 }
 
-/// The block of the cache device with the newest checkpoint, which takes one.
 fn newest_checkpoint(stage: &Stage) -> Option<u64> {
     let geometry = Geometry::for_device(stage.plan.cache_size).expect("the stage has a device");
     let start_of = |block: u64| {
@@ -563,7 +562,6 @@ fn a_failed_write_is_not_reported_as_corruption() {
     }
 }
 
-/// If segments are small, at most one stretch in eight takes two reads.
 #[test]
 fn blocks_written_together_are_one_read() {
     assert_eq!(reads_of_1024_stretches(2 << 30), 1_024);
