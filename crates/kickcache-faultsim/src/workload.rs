@@ -156,7 +156,6 @@ impl Client {
         }
     }
 
-    /// The logarithm of the upper limit is uniform, and the largest limits are rare.
     fn draw_length(&mut self, unit: u64) -> u64 {
         let top = (self.shape.length_max / BLOCK_SIZE).ilog2();
         let usual = top.min(4);

@@ -93,7 +93,6 @@ impl Simulation {
         dirty as u64 > self.plan.cache_size / BLOCK_SIZE / 16
     }
 
-    /// Opens the cache device until its log was read back.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
             let service = self.prepare_cache::<E>()?;
@@ -273,8 +272,8 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash happens as soon as the record of a cache device out of service declares some number of volumes
-    /// complete, or at the end of the work.
+    /// The crash happens soon after the record of a cache device out of service declares some number of
+    /// volumes complete, or at the end of the work.
     fn work_and_crash_once_complete<E: Subject>(
         &mut self,
         mut host: Host<E>,

@@ -1,6 +1,4 @@
 //! How long devices take: event-driven models in virtual time, without data.
-//!
-//! A simulation drives them with its own clock; a server that plays a slow disk drives them with the real one.
 
 pub mod cloud;
 pub mod device_file;

@@ -17,7 +17,6 @@ const SKEWED: u64 = 4;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
     Nothing,
-    /// The share of the best set of blocks, and the bytes written.
     Loop,
     /// The working set changes at this access: for comparison, an empty cache begins there as well.
     Shift {

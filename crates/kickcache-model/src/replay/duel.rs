@@ -24,7 +24,7 @@ const STALE_OFFSET: u64 = 3_500 * MIB;
 const REST: Duration = Duration::from_millis(2_000);
 /// The longest time of a job, and the longest wait for a clean cache.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
-/// The place of the most popular blocks of each hot set in a job's half of the data.
+/// The place of the most popular blocks of the old hot set in a job's half of the data, from 0 to 1.
 const OLD_CENTRE: f64 = 0.1;
 const NEW_CENTRE: f64 = 0.6;
 pub const ORIGIN_BYTES: u64 = 4_096 * MIB;

@@ -1,6 +1,4 @@
 //! The work of clients: jobs that issue accesses one after the other, in virtual time.
-//!
-//! A workload's seed decides its accesses.
 
 pub mod fio;
 pub mod mix;

@@ -25,7 +25,6 @@ fn result_of(job: &str, seconds: u64) -> crate::result::RunResult {
 fn paced_writes_leave_a_tenth_of_the_cache_dirty() {
     let job = "[w]\nrw=randwrite\nbs=4k\nsize=512m\niodepth=16\nrate_iops=100\ntime_based\nruntime=300\nnorandommap\n";
     let dirty = result_of(job, 300).dirty_bytes;
-    // A tenth, and as much more as the proportional term needs for 800 sectors a second: 40 times as many sectors.
     let tenth = 64 * MIB / 10;
     assert!((tenth..tenth + 800 * 512 * 40).contains(&dirty), "{dirty} bytes of 64 MiB");
 }

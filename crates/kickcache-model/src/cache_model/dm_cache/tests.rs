@@ -121,7 +121,6 @@ fn at_first_a_quarter_is_kept_clean_under_load() {
     let left = |age| {
         let mut bench = Bench::new(age);
         bench.cache.fill_with_stale_data(0, BlockState::Dirty);
-        // Until the dirty blocks were not written for 10 to 20 seconds.
         (1..4).for_each(|step| bench.cache.policy.tick(Instant::from_nanos(step * 11_000_000_000)));
         bench.read(CACHE / 4, 2);
         bench.dirty_blocks()
