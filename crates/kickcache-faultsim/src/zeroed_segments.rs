@@ -16,7 +16,7 @@ use crate::index::index;
 use crate::rot::journal_of;
 use crate::superblock::superblock;
 
-/// Segments that are zeroed together, at most.
+/// The most segments that are zeroed together, unless all of them or all following ones are.
 const SEGMENTS_MAX: u64 = 3;
 /// How often, in 1/1000, all following segments are zeroed.
 const TAIL_PERMILLE: u64 = 100;

@@ -61,7 +61,7 @@ impl Simulation {
         self.watched.was_out && self.plan.faults.note > 0
     }
 
-    /// Notes the dirty blocks of a discard for [`Simulation::check_restored`].
+    /// Notes the dirty blocks of a discard that [`Simulation::check_restored`] can judge.
     pub(super) fn watch_discard<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) {
         let faults = &self.plan.faults;
         let has_long = faults.long.is_some_and(|long| !long.is_cache) || faults.outage_permille > 0;

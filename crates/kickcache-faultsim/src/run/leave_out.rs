@@ -13,7 +13,7 @@ use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
 
-/// How often, in 1/1000, a life that ends in a crash does so after the leave-out.
+/// How often, in 1/1000, a life that ends in a crash does so right after the leave-out.
 const CRASH_PERMILLE: u64 = 300;
 /// How often, in 1/1000, a leave-out with dirty blocks is scheduled when clients begin to work, in plans that have one.
 const ABANDONED_PERMILLE: u64 = 800;

@@ -21,7 +21,7 @@ impl Simulation {
     }
 
     /// Removes a volume between stretches of work and adds it again: no dropped block may be restored. If the
-    /// cache device is out of service, the run has one volume, or dirty blocks are left, the life ends
+    /// cache device is not in good health, the run has one volume, or dirty blocks are left, the life ends
     /// without a removal.
     pub(super) fn work_and_part<E: Subject>(&mut self, mut host: Host<E>, end: End) -> Result<(), String> {
         self.work_in_peace(&mut host)?;
