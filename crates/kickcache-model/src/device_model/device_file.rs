@@ -90,6 +90,8 @@ impl DeviceFile {
         }
     }
 
+    /// # Panics
+    /// Never: numbers and names can be written.
     pub fn text(&self) -> String {
         let (name, access_cost) = (self.name.clone(), self.access_cost);
         let mut file =
