@@ -85,7 +85,7 @@ pub struct Collection<'a> {
     /// The runs, in a sentence or two.
     pub introduction: &'a str,
     pub answer: &'a [String],
-    /// Results, in rows; a row may name a group, to which its name then links.
+    /// Results, in rows; a row that names a group links to it.
     pub overviews: &'a [Overview],
     pub groups: &'a [Group],
     /// All runs, each once. Without runs, the page has the answer and the overviews.

@@ -10,7 +10,7 @@ use crate::repeated_runs::RepeatedRuns;
 /// The relative difference within which runs count as equal.
 const MARGIN: f64 = 0.05;
 
-/// The figure by which runs are compared.
+/// The figure for the comparison of runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Measure {
     Rate,
@@ -18,7 +18,7 @@ pub(crate) enum Measure {
     MeanLatency,
 }
 
-/// Whether the run is of a volume with real clients, of which no single latency is known.
+/// Whether the run is of a volume with real clients: its single latencies are unknown.
 pub(crate) fn is_live(run: &RunResult) -> bool {
     run.pacing == Pacing::Open && run.latencies().count() == 0
 }

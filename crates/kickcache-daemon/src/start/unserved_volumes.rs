@@ -23,7 +23,7 @@ fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Ve
     unknown.map(|orphan| SkippedVolume { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
-/// Reports of orphans, with the commands that serve each volume and write its blocks back.
+/// Reports of the unserved volumes, with the commands that serve each volume and write its blocks back.
 pub(crate) fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,

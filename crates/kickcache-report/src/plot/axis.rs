@@ -184,7 +184,7 @@ impl Axis {
         (0..4).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * base * 10_f64.powi(power))).collect()
     }
 
-    /// The shares of [`NINES`] whose labels do not overlap.
+    /// The shares of [`NINES`] without overlapping labels.
     fn nines(&self, count: u32) -> Vec<f64> {
         let known: Vec<f64> = NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1).collect();
         self.apart(&known, count)
