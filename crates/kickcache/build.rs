@@ -1,4 +1,4 @@
-//! Tells the program which commit it is built from, if it is built in a git checkout.
+//! Passes the commit of a git checkout to the program.
 
 use std::process::Command;
 

@@ -1,6 +1,4 @@
 //! Detects that the output of a command has no reader: its terminal or the reader of its pipe has closed.
-//!
-//! A write would detect it as well, but a command that waits does not write.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -10,7 +8,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 
-/// Watches standard output and the terminal of the command while it lives.
+/// Watches the output of the command while it lives.
 #[derive(Debug)]
 #[must_use = "the output is not watched when this is dropped"]
 pub struct OutputWatch {
@@ -19,7 +17,7 @@ pub struct OutputWatch {
 }
 
 impl OutputWatch {
-    /// Calls `on_closed` on a thread of its own, once, if the output is closed.
+    /// Calls `on_closed`, at most once, on a thread of its own when the output is closed.
     ///
     /// # Errors
     /// If the system has no thread or descriptor.
@@ -41,12 +39,10 @@ fn is_closed_before(ended: &UnixStream) -> bool {
     let terminals = if isatty(stdout()) { vec![stdin(), stderr()] } else { vec![stderr()] };
     let terminals = terminals.into_iter().filter(|fd| isatty(*fd));
     let watched = std::iter::once(stdout()).chain(terminals);
-    // Hang-ups and errors are reported without being requested.
     let watched = watched.map(|fd| PollFd::from_borrowed_fd(fd, PollFlags::empty()));
     let mut fds: Vec<PollFd<'_>> =
         std::iter::once(PollFd::new(ended, PollFlags::empty())).chain(watched).collect();
     loop {
-        // An interrupted wait has no events.
         let _ = poll(&mut fds, None);
         let is_hung_up = |fd: &PollFd<'_>| fd.revents().intersects(PollFlags::HUP | PollFlags::ERR);
         if is_hung_up(&fds[0]) {

@@ -14,7 +14,6 @@ use kickcache_daemon::serve::error::ServeError;
 
 use crate::interrupt::Interrupted;
 
-/// Time in which a command may end by itself before [`Exit::end_process`] ends its process.
 const PRINTING_MAX: Duration = Duration::from_millis(300);
 
 /// How the process ends.
@@ -24,7 +23,7 @@ pub enum Exit {
     Success,
     /// The command failed.
     Failed,
-    /// An argument, or something in the configuration file, is wrong.
+    /// An argument or the configuration file is wrong.
     Usage,
     /// No daemon answers at the control socket.
     NoDaemon,
@@ -32,11 +31,11 @@ pub enum Exit {
     Repairable,
     /// Dirty blocks of a cache device are damaged.
     Lost,
-    /// A part of the log of a cache device is damaged or missing, or was before a repair.
+    /// A part of the log of a cache device is or was damaged or missing.
     Suspect,
     /// A cache device is out of service, an older copy, or was bypassed with dirty blocks.
     OutOfService,
-    /// A stop of a daemon was cut short, or left blocks on a cache device out of service alone, or lost blocks.
+    /// A stop of a daemon was cut short, or left or lost dirty blocks.
     StoppedShort,
     /// A daemon reports a problem.
     Unwell,
@@ -44,7 +43,7 @@ pub enum Exit {
     StillRunning,
     /// The verdict of `judge` for `git bisect run`.
     Judged(u8),
-    /// A command was interrupted; `bench` has then printed its results so far.
+    /// A command was interrupted.
     Interrupted,
 }
 
@@ -67,7 +66,7 @@ impl Exit {
         }
     }
 
-    /// Ends the process of a command without cleanup. A command that prints at this moment ends before, by a failed write.
+    /// Ends the process of a command without cleanup, after a wait in which the command may end by itself.
     pub fn end_process(self) -> ! {
         thread::sleep(PRINTING_MAX);
         std::process::exit(self.code().into())
@@ -80,7 +79,7 @@ impl From<Exit> for ExitCode {
     }
 }
 
-/// Arguments that contradict each other or the targets, or name a job file that cannot be read; the defect in a sentence.
+/// Arguments that cannot be used; the defect in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WrongArguments(pub String);
 
@@ -92,27 +91,27 @@ impl fmt::Display for WrongArguments {
 
 impl std::error::Error for WrongArguments {}
 
-/// The reason of a failed command, and its exit code.
+/// The failure of a command.
 #[derive(Debug)]
 pub struct Failure {
-    /// How the process ends.
+    /// The exit code.
     pub exit: Exit,
     /// The error and its causes.
     pub error: anyhow::Error,
 }
 
 impl Failure {
-    /// Arguments, or files that they name, that cannot be used.
+    /// A failure with [`Exit::Usage`].
     pub fn usage(sentence: impl Into<String>) -> Failure {
         Failure { exit: Exit::Usage, error: anyhow::Error::msg(sentence.into()) }
     }
 
-    /// The error and its causes as one sentence, as [`error_sentence`] makes it.
+    /// The error and its causes as one sentence.
     pub fn sentence(&self) -> String {
         error_sentence(self.error.as_ref())
     }
 
-    /// Whether standard output was closed by its reader, as `head` does.
+    /// Whether a write failed because the reader has closed the pipe.
     pub fn is_closed_pipe(&self) -> bool {
         let io = self.error.downcast_ref::<io::Error>();
         io.is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
@@ -131,7 +130,7 @@ impl From<anyhow::Error> for Failure {
     }
 }
 
-/// An I/O error without a context of its own comes from a write to standard output.
+/// For errors of writes to standard output.
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         let error = anyhow::Error::from(error).context("standard output cannot be written");

@@ -1,7 +1,7 @@
-//! A signal, a closed terminal or a closed pipe: a measurement stops in order and cleans up; the process group of a watched
-//! command gets SIGTERM.
+//! A signal or a closed output interrupts a command.
 //!
-//! A second signal does not cut the cleanup short: some senders (`timeout`) send each twice, and files would be left behind.
+//! A second signal does not cut the cleanup short: some senders (`timeout`) send each twice, and files would
+//! be left behind.
 
 use std::fmt;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -19,38 +19,35 @@ use crate::closed_output::OutputWatch;
 /// Time between two checks for a signal.
 pub const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Time from a signal until a command that has called [`Interrupt::end_hanging_process`] is ended by force.
 const GRACE: Duration = Duration::from_millis(500);
-/// The exit code of a process that is ended so, as [`Exit::Interrupted`](crate::exit::Exit::Interrupted).
+/// As [`Exit::Interrupted`](crate::exit::Exit::Interrupted).
 const INTERRUPTED: i32 = 130;
 
-/// Listens for SIGHUP, SIGINT and SIGTERM while it lives, and for the end of its output, which counts as SIGHUP.
+/// Listens for SIGHUP, SIGINT and SIGTERM while it lives, and for the end of its output, which counts as
+/// SIGHUP.
 #[derive(Debug)]
 pub struct Interrupt {
     state: Arc<Shared>,
     _output: OutputWatch,
     handle: Handle,
     listener: Option<JoinHandle<()>>,
-    /// The message of [`Interrupted`].
     sentence: &'static str,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Notified at each signal.
     came: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct State {
-    /// The first signal; the end of the output counts as SIGHUP.
+    /// The first signal.
     signal: Option<u8>,
-    /// The process group of the command that runs.
     group: Option<Pid>,
 }
 
-/// A signal arrived.
+/// A signal arrived, or the output was closed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted(&'static str);
 
@@ -72,11 +69,9 @@ impl Shared {
         let signal = u8::try_from(signal).expect("signals are small");
         state.signal.get_or_insert(signal);
         self.came.notify_all();
-        // The group may have ended on its own.
         let _ = state.group.map(|group| kill_process_group(group, Signal::TERM));
     }
 
-    /// Waits for the first signal.
     fn wait(&self) {
         let waited = self.came.wait_while(self.lock(), |state| state.signal.is_none());
         drop(waited.unwrap_or_else(PoisonError::into_inner));
@@ -84,8 +79,6 @@ impl Shared {
 }
 
 impl Interrupt {
-    /// Starts to listen for the signals.
-    ///
     /// # Errors
     /// If the system refuses.
     pub fn listen(sentence: &'static str) -> std::io::Result<Interrupt> {
@@ -98,8 +91,8 @@ impl Interrupt {
         Ok(Interrupt { state, _output: output, handle, listener: Some(listener), sentence })
     }
 
-    /// From here on the process ends half a second after a signal, even if the command hangs: a terminal that is stopped blocks
-    /// every write. `before_end` is called first.
+    /// After this call, the process ends half a second after a signal, even if the command hangs: a stopped
+    /// terminal blocks every write. `before_end` is called first.
     ///
     /// # Errors
     /// If the system has no thread.
@@ -114,13 +107,11 @@ impl Interrupt {
         thread::Builder::new().name("deadline".into()).spawn(end).map(drop)
     }
 
-    /// The first signal.
+    /// The first signal; SIGHUP for the end of the output.
     pub fn signal(&self) -> Option<u8> {
         self.state.lock().signal
     }
 
-    /// Fails once a signal has arrived.
-    ///
     /// # Errors
     /// [`Interrupted`], once a signal has arrived.
     pub fn check(&self) -> anyhow::Result<()> {
@@ -130,11 +121,11 @@ impl Interrupt {
         }
     }
 
-    /// Runs a task that may hang, such as a request to a server; after a signal, the task is abandoned in its
-    /// own thread.
+    /// Runs a task; after a signal, the task is abandoned in its own thread.
     ///
     /// # Errors
-    /// The error of the task, or [`Interrupted`]; also if the task panics, or there is no thread for it.
+    /// The error of the task; [`Interrupted`], after a signal; if the task panics or there is no thread for
+    /// it.
     pub fn wait_for<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
@@ -142,17 +133,16 @@ impl Interrupt {
         self.wait_watching(work, || ())?
     }
 
-    /// Runs a task as [`Interrupt::wait_for`] does, calls `look` at intervals, and returns the task's result as it is.
+    /// As [`Interrupt::wait_for`]; calls `look` at intervals.
     ///
     /// # Errors
-    /// [`Interrupted`], if a signal arrives; also if the task panics, or there is no thread for it.
+    /// [`Interrupted`], after a signal; if the task panics or there is no thread for it.
     pub fn wait_watching<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
         mut look: impl FnMut(),
     ) -> anyhow::Result<T> {
         let (sender, receiver) = mpsc::channel();
-        // The receiver may be dropped.
         let work = move || drop(sender.send(work()));
         thread::Builder::new().name("waited-for".into()).spawn(work).context("cannot start a thread")?;
         loop {
@@ -167,7 +157,7 @@ impl Interrupt {
         }
     }
 
-    /// From now on a signal sends SIGTERM to the processes of this group; after an earlier signal, they get it at once.
+    /// Sends SIGTERM to this process group at a signal, or at once after an earlier signal.
     pub fn watch(&self, group: Pid) {
         let mut state = self.state.lock();
         state.group = Some(group);
@@ -176,7 +166,7 @@ impl Interrupt {
         }
     }
 
-    /// The leader of the group has ended, and is about to be reaped.
+    /// Ends [`Interrupt::watch`]: the leader of the group has ended, and is about to be reaped.
     pub fn unwatch(&self) {
         self.state.lock().group = None;
     }
@@ -185,7 +175,6 @@ impl Interrupt {
 impl Drop for Interrupt {
     fn drop(&mut self) {
         self.handle.close();
-        // The thread only waits for signals; a panic there would have been reported.
         let _ = self.listener.take().map(JoinHandle::join);
     }
 }

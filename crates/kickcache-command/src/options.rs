@@ -30,7 +30,8 @@ impl ControlOption {
         self.control.clone().unwrap_or_else(default_control)
     }
 
-    /// A client of the daemon that is meant: without a path, of the user's own, or else of the system's.
+    /// A client of the daemon at the given path; without one, of the user's own daemon, or else of the
+    /// system's.
     pub fn client(&self) -> Client {
         let path = self.path();
         let system = Path::new(SYSTEM_CONTROL);
@@ -71,7 +72,7 @@ pub fn parse_blocks(text: &str) -> Result<Size, String> {
     text.parse().map(whole_blocks).map_err(|error: SizeError| error.to_string())
 }
 
-/// The size, rounded down to whole blocks with a note; a size below a block is not rounded.
+/// The size, rounded down to whole blocks; a size below a block is not rounded.
 pub fn whole_blocks(size: Size) -> Size {
     let (bytes, rest) = (size.bytes(), size.bytes() % BLOCK_SIZE);
     if rest == 0 || bytes < BLOCK_SIZE {
@@ -89,12 +90,12 @@ pub fn parse_interval(text: &str) -> Result<Duration, String> {
     parse_time(text, Duration::from_millis(100)..=Duration::from_secs(86_400), "0.1s to 1d")
 }
 
-/// Parses a span of time in whole seconds, such as `90s`, `30m`, `1h` or `2d`.
+/// Parses 1 second to 366 days, in whole seconds.
 pub fn parse_span(text: &str) -> Result<Duration, String> {
     parse_whole_seconds(text, 366 * 86_400, "1s to 366d")
 }
 
-/// Parses a span of at least one second, in whole seconds; `range` is that of the message.
+/// Parses a span of at least one second, in whole seconds; `range` is for the message.
 pub fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<Duration, String> {
     let span = parse_time(text, Duration::from_secs(1)..=Duration::from_secs(seconds_max), range)?;
     if span.subsec_nanos() > 0 {
@@ -103,7 +104,6 @@ pub fn parse_whole_seconds(text: &str, seconds_max: u64, range: &str) -> Result<
     Ok(span)
 }
 
-/// The one way to write a time; a number without a unit is in seconds.
 fn parse_time(text: &str, possible: RangeInclusive<Duration>, range: &str) -> Result<Duration, String> {
     let span = span::parse_span(text).ok_or_else(|| {
         format!(

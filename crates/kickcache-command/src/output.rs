@@ -11,7 +11,6 @@ use crate::exit::Failure;
 use crate::notice::notice;
 use crate::whole_file;
 
-/// The identity of a file, independent of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Identity {
     File { device: u64, inode: u64 },
@@ -19,8 +18,7 @@ enum Identity {
 }
 
 impl Identity {
-    /// The identity of a file or device that stores written data; a terminal, a pipe and /dev/null store
-    /// none.
+    /// `None` for files that store no data: a terminal, a pipe, /dev/null.
     fn of(metadata: &Metadata) -> Option<Identity> {
         let kind = metadata.file_type();
         if kind.is_file() {
@@ -30,10 +28,10 @@ impl Identity {
     }
 }
 
-/// Tries whether files can be written, before anything runs for long; leaves no file that was not there.
+/// Tries whether files can be written; leaves no file that was not there.
 ///
 /// # Errors
-/// If an output cannot be created, or is an input or another output.
+/// If an output cannot be opened, or is an input or another output.
 pub fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failure> {
     let mut known: Vec<Written<'_>> = Vec::new();
     let result = outputs.iter().copied().flatten().try_for_each(|path| try_one(path, &mut known, inputs));
@@ -41,7 +39,6 @@ pub fn try_out(outputs: &[Option<&Path>], inputs: &[&Path]) -> Result<(), Failur
     result
 }
 
-/// Tries one file, and adds it to the known ones.
 fn try_one<'a>(path: &'a Path, known: &mut Vec<Written<'a>>, inputs: &[&Path]) -> Result<(), Failure> {
     let is_new = path.symlink_metadata().is_err();
     let identity = open(path)
@@ -69,7 +66,6 @@ pub fn check_apart(output: &Path, inputs: &[&Path]) -> Result<(), Failure> {
     read_as(identity, inputs).map_or(Ok(()), |input| Err(Failure::usage(over(output, input))))
 }
 
-/// A file that is to be written.
 struct Written<'a> {
     path: &'a Path,
     identity: Option<Identity>,
@@ -77,10 +73,8 @@ struct Written<'a> {
 }
 
 impl Written<'_> {
-    /// Removes the file that was created for the test.
     fn forget(&self) {
         if self.is_new {
-            // If the file has two names in the list, it is already removed.
             let _ = fs::remove_file(self.path);
         }
     }
@@ -91,14 +85,13 @@ fn open(path: &Path) -> io::Result<Option<Identity>> {
     Ok(Identity::of(&file.metadata()?))
 }
 
-/// The input that is the same file, if one is.
 fn read_as<'a>(identity: Option<Identity>, inputs: &[&'a Path]) -> Option<&'a Path> {
     let identity = identity?;
     let is_it = |input: &&&Path| metadata(input).is_ok_and(|found| Identity::of(&found) == Some(identity));
     inputs.iter().find(is_it).copied()
 }
 
-/// The metadata of a file; `-` is standard input.
+/// `-` is standard input.
 fn metadata(path: &Path) -> io::Result<Metadata> {
     if path.as_os_str() == "-" { fs::metadata("/dev/stdin") } else { fs::metadata(path) }
 }
@@ -112,7 +105,7 @@ fn over(output: &Path, input: &Path) -> String {
     format!("{output} would be written over {input}, which is read; name another file")
 }
 
-/// Writes a page.
+/// Writes a report.
 pub fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     whole_file::write(path, page)
         .with_context(|| format!("the report {} cannot be written", path.display()))?;
@@ -120,10 +113,10 @@ pub fn write(path: &Path, page: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a result, as JSON.
+/// Writes a result in JSON.
 ///
 /// # Errors
-/// If the file cannot be written; its name is in the error.
+/// If the file cannot be written.
 pub fn write_result(path: &Path, json: &str) -> anyhow::Result<()> {
     whole_file::write(path, json)
         .with_context(|| format!("the result {} cannot be written", path.display()))?;

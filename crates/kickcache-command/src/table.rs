@@ -9,13 +9,13 @@ use crate::user_text::Printer;
 /// The alignment of a column's cells.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
-    /// Left, for words.
+    /// Left.
     Left,
-    /// Right, for numbers.
+    /// Right.
     Right,
 }
 
-/// How a cell is meant.
+/// The meaning of a cell, shown as a colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Tone {
     /// Without a colour.
@@ -41,7 +41,7 @@ pub enum Colour {
 }
 
 impl Colour {
-    /// On for a terminal, unless `NO_COLOR` is set or the terminal is dumb.
+    /// On for a terminal, unless `NO_COLOR` has a value or the terminal is dumb.
     pub fn for_stdout() -> Colour {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
@@ -62,7 +62,7 @@ impl Cell {
         Cell::toned(text, Tone::Plain)
     }
 
-    /// Escapes control characters and line breaks, so that the width is that of the printed text.
+    /// A cell; control characters and line breaks are escaped.
     pub fn toned(text: impl AsRef<str>, tone: Tone) -> Cell {
         Cell { text: printable_line(text.as_ref()).into(), tone }
     }
@@ -77,12 +77,11 @@ impl Cell {
     }
 }
 
-/// The rank of a column that is never dropped. Where room is missing, the columns of the highest rank are dropped first.
+/// The rank of a column that is never dropped; higher ranks are dropped first.
 pub const KEEP: u8 = 0;
-/// Between two columns.
 const GAP: &str = "  ";
 
-/// A table that is printed as a whole.
+/// A table.
 #[derive(Clone, Debug)]
 pub struct Table {
     columns: Vec<Column>,
@@ -102,7 +101,7 @@ impl Table {
         Table::ranked(&ranked)
     }
 
-    /// A table with a rank for each column.
+    /// A table; each column has a rank.
     pub fn ranked(columns: &[(&str, Align, u8)]) -> Table {
         let headings = columns.iter().map(|(name, _, _)| Cell::toned(*name, Tone::Heading)).collect();
         let columns = columns.iter().map(|&(_, align, rank)| Column { align, rank }).collect();
@@ -115,7 +114,7 @@ impl Table {
         self.rows.push(cells);
     }
 
-    /// Prints the table.
+    /// Prints all columns.
     pub fn print(&self, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
         self.print_within(out, colour, None)
     }
@@ -154,7 +153,6 @@ impl Table {
         self.rows.iter().map(|row| row[column].width()).max().unwrap_or(0)
     }
 
-    /// The columns that fit.
     fn choose(&self, widths: &[usize], width: Option<usize>) -> Vec<usize> {
         let mut shown: Vec<usize> = (0..self.columns.len()).collect();
         let taken = |shown: &[usize]| shown.iter().map(|&column| widths[column] + GAP.len()).sum::<usize>();

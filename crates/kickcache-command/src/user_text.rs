@@ -1,8 +1,5 @@
-//! Standard output and standard error for users. Help, progress bars, the screen of `top` and converted
-//! traces are written to them elsewhere.
-//!
-//! Text may contain input from devices, results and other machines. Control characters in it are escaped
-//! here; the program's own control sequences, such as colours, have a method of their own.
+//! Standard output and standard error for users: control characters in text from devices and other machines
+//! are escaped.
 
 use std::io::{self, Write};
 
@@ -10,13 +7,13 @@ use kickcache_units::printable::{is_escaped, push_escaped};
 
 /// Where a command prints.
 pub trait Printer: Write {
-    /// Writes a control sequence of the program itself, such as a colour.
+    /// Writes a control sequence of the program itself.
     ///
     /// # Errors
     /// If the write fails.
     fn control(&mut self, sequence: &'static str) -> io::Result<()>;
 
-    /// Writes text with the program's own control characters.
+    /// Writes text that is escaped already.
     ///
     /// # Errors
     /// If the write fails.
@@ -34,7 +31,6 @@ impl Escaped {
     }
 }
 
-/// Bytes of the longest character in UTF-8.
 const CHARACTER_BYTES_MAX: usize = 4;
 
 /// Escapes control characters, and bytes that are not UTF-8.
@@ -59,7 +55,7 @@ impl UserText<Vec<u8>> {
     /// The text that was written.
     ///
     /// # Errors
-    /// Never: a write to memory cannot fail.
+    /// A write to memory does not fail.
     pub fn into_escaped(mut self) -> io::Result<Escaped> {
         self.flush()?;
         String::from_utf8(self.sink).map(Escaped).map_err(io::Error::other)
@@ -72,7 +68,6 @@ impl<W: Write> UserText<W> {
         UserText { sink, partial: Vec::with_capacity(CHARACTER_BYTES_MAX) }
     }
 
-    /// Escapes the text; an incomplete character at the end stays in `partial`.
     fn escape(&mut self, bytes: &[u8]) -> String {
         let mut bytes = [self.partial.as_slice(), bytes].concat();
         self.partial.clear();
@@ -92,7 +87,6 @@ impl<W: Write> UserText<W> {
         text
     }
 
-    /// Writes the beginning of a character that has no end.
     fn end_character(&mut self) -> io::Result<()> {
         let partial = std::mem::take(&mut self.partial);
         let text: String = partial.iter().map(|byte| format!("\\x{byte:02x}")).collect();
@@ -100,7 +94,6 @@ impl<W: Write> UserText<W> {
     }
 }
 
-/// The last bytes that may be one character.
 fn last_character(bytes: &[u8]) -> &[u8] {
     let is_start = |byte: &u8| byte & 0xc0 != 0x80;
     let tail = &bytes[bytes.len().saturating_sub(CHARACTER_BYTES_MAX)..];
@@ -132,7 +125,6 @@ impl<W: Write> Printer for UserText<W> {
     }
 }
 
-/// Output in memory, as it is. It is escaped when it is printed.
 impl Printer for Vec<u8> {
     fn control(&mut self, sequence: &'static str) -> io::Result<()> {
         self.write_all(sequence.as_bytes())

@@ -9,13 +9,14 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Access, AtFlags, CWD, Mode, OFlags, access, linkat, openat};
 use tempfile::{NamedTempFile, TempPath};
 
-/// The access mode of the file, before the umask.
+/// Before the umask.
 const MODE: u32 = 0o666;
 
-/// Writes a file, so that its path has either the whole content or the previous one; a pipe or a device is written directly.
+/// Writes a file, so that its path has either the whole content or the previous one; a pipe or a device is
+/// written directly.
 ///
 /// # Errors
-/// If the file cannot be written. The previous file then remains.
+/// If the file cannot be written; the previous content of a file then remains.
 pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     if path.metadata().is_ok_and(|found| !found.is_file()) {
         return std::fs::write(path, content);
@@ -25,8 +26,8 @@ pub fn write(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
     file.finish(path)
 }
 
-/// The file has no name while it is written, so that no partial file is left however the process ends; on a
-/// file system without such files, it has a temporary name, which a killed process leaves behind.
+/// A file without a name until it is complete; on a file system without such files, it has a temporary name,
+/// which a killed process leaves behind.
 pub struct WholeFile {
     folder: PathBuf,
     file: File,
@@ -34,7 +35,7 @@ pub struct WholeFile {
 }
 
 impl WholeFile {
-    /// A file that will have a given path.
+    /// A file for a path.
     ///
     /// # Errors
     /// If a file cannot be created in the folder.
@@ -83,7 +84,7 @@ fn named() -> tempfile::Builder<'static, 'static> {
     made
 }
 
-/// A first name for a file without one: only a rename takes the place of another file.
+/// A first name for a file without one: `linkat` does not replace a file.
 fn link(file: &File, folder: &Path) -> io::Result<TempPath> {
     let unnamed = format!("/proc/self/fd/{}", file.as_raw_fd());
     let link = |name: &Path| Ok(linkat(CWD, &unnamed, CWD, name, AtFlags::SYMLINK_FOLLOW)?);
@@ -99,7 +100,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("page");
         write(&path, "old").unwrap();
-        // A disk that is full.
         let full = WholeFile {
             folder: folder.path().into(),
             file: File::options().write(true).open("/dev/full").unwrap(),

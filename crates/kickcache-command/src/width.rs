@@ -20,8 +20,8 @@ pub fn terminal_height() -> Option<usize> {
     })
 }
 
-/// The first lines of a page, as many as a terminal shows without scrolling; its last row is for the cursor. The
-/// whole page if the height is unknown.
+/// The first lines of a page, as many as a terminal shows without scrolling; its last row is for the cursor.
+/// The whole page if the height is unknown.
 pub fn first_lines(page: &str, height: Option<usize>, width: Option<usize>) -> String {
     let lines: Vec<&str> = page.lines().collect();
     let rows = |line: &&str| width.map_or(1, |width| visible_length(line).div_ceil(width).max(1));
@@ -40,7 +40,6 @@ pub fn first_lines(page: &str, height: Option<usize>, width: Option<usize>) -> S
     first
 }
 
-/// Characters of a line that take room: colours do not.
 fn visible_length(line: &str) -> usize {
     let mut rest = line.split("\x1b[");
     let first = rest.next().unwrap_or_default().chars().count();
@@ -48,7 +47,7 @@ fn visible_length(line: &str) -> usize {
         + rest.map(|part| part.split_once('m').map_or(part, |(_, text)| text).chars().count()).sum::<usize>()
 }
 
-/// A sentence in lines of at most this many characters, those after the first one indented; longer words stay whole.
+/// Breaks a sentence into lines of at most `width` characters; longer words stay whole.
 pub fn wrap(text: &str, width: Option<usize>) -> String {
     const INDENT: &str = "    ";
     let Some(width) = width else { return text.into() };

@@ -3,46 +3,39 @@
 use crate::histogram::{GROUPS, Histogram};
 use crate::number::{float, floor};
 
-/// How many standard deviations the error of a point is: with 32 groups, 95 points of 100 are as close as that.
+/// The error of a point in standard deviations, for 95 cases of 100 with 32 groups.
 const DEVIATIONS: f64 = 2.04;
 
 /// The estimated hit ratio of LRU caches of any size, over the counted accesses before the call that made the curve.
 #[derive(Clone, PartialEq, Debug)]
 pub struct HitRatioCurve {
     pub(crate) histogram: Histogram,
-    /// Accesses that can hit, sampled or not.
     pub(crate) accesses: u64,
-    /// The number of different blocks accessed; an estimate unless they all fit the sample.
     pub(crate) footprint: f64,
     /// The expected part of the blocks that is in the sample; 1 while all fit.
     pub(crate) rate: f64,
 }
 
-/// A point of a curve.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CurvePoint {
-    /// Blocks of the cache.
     pub blocks: u64,
     /// The part of the counted accesses that the cache hits; 0 without accesses.
     pub hit_ratio: f64,
-    /// In 95 of 100 cases the exact ratio differs by at most this much; 0 if all blocks are in the sample, or for a
-    /// cache without blocks.
+    /// In about 95 of 100 cases the exact ratio differs by at most this much; 0 if all blocks are in the sample, or for
+    /// a cache without blocks.
     pub error: f64,
 }
 
 impl HitRatioCurve {
-    /// Accesses that can hit, sampled or not.
     pub fn accesses(&self) -> u64 {
         self.accesses
     }
 
-    /// The number of different blocks accessed; an estimate unless all of them fit the sample. A cache of
-    /// this many blocks misses only the first access of each.
+    /// The number of different blocks accessed; an estimate unless they all fit the sample.
     pub fn footprint_blocks(&self) -> u64 {
         floor(self.footprint.round())
     }
 
-    /// The hit ratio of a cache of this many blocks.
     pub fn at(&self, blocks: u64) -> CurvePoint {
         let Estimate { hit_ratio, deviation } = self.estimate(float(blocks));
         if self.rate >= 1.0 {
@@ -70,11 +63,8 @@ impl HitRatioCurve {
         }
     }
 
-    /// The number of accesses is known, and so is the number that the sample represents. The two differ because
-    /// the sampled blocks were used more or less often than the others. A regression over the groups gives the
-    /// effect of this difference on the misses. If a few very popular blocks, which hit, cause the difference,
-    /// the misses do not change (the correction of the paper); if all blocks are alike, the misses change in
-    /// proportion to the accesses.
+    /// A regression over the groups corrects the misses for the difference between the number of accesses and
+    /// the number that the sample represents.
     fn estimate(&self, blocks: f64) -> Estimate {
         if self.accesses == 0 || blocks < 1.0 {
             return Estimate { hit_ratio: 0.0, deviation: 0.0 };
@@ -99,7 +89,6 @@ impl HitRatioCurve {
 #[expect(clippy::cast_precision_loss, reason = "a few")]
 const COUNT: f64 = GROUPS as f64;
 
-/// A hit ratio with its standard deviation.
 #[derive(Clone, Copy, Debug)]
 struct Estimate {
     hit_ratio: f64,

@@ -1,15 +1,14 @@
 //! The number of accesses by the depth in the LRU stack at which they found their block.
 //!
 //! Each depth below 64 has a bin; greater depths have 32 bins for each doubling. An access is counted in one of 32
-//! groups, which its block decides: the spread of the groups gives the precision of the sample.
+//! groups, chosen by its block.
 
 use crate::number::{float, floor};
 
-/// Groups that the blocks are split into.
 pub(crate) const GROUPS: usize = 32;
 /// Bins for each doubling, a power of two.
 const BINS_PER_OCTAVE: u64 = 32;
-/// Depths beyond are counted as this one: 2^40 blocks are 4 PiB.
+/// Greater depths are counted as this one.
 const DEPTH_MAX: u64 = (1 << 40) - 1;
 
 /// Accesses of each group, as weights.
@@ -21,7 +20,6 @@ pub(crate) struct Histogram {
     total: Weights,
 }
 
-/// The bin of a depth.
 fn bin_of(depth: u64) -> usize {
     let depth = depth.min(DEPTH_MAX);
     let octave = u64::from((depth / BINS_PER_OCTAVE).checked_ilog2().unwrap_or(0));
@@ -29,7 +27,7 @@ fn bin_of(depth: u64) -> usize {
     usize::try_from(bin).expect("a few thousand bins")
 }
 
-/// The smallest depth of a bin; that of the next one is its end.
+/// The smallest depth of a bin.
 fn start_of(bin: usize) -> u64 {
     let bin = bin as u64;
     let octave = (bin / BINS_PER_OCTAVE).saturating_sub(1);
@@ -50,14 +48,12 @@ impl Histogram {
         self.total[group] += weight;
     }
 
-    /// Counts an access that represents `weight` accesses: caches of `depth` blocks and more hit, smaller ones miss, as
-    /// exactly as the bins are narrow.
+    /// Counts an access that represents `weight` accesses and hits in caches of `depth` blocks and more.
     pub(crate) fn add(&mut self, group: usize, weight: f64, depth: f64) {
         self.total[group] += weight;
         self.bins[bin_of(floor(depth.ceil()))][group] += weight;
     }
 
-    /// The accesses of each group.
     pub(crate) fn total(&self) -> &Weights {
         &self.total
     }

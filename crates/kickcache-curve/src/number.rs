@@ -1,6 +1,5 @@
 //! Numbers as fractions.
 
-/// A count as a fraction.
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53; beyond it the loss is harmless")]
 pub(crate) fn float(count: u64) -> f64 {
     count as f64

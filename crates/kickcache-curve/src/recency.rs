@@ -1,11 +1,8 @@
 //! In which order things were last used, and how many were used since a given one: order statistics.
 //!
-//! Each use occupies the next *slot* and frees the previous slot of its block. A bit marks an occupied slot, a Fenwick
-//! tree counts the bits of whole words. With 32,768 samples, both together fit the processor's L1 cache.
+//! A bit marks an occupied slot, a Fenwick tree counts the bits of whole words.
 
-/// Bits of a word.
 const WORD: u32 = 64;
-/// Slots for each thing, so that slots are seldom renumbered.
 const SLOTS_PER_THING: u32 = 4;
 
 #[derive(Clone, Debug)]
@@ -28,7 +25,7 @@ impl Recency {
         self.taken.capacity() * size_of::<u64>() + self.tree.capacity() * size_of::<u32>()
     }
 
-    /// Whether no slot is left: then each thing needs its rank as its new slot ([`Recency::renumber`]).
+    /// Whether no slot is left.
     pub(crate) fn is_full(&self) -> bool {
         self.next as usize == self.taken.len() * WORD as usize
     }
@@ -48,7 +45,6 @@ impl Recency {
         slot
     }
 
-    /// Frees a slot.
     pub(crate) fn remove(&mut self, slot: u32) {
         let bit = 1 << (slot % WORD);
         debug_assert!(self.taken[(slot / WORD) as usize] & bit != 0, "the slot is occupied");
@@ -72,7 +68,7 @@ impl Recency {
         rank
     }
 
-    /// The number of occupied slots above this occupied one: the blocks used since.
+    /// The number of occupied slots above this occupied slot.
     pub(crate) fn above(&self, slot: u32) -> u32 {
         self.count - 1 - self.rank(slot)
     }

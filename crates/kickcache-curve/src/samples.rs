@@ -15,7 +15,6 @@ pub(crate) struct Samples {
 }
 
 impl Samples {
-    /// A table with room for this many samples.
     pub(crate) fn new(most: u32) -> Samples {
         let room = (most as usize * 4 / 3 + 1).next_power_of_two().max(8);
         Samples { hashes: vec![EMPTY; room], slots: vec![0; room], count: 0, mask: room - 1 }
@@ -44,7 +43,6 @@ impl Samples {
         place
     }
 
-    /// The slot of a sample.
     pub(crate) fn slot_mut(&mut self, hash: u64) -> Option<&mut u32> {
         let place = self.place(hash);
         (self.hashes[place] == hash).then(|| &mut self.slots[place])
@@ -62,8 +60,7 @@ impl Samples {
     /// Removes all samples with a hash of at least `threshold` and passes their slots to `removed`.
     pub(crate) fn remove_from(&mut self, threshold: u64, mut removed: impl FnMut(u32)) {
         for place in 0..self.hashes.len() {
-            // Another sample may move up to this place.
-            // This comparison, seldom true, also excludes empty places: a check for them alone would be hard to predict.
+            // Another sample may move up to this place. This comparison also excludes empty places.
             while self.hashes[place].wrapping_add(1) > threshold {
                 removed(self.slots[place]);
                 self.free(place);
@@ -72,8 +69,7 @@ impl Samples {
         }
     }
 
-    /// Empties a place; the entries up to the next empty place move up, except an entry that would then be before its
-    /// home.
+    /// Empties a place, and closes the gap at which look-ups would stop.
     fn free(&mut self, place: usize) {
         let mut hole = place;
         let mut next = (hole + 1) & self.mask;
@@ -89,7 +85,6 @@ impl Samples {
         self.hashes[hole] = EMPTY;
     }
 
-    /// The slots of all samples.
     pub(crate) fn slots_mut(&mut self) -> impl Iterator<Item = &mut u32> {
         let taken = self.hashes.iter().map(|hash| *hash != EMPTY);
         self.slots.iter_mut().zip(taken).filter_map(|(slot, is_taken)| is_taken.then_some(slot))

@@ -6,8 +6,8 @@ use rustix::io::Errno;
 
 use crate::own_user::own_user;
 
-/// An error and its causes as one sentence; a cause that it already names is not repeated. A refusal by the system
-/// names the user of this process, unless the text has the name already.
+/// A cause that the text names already is not repeated; a refusal by the system names the user of this
+/// process once.
 pub fn error_sentence(error: &(dyn Error + 'static)) -> String {
     let causes = anyhow::Chain::new(error).map(ToString::to_string);
     let text = causes.fold(String::new(), |text, cause| match text.as_str() {

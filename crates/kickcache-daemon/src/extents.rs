@@ -1,4 +1,4 @@
-//! Blocks as extents: joined, and shown to people.
+//! Blocks as extents.
 
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, ByteExtent};
 use serde::{Deserialize, Serialize};
@@ -9,9 +9,7 @@ pub const EXTENTS_LOGGED: usize = 64;
 /// An extent of a volume, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Extent {
-    /// First byte.
     pub start: u64,
-    /// Number of bytes.
     pub length: u64,
 }
 

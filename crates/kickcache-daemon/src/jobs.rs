@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Jobs that wait for a thread, and threads that wait for a job.
 pub(crate) struct Jobs<T> {
     queue: Mutex<Queue<T>>,
     more: Condvar,
@@ -48,12 +47,12 @@ impl<T> Jobs<T> {
         }
     }
 
-    /// Takes all jobs out of the queue, so that no thread gets them.
+    /// Takes all jobs out of the queue.
     pub(crate) fn take_all(&self) -> VecDeque<T> {
         std::mem::take(&mut self.lock().jobs)
     }
 
-    /// Ends the threads once the queue is empty, as no more jobs will be queued.
+    /// Ends the threads when the queue is empty.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.more.notify_all();

@@ -1,4 +1,4 @@
-//! Counts of requests by latency, in fixed buckets: the source of the latency metrics.
+//! Counts of requests by latency, in fixed buckets.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,27 +12,21 @@ const BUCKET_COUNT: usize = BOUNDS_MICROS.len() + 1;
 /// The times of requests of one kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LatencyHistogram {
-    /// The number of requests in each bucket.
     pub counts: [u64; BUCKET_COUNT],
-    /// The sum of all times.
     pub total_nanos: u64,
 }
 
 /// The times of a volume's requests that ended well since the volume was added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Latencies {
-    /// Reads that the cache served alone.
     pub hits: LatencyHistogram,
     /// Reads that used the origin, in whole or in part.
     pub misses: LatencyHistogram,
-    /// Writes.
     pub writes: LatencyHistogram,
-    /// Flushes.
     pub flushes: LatencyHistogram,
 }
 
 impl LatencyHistogram {
-    /// Counts a request that took this long.
     #[inline]
     pub fn add(&mut self, nanos: u64) {
         let bucket = BOUNDS_MICROS.partition_point(|bound| bound * 1_000 < nanos);
@@ -40,7 +34,6 @@ impl LatencyHistogram {
         self.total_nanos = self.total_nanos.saturating_add(nanos);
     }
 
-    /// The requests in all buckets.
     pub fn count(&self) -> u64 {
         self.counts.iter().sum()
     }

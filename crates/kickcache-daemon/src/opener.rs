@@ -1,5 +1,4 @@
-//! The process that has a file open, listens at a port or is the peer of a connection, for messages that name it; from
-//! `/proc` (except the peer's number), and therefore possibly outdated.
+//! The process that has a file open, listens at a port or is the peer of a connection.
 
 use std::fmt::{self, Display, Formatter};
 use std::fs::{self, DirEntry};
@@ -8,17 +7,13 @@ use std::path::Path;
 
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, statx};
 
-/// A process of this host.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Opener {
-    /// The number of the process.
     pub id: u32,
-    /// The name of its program, as the kernel keeps it: at most 15 bytes, here without control characters; empty if
-    /// it cannot be read.
+    /// The name of its program, at most 15 bytes; empty if it cannot be read.
     pub program: String,
 }
 
-/// A file or block device, by any of its paths.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OpenFileId {
     Inode { device: (u32, u32), inode: u64 },
@@ -46,14 +41,13 @@ impl Opener {
         let rank = |id: u32| {
             let open = descriptors(id)
                 .filter(|entry| OpenFileId::of(&entry.path()).is_some_and(|found| wanted.contains(&found)));
-            // 0 if the process has a lock on the file, otherwise 1: the process with the least rank is named.
+            // 0 if the process has a lock on the file, otherwise 1.
             open.map(|entry| u8::from(!has_lock(id, &entry))).min()
         };
         let ranked = others().filter_map(|id| Some((rank(id)?, id)));
         ranked.min().map(|(_, id)| Opener::new(id))
     }
 
-    /// Another process that listens at a TCP port of this host.
     pub fn of_port(port: u16) -> Option<Opener> {
         let tables =
             ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| fs::read_to_string(path).unwrap_or_default());
@@ -85,7 +79,7 @@ impl Display for Opener {
     }
 }
 
-/// The beginning of a sentence in brackets, such as `process 77, fio: `; empty if no process is known.
+/// The process before a sentence, such as `process 77, fio: `; empty if no process is known.
 pub(crate) fn in_front(opener: Option<&Opener>) -> String {
     opener.map(|opener| format!("{opener}: ")).unwrap_or_default()
 }
@@ -110,7 +104,6 @@ fn has_lock(id: u32, descriptor: &DirEntry) -> bool {
     fs::read_to_string(path).is_ok_and(|text| text.lines().any(|line| line.starts_with("lock:")))
 }
 
-/// The sockets of a table in /proc/net that listen at a port, as links of /proc/PID/fd name them.
 fn listening_sockets(table: &str, port: u16) -> Vec<String> {
     const LISTENS: &str = "0A";
     let socket = |line: &str| {
@@ -128,7 +121,6 @@ mod tests {
 
     use super::*;
 
-    /// A process that has a file open as its standard input.
     fn reader(path: &Path) -> Child {
         Command::new("sleep")
             .arg("1000")

@@ -2,7 +2,6 @@
 
 use nix::unistd::{User, geteuid};
 
-/// The name of the account of this process, if it has one.
 fn account_name() -> Option<String> {
     User::from_uid(geteuid()).ok().flatten().map(|user| user.name)
 }
@@ -12,7 +11,7 @@ pub fn own_user_name() -> String {
     account_name().unwrap_or_else(|| geteuid().to_string())
 }
 
-/// The user of this process by name and number, such as `user www-data (33)`; `user 33` without a name.
+/// The user of this process by name and number, such as `user www-data (33)`, or by number alone.
 pub fn own_user() -> String {
     let uid = geteuid();
     account_name().map_or_else(|| format!("user {uid}"), |name| format!("user {name} ({uid})"))

@@ -15,8 +15,6 @@ use crate::whole_path::real_path;
 )]
 pub struct NotUtf8(OsString);
 
-/// The text of a path or an argument.
-///
 /// # Errors
 /// [`NotUtf8`].
 pub fn path_text(path: &OsStr) -> Result<&str, NotUtf8> {
@@ -32,7 +30,7 @@ pub fn check_real_path(path: &Path) -> Result<(), NotUtf8> {
     path_text(real_path(path).as_os_str()).map(drop)
 }
 
-/// Bytes that are not UTF-8 as `\xFC`, and a backslash twice, so that no two texts look alike.
+/// Bytes that are not UTF-8 as `\xFC`, and a backslash twice.
 struct Escaped<'a>(&'a OsStr);
 
 impl fmt::Display for Escaped<'_> {

@@ -1,16 +1,14 @@
-//! Places where files may be made: not among the devices, except in `/dev/shm`, nor in the kernel's own folders.
+//! Places where files may be made.
 
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
 use crate::whole_path::whole_path;
 
-/// Folders that the kernel fills. A regular file in them is a mistyped name, and would be in RAM if it could
-/// be created at all.
+/// Folders that the kernel fills.
 const KERNELS: [&str; 3] = ["/dev", "/proc", "/sys"];
 /// The only folder below [`KERNELS`] where files may be made.
 const SHARED_MEMORY: &str = "/dev/shm";
-/// At most this many similar devices are named in a message.
 const NAMES_SHOWN: usize = 4;
 
 /// The reason why no file may be created at a path in [`KERNELS`]; `None` for other paths, and in
@@ -39,8 +37,7 @@ fn resolve(path: &Path) -> PathBuf {
     whole
 }
 
-/// At most [`NAMES_SHOWN`] block devices in the same folder with similar names, which begin with at least two equal
-/// letters; the most similar first.
+/// At most [`NAMES_SHOWN`] block devices in the same folder with similar names, the most similar first.
 fn look_alikes(path: &Path) -> Vec<String> {
     let Some(folder) = path.parent() else { return Vec::new() };
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();

@@ -1,8 +1,7 @@
-//! The service of systemd that this process belongs to, for the commands in messages.
+//! The service of systemd that this process belongs to.
 
 use std::{env, fs};
 
-/// A service, as `systemctl` names it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServiceUnit {
     /// Without `.service`.
@@ -19,7 +18,7 @@ enum Manager {
 impl ServiceUnit {
     /// The service of this process, if systemd started it as one and waits for its notifications.
     pub fn own() -> Option<ServiceUnit> {
-        // A shell in a service, such as a runner of tests, has a control group of that service, and no socket.
+        // A shell in a service has a control group of that service, and no socket.
         env::var_os("NOTIFY_SOCKET")?;
         ServiceUnit::of_groups(&fs::read_to_string("/proc/self/cgroup").ok()?)
     }
@@ -38,22 +37,18 @@ impl ServiceUnit {
         self.manager == Manager::System
     }
 
-    /// The command that starts it.
     pub fn start(&self) -> String {
         self.systemctl("start")
     }
 
-    /// The command that stops and starts it.
     pub fn restart(&self) -> String {
         self.systemctl("restart")
     }
 
-    /// The command that shows whether it runs.
     pub fn status(&self) -> String {
         self.systemctl("status")
     }
 
-    /// The command that shows the end of its log.
     pub fn log(&self) -> String {
         match self.manager {
             Manager::System => format!("journalctl --unit {} --lines 50", self.name),

@@ -1,5 +1,4 @@
-//! A command that a message recommends: its words are quoted for a shell, and it uses the same records and the same
-//! daemon. Commands with paths are built here; the test module `typed` checks many commands.
+//! A command that a message recommends: its words are quoted for a shell.
 
 use std::ffi::OsStr;
 use std::fmt::{self, Write};
@@ -13,7 +12,6 @@ use crate::serve::config::StatePlace;
 use crate::service_unit::ServiceUnit;
 use crate::whole_path::whole_path;
 
-/// One call of kickcache, as [`fmt::Display`] shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ShellCommand(String);
 
@@ -23,8 +21,7 @@ impl ShellCommand {
         ShellCommand(format!("kickcache {name}"))
     }
 
-    /// Writes back the dirty blocks of a volume from a cache device that no daemon serves; flags and the
-    /// state directory are added by the caller.
+    /// Writes back the dirty blocks of a volume from a cache device that no daemon serves.
     pub fn drain_offline(volume: &str, cache: &Path) -> ShellCommand {
         ShellCommand::new("drain").word(volume).word("--cache").path(cache)
     }
@@ -34,7 +31,6 @@ impl ShellCommand {
         ShellCommand::drain_offline(volume, cache).word("--accept-older").state(state)
     }
 
-    /// Adds a flag, a name or a number.
     #[must_use]
     pub fn word(mut self, word: &str) -> ShellCommand {
         self.0.push(' ');
@@ -74,12 +70,10 @@ impl fmt::Display for ShellCommand {
     }
 }
 
-/// A flag, with its value if it has one, which a message recommends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flag(String);
 
 impl Flag {
-    /// `NAME` alone.
     pub fn bare(name: &'static str) -> Flag {
         Flag(name.into())
     }
@@ -96,34 +90,27 @@ impl fmt::Display for Flag {
     }
 }
 
-/// The commands for one daemon and its state directory.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DaemonCommands {
-    /// The state directory of the daemon.
     pub state: StatePlace,
     /// The control socket of the daemon; `None` if commands use this socket by default.
     pub control: Option<PathBuf>,
-    /// Its service, if a service manager started it.
     pub service: Option<ServiceUnit>,
 }
 
 impl DaemonCommands {
-    /// The commands for the daemon that this process is.
     pub fn new(state: StatePlace, control: Option<PathBuf>) -> DaemonCommands {
         DaemonCommands { state, control, service: ServiceUnit::own() }
     }
 
-    /// Writes back the dirty blocks of a volume, and waits for the end.
     pub fn drain(&self, volume: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("drain").word(volume).word("--wait"))
     }
 
-    /// Changes the mode of a volume.
     pub fn mode(&self, volume: &str, mode: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("mode").word(volume).word(mode))
     }
 
-    /// Caches reads of a volume again.
     pub fn end_pause(&self, volume: &str) -> ShellCommand {
         self.to_daemon(ShellCommand::new("pause-caching").word(volume).word("--end"))
     }
@@ -133,17 +120,14 @@ impl DaemonCommands {
         self.to_daemon(ShellCommand::new("replace").word("--cache").path(cache)).word("--with")
     }
 
-    /// Reads the configuration file again.
     pub fn reload(&self) -> ShellCommand {
         self.to_daemon(ShellCommand::new("reload"))
     }
 
-    /// Stops the daemon.
     pub fn stop(&self) -> ShellCommand {
         self.to_daemon(ShellCommand::new("stop"))
     }
 
-    /// A command for this daemon.
     pub fn to_daemon(&self, command: ShellCommand) -> ShellCommand {
         match &self.control {
             Some(control) => command.control(control),
@@ -151,17 +135,14 @@ impl DaemonCommands {
         }
     }
 
-    /// Formats a cache device.
     pub fn format(&self, cache: &Path) -> ShellCommand {
         ShellCommand::new("format").path(cache).state(&self.state)
     }
 
-    /// Removes a volume from a cache device.
     pub fn detach(&self, cache: &Path, volume: &str) -> ShellCommand {
         ShellCommand::new("detach").path(cache).word(volume).state(&self.state)
     }
 
-    /// Starts the daemon again after it was stopped.
     pub fn start_step(&self) -> Step {
         match &self.service {
             Some(service) => Step::run("start the daemon", service.start()),
@@ -169,7 +150,6 @@ impl DaemonCommands {
         }
     }
 
-    /// Stops and starts the daemon.
     pub fn restart_step(&self) -> Step {
         match &self.service {
             Some(service) => Step::run("restart the daemon; clients are interrupted", service.restart()),
@@ -177,7 +157,6 @@ impl DaemonCommands {
         }
     }
 
-    /// The steps of a user without an answer of the daemon.
     pub fn steps_without_answer(&self) -> Vec<Step> {
         let status = match &self.service {
             Some(service) => service.status(),
@@ -195,7 +174,6 @@ impl DaemonCommands {
         vec![is_running, why, start, answers, restart]
     }
 
-    /// Ends the use of a cache device.
     pub fn leave_out(&self, cache: &Path) -> ShellCommand {
         self.to_daemon(ShellCommand::new("leave-out").word("--cache").path(cache))
     }

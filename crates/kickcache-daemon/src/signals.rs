@@ -1,5 +1,4 @@
-//! Signals of a process that serves: which signals stop the process cleanly, make it read its configuration again, or
-//! are logged and ignored.
+//! Signals of a process that serves.
 //!
 //! SIGPIPE is ignored from the start of the program on, by Rust's runtime: a write to a closed pipe is an error.
 
@@ -14,7 +13,6 @@ use signal_hook::iterator::{Handle, Signals};
 #[must_use = "signals are ignored when this is dropped"]
 pub struct CaughtSignals(Handle);
 
-/// The meaning of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Meaning {
     Stop,
@@ -22,17 +20,15 @@ enum Meaning {
     Nothing,
 }
 
-/// The request of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Wish {
     /// A clean stop; the signal may arrive again during the stop.
     Stop,
-    /// Apply the present configuration file.
     Reload,
 }
 
-/// The caught signals. `Nothing` marks a signal that would end the process if it were not caught; signals of
-/// faults are not caught.
+/// `Nothing` marks a signal that would end the process if it were not caught; signals of faults are not
+/// caught.
 const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGTERM, "SIGTERM", Meaning::Stop),
     (SIGINT, "SIGINT", Meaning::Stop),
@@ -53,13 +49,12 @@ const SIGNALS: [(i32, &str, Meaning); 14] = [
     (SIGXCPU, "SIGXCPU", Meaning::Stop),
 ];
 
-/// A signal.
 struct SignalEntry {
     name: String,
     meaning: Meaning,
 }
 
-/// The entry of a signal; real-time signals are not in the table.
+/// Real-time signals are not in the table.
 fn look_up(number: i32) -> SignalEntry {
     match SIGNALS.iter().find(|signal| signal.0 == number) {
         Some((_, name, meaning)) => SignalEntry { name: (*name).into(), meaning: *meaning },
@@ -95,7 +90,6 @@ pub fn catch(obey: impl Fn(Wish) + Send + 'static) -> io::Result<CaughtSignals> 
     Ok(CaughtSignals(handle))
 }
 
-/// Logs a signal without effect.
 pub fn tell_ignored(name: &str) {
     tracing::info!(event = "signal_ignored", "{name} was received and is ignored");
 }

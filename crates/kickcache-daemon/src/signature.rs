@@ -1,5 +1,4 @@
-//! The known contents of a device that is not a cache device, by its first bytes, so that a message can name
-//! them.
+//! The known contents of a device that is not a cache device, by its first bytes.
 
 /// The number of first bytes of a device that [`name`] needs.
 pub const LOOK_BYTES: usize = 68 << 10;
@@ -30,7 +29,6 @@ const SIGNATURES: [(usize, &[u8], &str); 22] = [
     (510, b"\x55\xaa", "a partition table (MBR)"),
 ];
 
-/// The apparent contents of a device, by its first bytes.
 pub fn name(bytes: &[u8]) -> &'static str {
     let stands =
         |offset: usize, magic: &[u8]| bytes.get(offset..).is_some_and(|rest| rest.starts_with(magic));

@@ -1,5 +1,4 @@
-//! Classifies the file at the path of a new unix socket: missing, not a socket, a socket with or without a
-//! listening process, or a socket that cannot be tried.
+//! Classifies the file at the path of a new unix socket.
 
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -20,22 +19,16 @@ const ENDING_LOOK: Duration = Duration::from_millis(20);
 /// Time limit for a connection to enter the queue of the server.
 const CONNECT_MAX: Duration = Duration::from_secs(1);
 
-/// The file at the path of a socket.
 #[derive(Debug)]
 pub(crate) enum SocketFile {
-    /// No file.
     Nothing,
-    /// A file that is not a socket.
     NotASocket,
     /// A socket without a process that listens.
     Unserved,
     /// A socket that a process serves; with the process, if it is not this one and could be found.
     Served(Option<Opener>),
-    /// A socket that cannot be tried.
     Untried {
-        /// The owner of the socket.
         owner: u32,
-        /// Why.
         source: io::Error,
     },
 }
@@ -67,7 +60,6 @@ pub(crate) fn look(path: &Path) -> io::Result<SocketFile> {
     }
 }
 
-/// Whether the process that listens at the other end has ended.
 fn has_ended(connection: &UnixStream) -> bool {
     rustix::net::sockopt::socket_peercred(connection)
         .is_ok_and(|peer| test_kill_process(peer.pid) == Err(rustix::io::Errno::SRCH))

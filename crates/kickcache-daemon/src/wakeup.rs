@@ -10,8 +10,6 @@ use rustix::event::{EventfdFlags, eventfd};
 pub struct Wakeup(OwnedFd);
 
 impl Wakeup {
-    /// A wakeup that was not rung.
-    ///
     /// # Errors
     /// If the system refuses, as without free descriptors.
     pub fn new() -> io::Result<Wakeup> {
@@ -26,7 +24,6 @@ impl Wakeup {
         let _ = rustix::io::write(&self.0, &one);
     }
 
-    /// Makes the eventfd unreadable until the next ring.
     pub fn clear(&self) {
         let mut count = [0; 8];
         let _ = rustix::io::read(&self.0, &mut count);

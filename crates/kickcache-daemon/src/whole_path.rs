@@ -1,4 +1,4 @@
-//! Paths from the root: recorded, compared and printed paths must be valid in another folder.
+//! Paths from the root.
 
 use std::path::{Path, PathBuf};
 
@@ -9,8 +9,7 @@ pub fn whole_path(path: &Path) -> PathBuf {
     std::path::absolute(path).unwrap_or_else(|_| path.into())
 }
 
-/// The path from the root as text, by which the status and the commands of the control socket name a cache
-/// device.
+/// The path from the root as text.
 pub fn shown_path(path: &Path) -> String {
     whole_path(path).display().to_string()
 }

@@ -25,7 +25,6 @@ pub enum ModeWord {
 }
 
 impl ModeWord {
-    /// The word itself.
     pub const fn as_str(self) -> &'static str {
         match self {
             ModeWord::WriteThrough => "write-through",
@@ -72,7 +71,6 @@ pub enum AdmissionWord {
 }
 
 impl AdmissionWord {
-    /// The word itself.
     pub const fn as_str(self) -> &'static str {
         match self {
             AdmissionWord::Pressure => "pressure",

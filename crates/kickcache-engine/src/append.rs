@@ -16,14 +16,12 @@ use crate::units::{BlockKey, Location};
 /// The share of the log that a block may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Claim {
-    /// If only the space that is reserved for reclaim is left, a client's write waits, and a block of a fill, or a
-    /// clean block that reclaim moves, is not appended.
+    /// Not the space that is reserved for reclaim.
     Spare,
-    /// A block of a failed batch, or a block that reclaim moves and that is not clean: it may use any space.
+    /// Any space.
     Any,
 }
 
-/// A block that is appended to the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct NewBlock {
     pub(crate) claim: Claim,
@@ -35,13 +33,11 @@ pub(crate) struct NewBlock {
 }
 
 impl State {
-    /// Writes the batches that are due.
     pub(crate) fn write_due_batches(&mut self) {
         self.device.log.close_due(self.now);
         self.write_closed_batches(Depth::Bounded);
     }
 
-    /// Writes everything that has gathered in the log.
     pub(crate) fn write_all_batches(&mut self) {
         self.device.log.close_all();
         self.write_closed_batches(Depth::All);
@@ -64,9 +60,8 @@ impl State {
         }
     }
 
-    /// Prepares a block of a batch that is not yet submitted to be superseded or dropped. A clean block becomes void.
-    /// The batch of a dirty block is submitted first, so that it precedes all later changes of the block (L-1): the
-    /// write may be acknowledged, and an older copy must not become the newest one.
+    /// Prepares a block of a batch that is not yet submitted to be superseded or dropped. The batch of a dirty block is
+    /// submitted first, so that it precedes all later changes of the block (L-1).
     fn submit_or_void(&mut self, location: Location) {
         match self.device.log.pending_kind(location) {
             Some(PendingKind::Clean) => self.device.log.void(location),
@@ -75,8 +70,6 @@ impl State {
         }
     }
 
-    /// Drops a block, if it is cached: all its copies on the cache device are void once its record is durable. Out of
-    /// service, there is no record.
     pub(crate) fn forget(&mut self, key: BlockKey) {
         let Some(location) = self.cache.find(key) else { return };
         self.submit_or_void(location);
@@ -88,7 +81,6 @@ impl State {
         self.device.note_gone();
     }
 
-    /// A block is dropped or superseded: counts it if it was read ahead and never used, and its volume is served.
     fn note_unused(&mut self, key: BlockKey, location: Location) {
         let written = self.cache.segments().get(self.cache.segment_of(location)).last_sequence;
         if self.cache.slots().is_read_ahead(location)
@@ -99,8 +91,7 @@ impl State {
     }
 
     /// Appends a block to the log, or replaces its data in a batch that is not yet submitted. Returns `None` and
-    /// schedules reclaim if the block needs a segment and none is ready, or if a [`Claim::Spare`] finds only reserved
-    /// space.
+    /// schedules reclaim if there is no space.
     pub(crate) fn append(&mut self, key: BlockKey, block: NewBlock) -> Option<Location> {
         let append = Append {
             queue: block.queue,

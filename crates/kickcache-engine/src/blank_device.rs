@@ -1,16 +1,15 @@
-//! A device without data, for replays, benches and tests that need only the engine's decisions.
+//! A device without data, for replays, benches and tests.
 //!
-//! Every block has the checksum zero, and the cache device always reads as zeroes, as a blank one does: it does not
-//! store writes.
+//! Every block has the checksum zero, and the cache device reads as zeroes.
 
 use crate::cache_engine::CacheEngine;
 use crate::device::{Checksums, Completion, Data, DeviceOperation};
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, Checksum};
 
-/// A checksum for each block of the longest request, 32 MiB.
+/// The checksums of the longest request, 32 MiB.
 static CHECKSUMS: [Checksum; 8192] = [Checksum::new(0); 8192];
-/// The data of the longest read of metadata, a segment.
+/// The bytes of a segment, the longest read of metadata.
 static ZEROES: [u8; 4 << 20] = [0; 4 << 20];
 
 /// The checksums of this many blocks, at most 8192.
@@ -18,7 +17,7 @@ pub fn checksums(count: usize) -> &'static [Checksum] {
     &CHECKSUMS[..count]
 }
 
-/// The data of the completion of a successful operation; `None` if the engine expects no completion for it.
+/// The data of a successful completion; `None` if there is no completion.
 pub fn data_of(operation: &DeviceOperation) -> Option<Data<'static>> {
     let (count, bytes): (usize, &[u8]) = match operation {
         DeviceOperation::Copy { checksums, .. } | DeviceOperation::Zero { checksums, .. } => {
@@ -44,7 +43,7 @@ pub fn data_of(operation: &DeviceOperation) -> Option<Data<'static>> {
     Some(Data { checksums: checksums(count), bytes })
 }
 
-/// Completes all submissions of an engine at once and with success, until there are no more.
+/// Completes all submissions of an engine with success.
 pub fn run(engine: &mut impl CacheEngine, now: Instant) {
     while let Some(submission) = engine.poll_submission() {
         if let Some(data) = data_of(&submission.operation) {

@@ -1,5 +1,4 @@
-//! The cache device as it is written: the log, the journal, the order and durability of both; and whether it is in
-//! service.
+//! The cache device as it is written: its log, its journal, and the durability of both.
 
 use alloc::vec::Vec;
 
@@ -19,7 +18,6 @@ use crate::request::Durability;
 use crate::stats::{CacheCounters, CacheHealth};
 use crate::units::Sequence;
 
-/// The cache device: its log, its journal, and the order in which both become durable.
 #[derive(Debug)]
 pub(crate) struct CacheDevice {
     pub(crate) uuid: [u8; 16],
@@ -27,16 +25,12 @@ pub(crate) struct CacheDevice {
     pub(crate) journal: Journal,
     pub(crate) order: Order,
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Blocks became clean without *clean* records, because the journal was full, and no checkpoint that includes them
-    /// is in progress: only the next one records them.
+    /// Blocks became clean without *clean* records, and no checkpoint in progress includes them.
     pub(crate) has_untold_clean: bool,
-    /// Summaries of segments that receive no more batches, not submitted yet: each waits until all batches of its
-    /// segment are durable.
+    /// Summaries that wait until the batches of their segments are durable.
     summaries: Vec<Summary>,
-    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one. 0 if
-    /// none was dropped.
+    /// The newest sequence number when a block or a volume was last dropped. 0 if none was dropped.
     newest_gone: Sequence,
-    /// Batches that failed since the engine was opened.
     failed_batches: u32,
     pub(crate) health: CacheHealth,
     pub(crate) counters: CacheCounters,
@@ -64,7 +58,7 @@ impl CacheDevice {
         self.health == CacheHealth::OutOfService
     }
 
-    /// The batches and journal blocks of this life that the next structure declares durable.
+    /// The durable part of this life, for the next structure.
     pub(crate) fn durable(&self) -> Durable {
         let mut journal = self.order.durable_blocks();
         journal.end = self.journal.kept_end(journal.end);
@@ -76,20 +70,17 @@ impl CacheDevice {
         !self.journal.has_room() && !self.is_out_of_service()
     }
 
-    /// Whether a kill would make clean blocks dirty: the device is in service, and no record or finished checkpoint
-    /// lists these blocks as clean.
+    /// Whether the device is in service, and a kill would make clean blocks dirty.
     pub(crate) fn is_clean_untold(&self) -> bool {
         let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
     }
 
-    /// Abandons the checkpoint.
     pub(crate) fn give_up_checkpoint(&mut self) {
         let told = self.checkpoint.take().is_some_and(|checkpoint| checkpoint.tells_clean);
         self.has_untold_clean |= told;
     }
 
-    /// Adds a record of a fact to the records that gather for the journal; none while the device is out of service.
     pub(crate) fn record(&mut self, fact: Fact) {
         if self.is_out_of_service() {
             return;
@@ -116,7 +107,6 @@ impl CacheDevice {
         Some(Prepared { purpose: Purpose::Journal { block: write.number, sequences }, operation })
     }
 
-    /// The write of a journal block with its records has ended.
     pub(crate) fn end_records(
         &mut self,
         block: u64,
@@ -128,20 +118,16 @@ impl CacheDevice {
         self.counters.errors += u64::from(result.is_err());
     }
 
-    /// A block or a volume was dropped: the newest number is that of its record, if it has one.
     pub(crate) fn note_gone(&mut self) {
         if !mutant!(GoneNotCounted) {
             self.newest_gone = self.order.newest();
         }
     }
 
-    /// The newest sequence number when a block or a volume was last dropped: that of its record, if it has one. 0 if
-    /// none was dropped.
     pub(crate) fn newest_gone(&self) -> Sequence {
         self.newest_gone
     }
 
-    /// A batch failed. Chunks that a checkpoint has snapped and not written are snapped again.
     pub(crate) fn note_failed_batch(&mut self) {
         self.counters.errors += 1;
         self.failed_batches += 1;
@@ -150,23 +136,20 @@ impl CacheDevice {
         }
     }
 
-    /// Batches that failed since the engine was opened.
     pub(crate) fn failed_batches(&self) -> u32 {
         self.failed_batches
     }
 
-    /// Whether the number of failed batches forbids new data on the device.
     pub(crate) fn fails_too_often(&self) -> bool {
         self.failed_batches >= CACHE_WRITE_ERRORS_MAX
     }
 
-    /// A segment receives no more batches: its summary is written when its batches are durable.
     pub(crate) fn add_summary(&mut self, summary: Summary) {
         self.summaries.push(summary);
     }
 
-    /// Takes the summaries of segments with durable batches only; none if the device is out of service. Recovery trusts
-    /// a summary without checking the data, so that a summary must not survive a power cut that loses a batch.
+    /// Takes the summaries of segments with durable batches; none if the device is out of service. Recovery trusts a
+    /// summary without checking the data, so that a summary must not survive a power cut that loses a batch.
     pub(crate) fn take_durable_summaries(&mut self, segments: &Segments) -> Vec<Summary> {
         if self.is_out_of_service() {
             return Vec::new();

@@ -101,8 +101,8 @@ pub trait CacheEngine {
     fn use_grown(&mut self, _now: Instant) {}
     /// See [`Engine::leave_out`].
     fn leave_out(&mut self, _now: Instant) {}
-    /// Replaces this engine, which has no operation in flight, by another one, which goes on with the counters of the volumes. By default,
-    /// the engine stays.
+    /// Replaces this engine by another one, which goes on with the counters of the volumes. By default, the engine
+    /// stays.
     fn give_way(&mut self, _to: Engine) {}
     /// See [`Engine::pause_caching`].
     fn pause_caching(&mut self, _volume: VolumeId, _until: Instant) {}

@@ -11,12 +11,12 @@ use crate::units::{ByteExtent, Checksum, PageIndex, VolumeId, VolumeSet};
 pub struct SubmissionId(pub(crate) u64);
 
 impl SubmissionId {
-    /// The number, for a driver that must carry it through a 64-bit field.
+    /// The number of the submission.
     pub const fn as_u64(self) -> u64 {
         self.0
     }
 
-    /// The id with this number, as [`SubmissionId::as_u64`] returns it.
+    /// The submission with this number.
     pub const fn from_u64(raw: u64) -> SubmissionId {
         SubmissionId(raw)
     }
@@ -29,8 +29,7 @@ pub enum Device {
     Cache,
     /// The origin of a volume.
     Origin(VolumeId),
-    /// The device that is to take over from the cache device, while there is one. The engine itself submits no
-    /// operation to it ([`crate::mirror`]).
+    /// The successor of the cache device, if there is one.
     Successor,
     /// The redo journal of the volumes that are written back in cuts.
     RedoJournal,
@@ -67,7 +66,7 @@ pub struct Piece {
 /// The memory of a read or write, in order.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pieces {
-    /// A single stretch: no allocation.
+    /// A single stretch.
     One(Piece),
     /// Several stretches.
     Many(Vec<Piece>),
@@ -88,7 +87,7 @@ impl Pieces {
     }
 }
 
-/// Whether the driver must hand checksums back with the completion.
+/// Whether the completion carries checksums.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Checksums {
     /// For a read, one CRC32C for each 4096 bytes of the pieces taken together, in order; for a copy or zeroing in
@@ -122,20 +121,20 @@ pub enum DeviceOperation {
         offset: u64,
         /// From which memory.
         pieces: Pieces,
-        /// If durable, the data survives a power cut when the write has completed (RWF_DSYNC).
+        /// If durable, the data survives a power cut after the write has completed.
         durability: Durability,
     },
-    /// Writes bytes of the engine's own, and the pieces right behind them, in one write.
+    /// Writes `bytes`, and the pieces right behind them, in one write.
     WriteMetadata {
         /// The cache device, or the redo journal.
         device: Device,
         /// Byte offset on the device.
         offset: u64,
-        /// A multiple of 4096 bytes.
+        /// The first bytes, a multiple of 4096.
         bytes: Box<[u8]>,
-        /// Payload behind the bytes: the blocks of a batch or of a chunk; empty for all other structures.
+        /// The blocks behind them, for a batch or a chunk.
         pieces: Vec<Piece>,
-        /// If durable, the data survives a power cut when the operation has completed.
+        /// If durable, the data survives a power cut after the operation has completed.
         durability: Durability,
     },
     /// Reads bytes of the cache device for the engine itself; the completion carries them.
@@ -163,18 +162,16 @@ pub enum DeviceOperation {
         extent: ByteExtent,
         /// Whether the device may punch a hole.
         unmap: Unmap,
-        /// If durable, the data survives a power cut when the operation has completed.
+        /// If durable, the data survives a power cut after the operation has completed.
         durability: Durability,
     },
-    /// Records durably, on the host and not on the cache device, that the cache device is out of service for ever.
-    /// Submitted if the device's own marks could not be written, or not soon enough, and again if the volumes change
-    /// after that: an earlier record about the same device is replaced.
+    /// Records durably, on the host, that the cache device is out of service.
     NoteOutOfService {
         /// Volumes with origins that may lack data of the cache device.
         incomplete: VolumeSet,
     },
-    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` is Compute: it carries
-    /// the checksum of the whole 4096-byte page that the copy changed (`to` is then a pool page).
+    /// Copies memory at once, in the order of polling. There is a completion only if `checksums` is
+    /// [`Checksums::Compute`].
     Copy {
         /// Source.
         from: Memory,
@@ -182,23 +179,22 @@ pub enum DeviceOperation {
         to: Memory,
         /// Bytes.
         length: u32,
-        /// Checksum of the destination page wanted?
+        /// Whether the checksum of the destination page is wanted.
         checksums: Checksums,
     },
-    /// Zeroes memory at once, in the order of polling; completions as for a copy.
+    /// Zeroes memory at once, in the order of polling; completions as for [`DeviceOperation::Copy`].
     Zero {
         /// Destination.
         to: Memory,
         /// Bytes.
         length: u32,
-        /// Checksum of the destination page wanted?
+        /// Whether the checksum of the destination page is wanted.
         checksums: Checksums,
     },
 }
 
 impl DeviceOperation {
-    /// The device of the operation, if there is one. A [`DeviceOperation::NoteOutOfService`] counts as an operation of
-    /// the cache device.
+    /// The device of the operation; `None` for operations in memory.
     pub fn device(&self) -> Option<Device> {
         match self {
             DeviceOperation::Read { device, .. }
@@ -215,7 +211,7 @@ impl DeviceOperation {
     }
 }
 
-/// An operation for the driver; each is answered by one [`Completion`] (but see [`DeviceOperation::Copy`]).
+/// An operation for the driver.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Submission {
     /// Returned in the completion.
@@ -227,13 +223,13 @@ pub struct Submission {
 /// How a device failed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum DeviceError {
-    /// An I/O error (EIO and all errors without a better name).
+    /// An I/O error, or another error without a name here.
     Io,
     /// The device is missing (ENODEV, ENXIO).
     Gone,
-    /// No space is left, for example on the file system of a file-backed device.
+    /// No space is left.
     NoSpace,
-    /// The device cannot do that (discard, write zeroes).
+    /// The device does not support the operation.
     Unsupported,
 }
 

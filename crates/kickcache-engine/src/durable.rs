@@ -8,12 +8,10 @@ use crate::task::Task;
 use crate::units::{Sequence, VolumeId};
 
 impl State {
-    /// Writes all records that have gathered, if the cache device is in service.
     pub(crate) fn flush_journal(&mut self) {
         self.write_records(1);
     }
 
-    /// Writes full blocks of records.
     #[inline]
     pub(crate) fn write_full_records(&mut self) {
         if self.device.journal.gathered() >= RECORD_COUNT_MAX {
@@ -21,36 +19,31 @@ impl State {
         }
     }
 
-    /// Writes blocks of records while at least this many have gathered.
     fn write_records(&mut self, least: usize) {
         while let Some(next) = self.device.take_records(least) {
             self.submit(next.purpose, next.operation);
         }
     }
 
-    /// If all blocks of a draining volume are clean, ends the drain once their *clean* records are durable, or cannot
-    /// become durable: a kill before that would make the blocks dirty again.
+    /// If all blocks of a draining volume are clean, makes their *clean* records durable before the drain ends: a kill
+    /// before that would make the blocks dirty again.
     pub(crate) fn end_drain_when_durable(&mut self, volume: VolumeId) {
         if !self.volumes.get(volume).draining || self.cache.volume(volume).not_clean() > 0 {
             return;
         }
         if self.device.is_clean_untold() {
-            // The end of the checkpoint calls this function again.
             self.agenda.push_back(Task::Checkpoint);
         } else {
             self.agenda.push_back(Task::Barrier(DurableWaiter::Drained(volume)));
         }
     }
 
-    /// Calls [`State::end_drain_when_durable`] for all served volumes.
     pub(crate) fn end_drains_when_durable(&mut self) {
         for volume in self.volumes.ids() {
             self.end_drain_when_durable(volume);
         }
     }
 
-    /// The data that a drain waited for is durable, or cannot be made durable: the drain ends, unless a block is not
-    /// clean again, or a block became clean without a record.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // A removed volume has no drain.
@@ -62,20 +55,17 @@ impl State {
         }
     }
 
-    /// It is durable that a volume has no blocks, or this cannot be made durable on a device that is out of service.
+    /// The wait for the record of a removed volume is over.
     pub(crate) fn end_forgetting(&mut self, volume: VolumeId) {
         self.volumes.find_mut(volume).into_iter().for_each(|found| found.is_forgotten = true);
     }
 
-    /// A flush of an origin or a durable writeback ended: if records have gathered, and no other such end follows for
-    /// [`RECORDS_AFTER`], they are made durable.
     pub(crate) fn await_old_records(&mut self) {
         if self.device.journal.gathered() > 0 {
             self.records_due = Some(self.now.plus(RECORDS_AFTER));
         }
     }
 
-    /// Makes records durable that have waited for more records until their deadline.
     pub(crate) fn write_old_records(&mut self) {
         if self.records_due.is_some_and(|due| due <= self.now) {
             self.records_due = None;

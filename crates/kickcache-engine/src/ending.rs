@@ -1,6 +1,5 @@
-//! The end of an engine: all batches land and the origins are flushed. If the cache device is in service, open segments
-//! get their summaries, and a last checkpoint repeats all records, so that neither a damaged record nor a damaged
-//! checkpoint alone can mislead the next recovery.
+//! The end of an engine: all batches land and the origins are flushed. In service, a last checkpoint repeats all
+//! records, so that neither a damaged record nor a damaged checkpoint alone can mislead the next recovery.
 
 use alloc::vec::Vec;
 
@@ -14,9 +13,7 @@ use crate::time::Instant;
 use crate::units::VolumeId;
 
 impl Engine {
-    /// Begins to end the engine, which writes the gathering batches, and in service summaries, the journal and a
-    /// checkpoint, and flushes all devices; see [`crate::engine::Phase::Stopped`]. Dirty blocks stay dirty on the cache
-    /// device.
+    /// Begins to end the engine; see [`crate::engine::Phase::Stopped`].
     pub fn stop(&mut self, now: Instant) {
         self.state.now = now;
         self.is_stirred = true;
@@ -27,10 +24,8 @@ impl Engine {
         }
     }
 
-    /// Once the engine has stopped, returns the journal blocks that [`Superblock::journal`] declares durable: the
-    /// blocks of this life before the last checkpoint, or, if there are none, the block before that checkpoint. The
-    /// last checkpoint may rot, because the blocks before it have the same content. `None` if no blocks are to be
-    /// recorded.
+    /// Once the engine has stopped, the journal blocks that [`Superblock::journal`] is to declare durable. `None` if no
+    /// blocks are to be recorded.
     ///
     /// [`Superblock::journal`]: crate::format::superblock::Superblock::journal
     pub fn stopped_journal(&self) -> Option<DurableBlocks> {
@@ -48,7 +43,6 @@ impl Engine {
         !matches!(self.ending, Ending::No | Ending::MakingDurable | Ending::Done)
     }
 
-    /// Advances the end when no operation is in flight any more.
     pub(crate) fn advance_ending(&mut self) {
         if !self.is_ending() {
             return;
@@ -92,7 +86,7 @@ impl Engine {
         state.requests.is_empty() && state.submissions.is_empty() && no_origin_work && nothing_to_do
     }
 
-    /// Requests flushes of the origins that may have unflushed data; returns whether there are any.
+    /// Requests flushes of origins that may have unflushed data; returns whether there are any.
     fn flush_origins(&mut self) -> bool {
         let state = &mut self.state;
         let unsettled: Vec<VolumeId> =

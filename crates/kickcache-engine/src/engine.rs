@@ -1,5 +1,4 @@
-//! The dispatcher: `handle_*` takes events in, `poll_*` returns effects. Only this file, `ending` and `growing` name
-//! the paths.
+//! The dispatcher: `handle_*` takes events in, `poll_*` returns effects.
 //!
 //! Over 500 lines because each event, each task and each completion has its line here.
 
@@ -34,15 +33,15 @@ use crate::volume::Volume;
 /// The phase of an engine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Phase {
-    /// Reads its log back; requests must wait.
+    /// Reads its log back; takes no requests.
     Recovering,
     /// Serves requests.
     Running,
-    /// Completes the requests in flight, and makes the data durable; the driver sends no new requests.
+    /// Completes the requests in flight, and makes the data durable.
     Stopping,
-    /// No operation is in flight; all acknowledged data is durable, as far as the devices did not fail.
+    /// No operation is in flight.
     Stopped,
-    /// Recovery failed; the devices were not changed.
+    /// Recovery failed.
     Failed(Error),
 }
 
@@ -55,16 +54,15 @@ pub enum Phase {
 pub struct Engine {
     pub(crate) state: State,
     pub(crate) ending: Ending,
-    /// Reads that arrived and have not begun: they begin together, so that their places in memory are fetched together.
+    /// Reads that arrived and have not begun.
     arrived: Vec<RequestSlot>,
-    /// The next poll looks for new submissions: an event has happened since the last one, or the engine is ending.
+    /// The next poll looks for new submissions.
     pub(crate) is_stirred: bool,
 }
 
 impl Engine {
-    /// Opens a cache device with a superblock that the caller has read; the first submissions belong to recovery.
-    /// `volumes` must name volumes of the superblock; other volumes are not served, and their dirty blocks stay on the
-    /// device.
+    /// Opens a cache device with a superblock that the caller has read. Volumes that are not in `volumes` are not
+    /// served.
     ///
     /// # Errors
     /// [`Error::Volume`] for impossible settings, or a volume that the superblock lacks.
@@ -127,7 +125,6 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Begins the reads that arrived since the last poll.
     fn begin_arrived(&mut self) {
         if self.arrived.is_empty() {
             return;
@@ -309,9 +306,6 @@ impl Engine {
         }
     }
 
-    /// Continues a write or a discard that waited for records, for dirty blocks of its extent, or for the
-    /// out-of-service record. With success, these are durable, so that a restart cannot undo its effect on the origin;
-    /// with an error, no record can be made for now.
     fn go_past_cache(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let state = &mut self.state;
         match state.requests.get(slot).operation {
@@ -328,8 +322,7 @@ impl Engine {
         let state = &mut self.state;
         match waiter {
             DurableWaiter::Flush(slot) => state.end_pending_with(slot, Err(Errno::Io)),
-            // A write past the log, or a discard, waits for the record that the cache device is out of service:
-            // otherwise a restart could undo it (D-1).
+            // Without the out-of-service record, a restart could undo the write or discard (D-1).
             DurableWaiter::Around(slot) => state.wait_marked(slot),
             DurableWaiter::Emptied { segments, .. } | DurableWaiter::Opening(segments) => {
                 reclaim::open::on_not_opened(state, &segments);
@@ -344,8 +337,7 @@ impl Engine {
         }
     }
 
-    /// The thread slept for this long without an event, until an event woke it or its timeout was over. The time after
-    /// that, until the thread got a processor, does not count.
+    /// The thread slept for this long without an event.
     pub fn handle_sleep(&mut self, slept: Duration) {
         let state = &mut self.state;
         state.device_time = state.device_time.plus(slept);
@@ -373,7 +365,7 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// The next submission for the driver. Drain this first.
+    /// The next submission for the driver.
     pub fn poll_submission(&mut self) -> Option<Submission> {
         if let Some(submission) = self.state.submissions.poll() {
             return Some(submission);
@@ -391,7 +383,7 @@ impl Engine {
         self.state.submissions.silent_since(device)
     }
 
-    /// Turns the work that has gathered since the last poll into submissions, except during recovery.
+    /// Turns gathered work into submissions, except during recovery.
     fn pump(&mut self) {
         if self.state.recovery.is_some() {
             return;
@@ -414,7 +406,7 @@ impl Engine {
         }
     }
 
-    /// The next request that ended. Drain this second.
+    /// The next request that ended.
     pub fn poll_reply(&mut self) -> Option<Reply> {
         self.state.requests.poll_reply()
     }
@@ -427,7 +419,6 @@ impl Engine {
         earlier(self.state.search_timeout(), self.poll_other_timeout())
     }
 
-    /// The earliest deadline, searches not counted.
     fn poll_other_timeout(&self) -> Option<Instant> {
         let state = &self.state;
         let mut first = earlier(state.device.log.poll_timeout(), reclaim::poll_timeout(state));
@@ -454,8 +445,7 @@ impl Engine {
         }
     }
 
-    /// Changes the settings of a served volume: all except the kind of its origin. A mode changes as by
-    /// [`Engine::set_mode`].
+    /// Changes the settings of a served volume: all except the kind of its origin.
     ///
     /// # Panics
     /// For settings that [`Engine::open`] refuses, and for a volume that is not served.
@@ -478,20 +468,19 @@ impl Engine {
         self.state.wear.set_budget(now, budget);
     }
 
-    /// Adds a history of writes to the cache device from before the engine was opened; it ended this long before the
-    /// zero of the engine's clock.
+    /// Adds an earlier history of writes to the cache device, which ended this long before the zero of the engine's
+    /// clock.
     pub fn remember_wear(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
         self.state.now = now;
         self.state.wear.remember(now, history, ago);
     }
 
-    /// Until then no further miss of a volume is promoted; cached blocks are served, and writes work as in the volume's
-    /// mode. A time in the past ends a pause.
+    /// Until this time no further miss of a volume is promoted. A time in the past ends a pause.
     pub fn pause_caching(&mut self, volume: VolumeId, until: Instant) {
         self.state.volumes.get_mut(volume).paused_until = until;
     }
 
-    /// From here on a volume has this many bytes: its origin was extended.
+    /// Extends a volume to this many bytes.
     ///
     /// # Panics
     /// If the volume would shrink, or end within a block.
@@ -501,9 +490,8 @@ impl Engine {
         found.size = size;
     }
 
-    /// The server of a remote origin was lost, and the server that responds now may lack unflushed writes: these blocks
-    /// become dirty again. Call this before any completion of the new server. The driver must repeat the requests in
-    /// flight.
+    /// The server of a remote origin was replaced by one that may lack unflushed writes: these blocks become dirty
+    /// again. Call this before any completion of the new server.
     pub fn origin_restarted(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
@@ -511,9 +499,7 @@ impl Engine {
         self.run_agenda();
     }
 
-    /// Begins to write all dirty data of a volume back, independent of its dirty marks and its writeback cap. Done when
-    /// its status reports 0 dirty, 0 unflushed, and no drain: then, in service, the records that the blocks are clean
-    /// are durable too.
+    /// Begins to write all dirty data of a volume back.
     pub fn drain(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
@@ -557,7 +543,6 @@ fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<
     }
 }
 
-/// The error in the settings of a volume, if any.
 fn settings_fault(settings: &VolumeSettings) -> Option<&'static str> {
     let window = settings.fill_window_max;
     if !window.is_power_of_two() || !(FILL_WINDOW_MIN..=FILL_WINDOW_MAX).contains(&window) {

@@ -1,4 +1,4 @@
-//! Why a cache device cannot be opened, formatted or grown, or a volume cannot be added or changed.
+//! Errors of cache devices and volumes.
 
 use alloc::string::String;
 
@@ -7,7 +7,7 @@ use crate::format::version::FORMAT_VERSION_OLDEST;
 /// An error of the engine, as a sentence for the user.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Error {
-    /// Neither place for a superblock copy begins with our magic number.
+    /// No place for a superblock copy begins with the magic number.
     #[error("this is not a kickcache cache device: no valid superblock at offset 0 or 512 KiB ({found})")]
     NoSuperblock {
         /// The content that the device has instead.
@@ -24,7 +24,7 @@ pub enum Error {
         /// The newest version that this program reads.
         expected: u32,
     },
-    /// The superblock is ours, but it is damaged, or contradicts itself, the journal or the device.
+    /// The superblock is damaged or contradictory.
     #[error("the superblock cannot be used: {what}")]
     Superblock {
         /// The contradiction.
@@ -35,9 +35,9 @@ pub enum Error {
     DeviceSize {
         /// The size of the device in bytes.
         found: u64,
-        /// The smallest size in bytes.
+        /// The smallest size of a cache device in bytes.
         minimum: u64,
-        /// The largest size in bytes.
+        /// The largest size of a cache device in bytes.
         maximum: u64,
     },
     /// The cache device cannot grow in this way.
@@ -51,7 +51,7 @@ pub enum Error {
         "this cache device was replaced by {path}, which has all newer blocks, also dirty ones; give that device, or make it available again"
     )]
     Replaced {
-        /// The path of that device at the time.
+        /// The path of that device.
         path: String,
     },
     /// The device is to take over from another one, and its copy is not complete.
@@ -60,16 +60,15 @@ pub enum Error {
          device, which has all blocks"
     )]
     Incomplete {
-        /// The path of that device at the time.
+        /// The path of that device.
         path: String,
     },
-    /// The name, the number, the origin or the settings of a volume are impossible, or there is no room for another
-    /// volume.
+    /// A volume cannot be used, added or changed.
     #[error("volume {name}: {what}")]
     Volume {
         /// Name of the volume.
         name: String,
-        /// The reason why it is impossible.
+        /// The reason.
         what: String,
     },
     /// A redo journal cannot be used.
@@ -96,7 +95,7 @@ pub enum Error {
         /// Which part.
         what: String,
     },
-    /// A part of the log that may list blocks is unreadable, while other parts are readable.
+    /// A part of the log is unreadable.
     #[error(
         "the cache device cannot read {what}, and what it says is not known, so that blocks could come back as they were \
          before; nothing is changed"

@@ -10,8 +10,7 @@ use crate::time::Instant;
 
 impl Engine {
     /// Begins to prepare for a cache device that was extended. `superblock` is the new superblock, which is not written
-    /// yet: the host writes it when [`Engine::growth`] reports that the engine is prepared, and then calls
-    /// [`Engine::use_grown`].
+    /// yet.
     ///
     /// # Errors
     /// [`Error::Growth`] if the device is out of service, grows to another size already, or there is not enough memory.
@@ -36,7 +35,7 @@ impl Engine {
         }
     }
 
-    /// The new superblock is durable, in both copies: the engine uses the new segments from here on.
+    /// The new superblock is durable, in both copies.
     ///
     /// # Panics
     /// If no growth is prepared.

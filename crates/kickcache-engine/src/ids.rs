@@ -1,19 +1,14 @@
-//! Identifiers of operations in flight: places in tables, and tickets. This module depends on no table, so that tables
-//! may refer to each other's entries.
+//! Identifiers of operations in flight: places in tables, and tickets.
 
-/// Number of a request in the table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(crate) struct RequestSlot(pub(crate) u32);
 
-/// Number of a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillSlot(pub(crate) u32);
 
-/// Number of a writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct WritebackSlot(pub(crate) u32);
 
-/// Number of a batch in memory, until its write has ended.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BatchSlot(pub(crate) u32);
 

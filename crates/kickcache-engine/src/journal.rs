@@ -12,36 +12,30 @@ use crate::format::growth::journal_spare;
 use crate::format::journal::{Chunk, JournalBlock, JournalBody, RECORD_COUNT_MAX, Record, chunk_count};
 use crate::units::{BLOCK_SIZE, Sequence};
 
-/// A journal block ready for the device.
 #[derive(Debug)]
 pub(crate) struct JournalWrite {
     /// The block's number, counted over all lives; its place in the ring is this number modulo the ring's size.
     pub(crate) number: u64,
-    /// Byte offset on the cache device.
     pub(crate) offset: u64,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// A block of records for the journal.
 pub(crate) struct RecordsWrite {
     pub(crate) write: JournalWrite,
-    /// The sequence numbers of the block's records.
     pub(crate) sequences: Vec<Sequence>,
 }
 
-/// The ring, and the records that gather for it.
 #[derive(Debug)]
 pub(crate) struct Journal {
     uuid: [u8; 16],
     geometry: Geometry,
     gathering: Vec<Record>,
-    /// Number of the next block.
     next: u64,
     /// Number of the oldest block that recovery would need.
     tail: u64,
     /// Later lives of the engine write no blocks with a lower number than this.
     kept_end: u64,
-    /// For each block of records that ends after `kept_end`: the number after the block.
+    /// The number after each block of records that ends after `kept_end`.
     records_ends: Vec<u64>,
 }
 
@@ -58,8 +52,7 @@ impl Journal {
         }
     }
 
-    /// From here on, the journal keeps space for the checkpoints of a larger device. The size of the journal stays the
-    /// same.
+    /// Keeps space for the checkpoints of a larger device.
     pub(crate) fn grow(&mut self, geometry: Geometry) {
         debug_assert!(geometry.journal() == self.geometry.journal(), "a journal does not grow");
         self.geometry = geometry;
@@ -69,7 +62,6 @@ impl Journal {
         self.gathering.push(record);
     }
 
-    /// Number of the next block.
     pub(crate) fn next(&self) -> u64 {
         self.next
     }
@@ -78,7 +70,6 @@ impl Journal {
         self.next - self.tail
     }
 
-    /// Blocks that a checkpoint takes.
     fn checkpoint_blocks(&self) -> u64 {
         u64::from(chunk_count(&self.geometry))
     }
@@ -88,28 +79,27 @@ impl Journal {
         self.used() > self.geometry.journal_blocks() / 2
     }
 
-    /// Whether work that makes many records may continue: space for two checkpoints and a few blocks stays free.
+    /// Whether work that makes many records may continue.
     pub(crate) fn has_room(&self) -> bool {
         let gathered = self.gathering.len().div_ceil(RECORD_COUNT_MAX) as u64;
         let spare = journal_spare(&self.geometry);
         self.used() + gathered + 2 * self.checkpoint_blocks() + spare < self.geometry.journal_blocks()
     }
 
-    /// Removes the records that have gathered: they will not be written.
+    /// Removes gathered records: they will not be written.
     pub(crate) fn give_up(&mut self) -> Vec<Record> {
         core::mem::take(&mut self.gathering)
     }
 
-    /// Records that have gathered.
     #[inline]
     pub(crate) fn gathered(&self) -> usize {
         self.gathering.len()
     }
 
-    /// The next block with records that have gathered.
+    /// The next block of gathered records.
     ///
     /// # Panics
-    /// J-1: if the ring is full; callers check [`Journal::has_room`] long before.
+    /// J-1: if the ring is full.
     pub(crate) fn take_records(&mut self, durable: Durable) -> RecordsWrite {
         let count = self.gathering.len().min(RECORD_COUNT_MAX);
         let records: Vec<Record> = self.gathering.drain(..count).collect();
@@ -121,7 +111,6 @@ impl Journal {
         RecordsWrite { write, sequences }
     }
 
-    /// A chunk of a checkpoint as a block.
     pub(crate) fn take_chunk(&mut self, chunk: Chunk, durable: Durable) -> JournalWrite {
         self.place(JournalBody::Chunk(chunk), durable)
     }
@@ -136,7 +125,6 @@ impl Journal {
         JournalWrite { number, offset, bytes: block.encode() }
     }
 
-    /// Skips numbers of blocks until the journal has no space.
     #[cfg(test)]
     pub(crate) fn fill(&mut self) {
         while self.has_room() {
@@ -144,13 +132,11 @@ impl Journal {
         }
     }
 
-    /// The blocks that recovery needs.
     pub(crate) fn span(&self) -> Range<u64> {
         self.tail..self.next
     }
 
-    /// The end of the blocks up to `durable_end`, all of them durable, whose numbers later lives do not use again: they
-    /// continue after the newest block of records, or of a finished checkpoint.
+    /// The end of the blocks before `durable_end` whose numbers later lives do not use again.
     pub(crate) fn kept_end(&self, durable_end: u64) -> u64 {
         let ends = self.records_ends.iter().copied().filter(|end| *end <= durable_end);
         ends.fold(self.kept_end.min(durable_end), u64::max)
@@ -205,7 +191,7 @@ mod tests {
         let grown = geometry.with_size(size_max(&geometry));
         let mut journal = Journal::new([1; 16], geometry, 0, 0);
         journal.fill();
-        // There is still space for two checkpoints, because crashes in a row may each leave an unfinished one.
+        // Crashes in a row may each leave an unfinished checkpoint.
         assert!(journal.used() + 2 * u64::from(chunk_count(&geometry)) <= geometry.journal_blocks());
         assert!(journal.used() + u64::from(chunk_count(&grown)) > geometry.journal_blocks(), "J-1");
     }

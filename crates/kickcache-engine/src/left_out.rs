@@ -1,12 +1,10 @@
-//! A cache device is left out while its volumes are served: the host drains the volumes, calls [`Engine::leave_out`],
-//! and replaces the engine once [`Engine::record`] returns a place of the record.
+//! A cache device is left out while its volumes are served.
 
 use crate::engine::Engine;
 use crate::time::Instant;
 
 impl Engine {
-    /// Puts the cache device out of service by order, as if it had failed too often: the record is made before any
-    /// write bypasses the device without a trace in its log. Dirty blocks are written back as far as they are readable.
+    /// Puts the cache device out of service by order.
     pub fn leave_out(&mut self, now: Instant) {
         self.state.now = now;
         self.is_stirred = true;

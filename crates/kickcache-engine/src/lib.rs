@@ -1,14 +1,12 @@
-//! The cache of kickcache as a state machine: requests and completions are its input, submissions and replies its
-//! output.
+//! The cache of kickcache as a state machine: events in, submissions and replies out.
 //!
 //! Modules:
-//! * `units`, `ids`, [`time`], [`config`], [`error`], [`request`], [`device`], [`stats`]: basic types, and the types
-//!   that cross the boundary.
+//! * `units`, `ids`, [`time`], [`config`], [`error`], [`request`], [`device`], [`stats`]: basic types.
 //! * [`format`]: the on-disk format.
-//! * `cache`: the cache metadata (index, slots, segments), kept consistent with each other.
+//! * `cache`: the cache metadata (index, slots, segments).
 //! * `policy`: decisions; `path`: the steps of requests and background work.
 //! * `log`, `journal`, `order`: writes to the cache device, and their durability.
-//! * `inflight`: operations in progress, such as requests, submissions, fills and writebacks.
+//! * `inflight`: operations in progress.
 //! * [`engine`]: the dispatcher; [`cache_engine`]: the trait that drivers and simulators use.
 //!
 //! Invariants: no I/O, no clock, no threads, no random numbers, no floats, no `unsafe`; no payload bytes, except that
@@ -84,5 +82,5 @@ mod volumes;
 mod waiters;
 mod watermark;
 
-/// The detection of sequential streams, exported for simulations that see only a part of the requests.
+/// The detection of sequential streams.
 pub use crate::policy::stream::Streams;

@@ -1,9 +1,7 @@
 //! Volumes that are added and removed while others are served.
 //!
-//! A volume is removed in steps: when it has no operation in flight and its origin has flushed its writes
-//! ([`Engine::is_idle`]), its blocks are dropped ([`Engine::forget_some`]), and that is made durable
-//! ([`Engine::seal_forgotten`], [`Engine::is_forgotten`]). Only then may its number be reused for another volume
-//! ([`Engine::remove_volume`]).
+//! The steps of a removal: [`Engine::is_idle`], [`Engine::forget_some`], [`Engine::seal_forgotten`],
+//! [`Engine::is_forgotten`], [`Engine::remove_volume`].
 
 use crate::cache::slots::SlotState;
 use crate::config::VolumeSettings;
@@ -16,13 +14,12 @@ use crate::time::Instant;
 use crate::units::{Location, VolumeId};
 use crate::volume::Volume;
 
-/// Most slots that one step examines, and most blocks that it drops: well below a millisecond.
+/// The most slots that one step examines, and the most blocks that it drops.
 const SLOTS_MAX: u32 = 1 << 16;
 const BLOCKS_MAX: u32 = 1 << 9;
 
 impl Engine {
-    /// From here on a volume of `size` bytes is served. Its blocks on the cache device are used: the caller has
-    /// verified the origin, and the settings.
+    /// Begins to serve a volume of `size` bytes. The caller has verified the origin and the settings.
     ///
     /// # Panics
     /// If it is served already.
@@ -35,7 +32,7 @@ impl Engine {
         self.state.pool.set_volumes(self.state.volumes.known());
     }
 
-    /// Blocks of a volume that are dirty or unflushed; also if the volume is not served.
+    /// Dirty or unflushed blocks of a volume, served or not.
     pub fn not_clean_blocks(&self, volume: VolumeId) -> u64 {
         self.state.cache.volume(volume).not_clean()
     }
@@ -48,22 +45,20 @@ impl Engine {
         state.requests.count_for(volume) == 0 && found.queue.is_empty() && !found.flush.is_in_flight()
     }
 
-    /// Whether a volume has no operation in flight and its origin has flushed all its writes. The volume may still have
-    /// dirty blocks on the cache device.
+    /// Whether a volume has no operation in flight and its origin has flushed all its writes.
     pub fn is_idle(&self, volume: VolumeId) -> bool {
         self.has_ended(volume) && !self.state.volumes.get(volume).flush.is_unsettled()
     }
 
-    /// Requests an early flush of the origin of a volume, so that the volume becomes idle.
+    /// Requests an early flush of the origin of a volume.
     pub fn flush_soon(&mut self, now: Instant, volume: VolumeId) {
         self.state.now = now;
         self.is_stirred = true;
         self.state.volumes.get_mut(volume).flush.want();
     }
 
-    /// Drops blocks of an idle volume, **dirty ones too**, one step at a time from a place of the cache device on;
-    /// returns the place of the next step, which is the first place again after the end of the device. Done when
-    /// [`Engine::cached_blocks`] is 0.
+    /// Drops blocks of an idle volume, **dirty ones too**, from a place of the cache device on; returns the place of
+    /// the next step. Done when [`Engine::cached_blocks`] is 0.
     pub fn forget_some(&mut self, now: Instant, volume: VolumeId, from: Location) -> Location {
         self.state.now = now;
         self.is_stirred = true;
@@ -92,10 +87,10 @@ impl Engine {
         Location::new(if end == slots { 0 } else { end })
     }
 
-    /// Makes it durable that a volume has no blocks; see [`Engine::is_forgotten`].
+    /// Makes it durable that a volume has no blocks.
     ///
     /// # Panics
-    /// If it has some.
+    /// If it has blocks.
     pub fn seal_forgotten(&mut self, now: Instant, volume: VolumeId) {
         assert_eq!(self.cached_blocks(volume), 0, "all blocks were dropped");
         self.state.now = now;
@@ -107,7 +102,7 @@ impl Engine {
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Forgotten(volume)));
     }
 
-    /// Whether it is durable that a volume has no blocks, or never will be, because the cache device is out of service.
+    /// Whether it is durable, or cannot become durable, that a volume has no blocks.
     pub fn is_forgotten(&self, volume: VolumeId) -> bool {
         self.state.volumes.get(volume).is_forgotten
     }
@@ -115,7 +110,7 @@ impl Engine {
     /// From here on the engine has no such volume.
     ///
     /// # Panics
-    /// If the volume has an operation in flight or blocks left, or it is not durable that it has none.
+    /// If the volume has an operation in flight or blocks left, or [`Engine::is_forgotten`] is false.
     pub fn remove_volume(&mut self, volume: VolumeId) {
         assert!(self.has_ended(volume) && self.is_forgotten(volume), "the volume has no blocks left");
         assert_eq!(self.cached_blocks(volume), 0, "the volume has no blocks left");
@@ -134,7 +129,6 @@ mod tests {
     const VOLUME: VolumeId = VolumeId::new(0);
     const OTHER: VolumeId = VolumeId::new(1);
 
-    /// Removes the volume, dirty or not.
     fn let_go(scene: &mut Scene) {
         scene.engine.flush_soon(scene.now, VOLUME);
         scene.run();

@@ -1,4 +1,4 @@
-//! Measurements for the policy that offloads work to an origin, and its decisions.
+//! Measurements for the policy that offloads work to an origin.
 
 use crate::ids::RequestSlot;
 use crate::inflight::writing::{Metered, Route, WriteData};
@@ -10,7 +10,7 @@ use crate::stats::VolumeCounters;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Only writes of at least this many bytes may be offloaded to the origin: shorter ones share batches in the log.
+/// The least bytes of a write that may be offloaded to the origin.
 const LONG_WRITE: u64 = 64 << 10;
 
 impl State {
@@ -23,7 +23,7 @@ impl State {
         self.volumes.get(volume).offload.choose(self.now, Kind::Read, bytes) == ServedBy::Origin
     }
 
-    /// Whether the origin should store a write of this many bytes instead of the log: only a long write.
+    /// Whether the origin should store a write of this many bytes instead of the log.
     pub(crate) fn is_origin_sooner(&self, volume: VolumeId, bytes: u64) -> bool {
         bytes >= LONG_WRITE
             && self.volumes.get(volume).offload.choose(self.now, Kind::Write, bytes) == ServedBy::Origin
@@ -34,15 +34,13 @@ impl State {
         self.volumes.get(volume).offload.is_cache_behind(self.now, bytes)
     }
 
-    /// The cache device begins to read blocks for a hit; returns the time, by its own clock.
+    /// Begins to measure a hit; returns its start for [`State::end_metered_hit`].
     pub(crate) fn begin_metered_hit(&mut self, volume: VolumeId, count: u32) -> Instant {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.begin(clock, u64::from(count) * BLOCK_SIZE);
         clock.device
     }
 
-    /// A read of blocks from the cache device has ended; `begun` is the time that [`State::begin_metered_hit`]
-    /// returned.
     #[inline]
     pub(crate) fn end_metered_hit(&mut self, volume: VolumeId, begun: Instant, count: u32) {
         let clock = self.clock();
@@ -52,44 +50,37 @@ impl State {
         }
     }
 
-    /// A read of an extent is queued at the origin; the caller reports its end with [`State::end_metered_read`].
     pub(crate) fn begin_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.begin_origin_read(now, extent);
     }
 
-    /// A read of an extent from the origin has ended, with success or not.
     pub(crate) fn end_metered_read(&mut self, volume: VolumeId, extent: ByteExtent) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_read(now, extent);
     }
 
-    /// The cache device begins to read blocks for writeback.
     pub(crate) fn begin_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.begin_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// The cache device's read of blocks for writeback has ended, with success or not.
     pub(crate) fn end_metered_writeback_read(&mut self, volume: VolumeId, count: usize) {
         let clock = self.clock();
         self.volumes.get_mut(volume).offload.end_writeback_read(clock, count as u64 * BLOCK_SIZE);
     }
 
-    /// The write of a writeback is queued at the origin.
     pub(crate) fn begin_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.begin_writeback(now, bytes);
     }
 
-    /// The write of a writeback has ended.
     pub(crate) fn end_metered_writeback(&mut self, volume: VolumeId, bytes: u64) {
         let now = self.now;
         self.volumes.get_mut(volume).offload.origin.end_writeback(now, bytes);
     }
 
-    /// A write begins on its route: measures a long write with data, unless both log and origin store it, or the cache
-    /// device is out of service.
+    /// Begins to measure a long write on some routes.
     pub(crate) fn meter_write(&mut self, slot: RequestSlot, route: Route) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -112,7 +103,6 @@ impl State {
         }
     }
 
-    /// A write has ended on its route, or begins again: its measurement ends, if there is one.
     pub(crate) fn end_metered(&mut self, slot: RequestSlot) {
         let clock = self.clock();
         let pending = self.requests.get_mut(slot);
@@ -132,7 +122,6 @@ impl State {
     }
 }
 
-/// The reads and writes of a volume's clients so far; the part of the cache device is left out.
 const fn served(counters: &VolumeCounters) -> ServedLoad {
     let requests = counters.reads + counters.writes;
     ServedLoad { requests, work: work_of(requests, counters.read_bytes + counters.write_bytes), by_cache: 0 }

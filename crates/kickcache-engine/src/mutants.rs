@@ -1,6 +1,6 @@
-//! Flaws that a test plants to prove that the simulator detects them; compiled in with the feature `mutants` only.
+//! Planted flaws, which test the simulator.
 
-/// Whether a planted flaw is on; `false` without the feature `mutants`.
+/// Whether a flaw is planted.
 #[cfg(feature = "mutants")]
 macro_rules! mutant {
     ($name:ident) => {
@@ -8,7 +8,7 @@ macro_rules! mutant {
     };
 }
 
-/// Whether a planted flaw is on; `false` without the feature `mutants`.
+/// Always `false`: no flaw can be planted.
 #[cfg(not(feature = "mutants"))]
 macro_rules! mutant {
     ($name:ident) => {
@@ -56,7 +56,7 @@ mod planted {
         ReuseBeforeOpenedIsDurable,
         /// The opening of a segment is recorded before the copies that replace its blocks are durable.
         OpenedBeforeCopiesAreDurable,
-        /// A fill in flight ignores writes to its blocks.
+        /// Writes do not end fills in flight of their blocks.
         FillOverwritesNewerWrite,
         /// A read joins a fill in flight that is older than a write.
         StaleFillJoined,
@@ -64,9 +64,9 @@ mod planted {
         GoneNotRecorded,
         /// A write around the log does not wait for the record.
         GoneNotAwaited,
-        /// A write that supersedes dirty blocks of the log is only as durable at the origin as without them.
+        /// A write that supersedes dirty blocks may be volatile at the origin.
         SupersededByVolatile,
-        /// Blocks that a write at the origin is about to supersede are written back meanwhile.
+        /// Blocks are written back while a write at the origin supersedes them.
         SupersededWrittenBack,
         /// A segment may be opened again while blocks in it are read for writeback.
         WritebackReadUnpinned,
@@ -78,7 +78,7 @@ mod planted {
         FlushSkipsCacheDevice,
         /// FUA is a plain write for the log.
         FuaIgnored,
-        /// A hit of whole blocks is returned although its checksum is wrong.
+        /// The checksum of a hit of whole blocks is ignored.
         ChecksumIgnored,
         /// A damaged dirty block is read from the origin.
         DamagedDirtyFromOrigin,
@@ -86,7 +86,7 @@ mod planted {
         OldSummaryBelieved,
         /// A summary is written before its batches are durable.
         SummaryBeforeFlush,
-        /// Records apply to copies that are younger than the records.
+        /// Records apply to copies that are younger.
         RecordsIgnoreOrder,
         /// The copy that recovery reads last wins.
         LastReadCopyWins,
@@ -104,7 +104,7 @@ mod planted {
         CheckpointBeforeDurable,
         /// A partial block that is not cached is completed without its other bytes.
         MergeForgetsRest,
-        /// A write at the origin that replaces others is only as durable as it must be itself.
+        /// A write at the origin that replaces others ignores their durability.
         OvertakenVolatile,
         /// A write at the origin replaces an earlier one although a read waits between them.
         OvertakenAcrossRead,
@@ -112,7 +112,7 @@ mod planted {
         SpaceWaitersForgotten,
         /// A client's write is read before its batch landed.
         ReadBeforeLanding,
-        /// Blocks are read although the origin may still refuse their write, which drops them.
+        /// Blocks are read although the origin may still refuse their write.
         RefusedRead,
         /// Reclaim drops dirty blocks.
         DirtyDemoted,
@@ -120,7 +120,7 @@ mod planted {
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
-        /// A search over segments misses blocks that are moved to segments that it has examined.
+        /// A search over segments misses moved blocks.
         MovedBlockNotFound,
         /// A dropped block still counts.
         MetadataDrift,
@@ -130,27 +130,27 @@ mod planted {
         DurableTooEarly,
         /// Recovery treats rot of durable data as a torn write.
         RotTakenForTorn,
-        /// A volume may fill the whole log with blocks that its origin refuses.
+        /// A volume may fill the whole log.
         NeighboursRoomTaken,
         /// A volume above its space limit gives back blocks that are not clean.
         DirtyGivenBack,
-        /// Clients may use the segments that reclaim needs to continue.
+        /// Clients may use the reserved segments.
         ReclaimsRoomTaken,
         /// An older copy of a dropped block may return over a newer one.
         GoneResurfaces,
-        /// A failed flush of the origin without a waiting client is not reported to any client.
+        /// A failed flush of the origin that no client waits for is forgotten.
         FailedOriginFlushNotTold,
-        /// A write ends with success although the origin dropped a part, if it stored a later part.
+        /// A write ends with success although the origin dropped a part.
         LetGoTakenBack,
         /// A flush does not reach the origin.
         FlushSkipsOrigin,
         /// A block that waits for the origin's flush is clean once reclaim has moved it.
         CarriedUnflushedIsClean,
-        /// Writes bypass a cache device before the record that it is out of service exists.
+        /// Writes bypass a cache device without a record that it is out of service.
         OutOfServiceUnmarked,
-        /// An unreadable block is tried again at once, and without a limit.
+        /// An unreadable block is tried again at once.
         UnreadableTriedAtOnce,
-        /// Recovery treats an unreadable block as part of a torn write.
+        /// Recovery treats unreadable blocks as torn writes.
         UnreadableTakenForTorn,
         /// Recovery treats an unreadable place as one without a batch header.
         UnreadableHeaderIgnored,
@@ -160,9 +160,9 @@ mod planted {
         LostRecordsIgnored,
         /// Recovery treats a journal that was lost as a whole as never written.
         LostJournalIgnored,
-        /// Recovery does not check that the blocks in a checkpoint have entries in their segment.
+        /// Recovery trusts blocks in a checkpoint that their segment lacks.
         OverwrittenIgnored,
-        /// Recovery does not check for opened segments without a record in the journal.
+        /// Recovery ignores the absence of *opened* records.
         LostOpeningsIgnored,
         /// Recovery treats an unreadable first block of a segment as never written.
         UnreadableFirstIgnored,
@@ -170,9 +170,9 @@ mod planted {
         RestartForgotten,
         /// A flush that was in flight when the origin restarted still makes blocks clean.
         FlushOutlivesRestart,
-        /// A remote origin may lose a write without a copy in the log after it ended.
+        /// A write without a copy in the log is volatile at a remote origin.
         WriteWithoutCopyVolatile,
-        /// A read uses unflushed data of a restarted origin from a fill that was in flight.
+        /// A fill in flight outlives the restart of its origin.
         FillOutlivesRestart,
         /// A block that is unreadable on the cache device is read from a remote origin that has not flushed it.
         HealOutlivesRestart,
@@ -180,43 +180,43 @@ mod planted {
         GrowthNotAwaited,
         /// In the new part of a cache device, segments begin with generations that old structures there may have.
         OldGenerationsUsedAgain,
-        /// A write to a part that was copied to the successor is executed on the old device only.
+        /// A write to a copied part is not mirrored.
         CopiedPartNotMirrored,
         /// A part is copied while writes to it are in flight.
         CopiedUnderWrites,
         /// A flush does not reach the successor.
         FlushSkipsSuccessor,
-        /// An operation that has ended on the old device, and waited for an abandoned successor, never ends.
+        /// Operations wait for an abandoned successor for ever.
         SilentSuccessorAwaited,
-        /// No record is made of a cache device that is left out by order.
+        /// A cache device is left out without a record.
         LeftOutUnmarked,
-        /// The blocks that a removed volume has in the log are not recorded as dropped.
+        /// The blocks of a removed volume are not recorded as dropped.
         PartingNotRecorded,
         /// A new engine assumes that the origins have no unflushed writes.
         OriginsTakenForFlushed,
         /// An error of a successor during the copy is ignored.
         SuccessorErrorForgiven,
-        /// An error of a successor during the copy is passed on to the engine.
+        /// The engine receives an error of a successor during the copy.
         SuccessorErrorTold,
-        /// An error of the new device after sealing is hidden from the engine.
+        /// The engine does not receive an error of the new device after sealing.
         SealedSuccessorErrorForgiven,
-        /// An error of the old device after sealing is hidden from the engine.
+        /// The engine does not receive an error of the old device after sealing.
         SealedOldErrorForgiven,
-        /// The copy of a part starts together with a write that is older than the replacement.
+        /// A part is copied while older writes are in flight.
         WritesBeforeMirrorIgnored,
         /// The engine still writes to the old device after the last superblock.
         PartingNotHeld,
-        /// A device of another replacement counts as the successor.
+        /// The device of a different replacement counts as the successor.
         SuccessorOfAnother,
-        /// A device with an older start count than the old one counts as the successor.
+        /// A device with a lower start count counts as the successor.
         OlderSuccessor,
-        /// Any origin flush completes a volume, even a flush that started with dirty blocks in the log.
+        /// An origin flush that started with dirty blocks in the log completes a volume.
         CompleteTooEarly,
         /// The out-of-service mark omits volumes with unflushed blocks.
         UnflushedCalledComplete,
         /// A failed flush completes a volume.
         CompleteAfterFailedFlush,
-        /// Out of service, a client flush does not include the origin.
+        /// A client flush out of service omits the origin.
         FlushWithoutOrigin,
         /// A superseding write ends before its journal records are durable.
         SupersedingNotAwaited,
@@ -224,7 +224,7 @@ mod planted {
         CleanNotForgotten,
         /// A failed superseding write leaves unflushed blocks unflushed.
         RefusedStaysUnflushed,
-        /// An origin flush makes blocks clean during a superseding write of the same blocks.
+        /// An origin flush makes blocks clean during a superseding write.
         ReplacedBecomesClean,
         /// A write around the log overwrites unflushed blocks.
         UnflushedPassedBy,
@@ -232,7 +232,7 @@ mod planted {
         DiscardedNotBroughtBack,
         /// A checkpoint keeps chunks that are older than a failed batch.
         OutdatedCheckpoint,
-        /// Recovery accepts a checkpoint with a missing chunk.
+        /// Recovery accepts a checkpoint without one of its chunks.
         PartialCheckpoint,
         /// A checkpoint ends after its first group of chunks.
         CheckpointEndsEarly,
@@ -240,7 +240,7 @@ mod planted {
         CheckpointNotFlushed,
         /// A checkpoint ignores the write error of a chunk.
         FailedChunkIgnored,
-        /// Reclaim reuses segments although a batch failed after they were emptied.
+        /// Reclaim reuses emptied segments despite a failed batch.
         EmptiedDespiteFailure,
         /// A failed write removes a block that a client has read.
         KeptForgotten,
@@ -252,11 +252,11 @@ mod planted {
         UndoneForOthers,
         /// Writeback skips the blocks of a completed write.
         KeptStaysInSweep,
-        /// A failed batch releases the older copy of a block while its newer copy is in flight.
+        /// A failed batch releases the older copy of a block too early.
         PassedOnForgotten,
         /// A write ends before its blocks are rewritten after a failed batch.
         LostBatchNotAwaited,
-        /// A durable write ends although its failed batch was replaced only by a volatile one.
+        /// A durable write ends although its failed batch was replaced by a volatile one.
         LostDurableIgnored,
         /// Reclaim reuses a segment while recovery writes its summary.
         SealUnpinned,
@@ -272,7 +272,7 @@ mod planted {
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);
 
-    /// Plants a flaw in every engine of this process, or none.
+    /// Plants a flaw in the engines of this process, or none.
     pub fn plant(mutant: Option<Mutant>) {
         PLANTED.store(mutant.map_or(usize::MAX, |mutant| mutant as usize), Ordering::SeqCst);
     }

@@ -4,7 +4,7 @@
 //! * O-1: `durable` never exceeds the landed part: all writes up to it ended before the submission of a flush that
 //!   succeeded.
 //! * O-2: `durable_range` and `durable_blocks` do not include a number after a failure of its write or flush, nor any
-//!   later number. Records that still gather do not hold them back.
+//!   later number.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -16,30 +16,28 @@ use crate::ids::RequestSlot;
 use crate::units::{SegmentIndex, Sequence, VolumeId};
 use crate::watermark::Watermark;
 
-/// The waiters for durability on the cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum DurableWaiter {
     /// A flush request.
     Flush(RequestSlot),
-    /// A write past the log, a discard, or a refused write: its *gone* records, or dirty blocks of its extent, may not
-    /// be durable yet.
+    /// A write past the log, a discard, or a refused write: records or dirty blocks of its extent may not be durable
+    /// yet.
     Around(RequestSlot),
-    /// Empty segments: the copies or records that replace their blocks may not be durable yet.
+    /// Empty segments, before their opening.
     Emptied {
-        /// The segments.
         segments: Vec<SegmentIndex>,
-        /// The number of failed batches before: if another one fails, the copies are written again.
+        /// The number of failed batches before.
         failed_batches: u32,
     },
     /// Segments with *opened* records in flight.
     Opening(Vec<SegmentIndex>),
-    /// The checkpoint: the chunks that were snapped may be written, or the last ones were.
+    /// The checkpoint: its records or chunks are to become durable.
     Checkpoint,
-    /// No waiter: only the flush itself is needed.
+    /// No waiter.
     Nobody,
-    /// A drain: the origin has all blocks, and their *clean* records may not be durable yet.
+    /// A drain: its *clean* records are to become durable.
     Drained(VolumeId),
-    /// A volume that is removed: the record that it has no blocks was in flight.
+    /// A volume that is removed.
     Forgotten(VolumeId),
     /// The end of the engine.
     Stop,
@@ -49,46 +47,40 @@ pub(crate) enum DurableWaiter {
     Cut(u64),
 }
 
-/// From when on a flush serves a waiter.
+/// The flush that a waiter needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Need {
-    /// Any flush submitted from now on: the data that the waiter needs has landed.
+    /// Any flush that is submitted from now on.
     NextFlush,
     /// A flush that is submitted when all batches and records up to this number have landed.
     Through(Sequence),
 }
 
-/// Counts the flushes of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub(crate) struct FlushCount(u64);
 
-/// Sequence numbers and durability.
 #[derive(Debug)]
 pub(crate) struct Order {
-    /// The first number assigned in this life.
     first: Sequence,
     next: Sequence,
     in_flight: BTreeSet<Sequence>,
     durable: Sequence,
     batches: Watermark,
-    /// The first number of a journal block in this life.
     first_block: u64,
     journal_blocks: Watermark,
     waiting: Vec<(Need, DurableWaiter)>,
     /// The newest number that the flush in flight covers, and its waiters.
     flushing: Option<(Sequence, Vec<DurableWaiter>)>,
-    /// The count of the flushes that were submitted.
     submitted: FlushCount,
     /// The count of the newest flush that succeeded.
     flushed: FlushCount,
-    /// The next flush has something to do: a write ended since the last flush was submitted, or that flush failed.
+    /// A flush would have something to do.
     unflushed: bool,
-    /// A flush has failed in this life: the next one may not cover writes that this one dropped.
+    /// A flush has failed in this life.
     has_failed: bool,
 }
 
 impl Order {
-    /// The first sequence number of this life, and its first number of a journal block.
     pub(crate) fn new(next: Sequence, first_block: u64) -> Order {
         Order {
             first: next,
@@ -107,7 +99,6 @@ impl Order {
         }
     }
 
-    /// The next sequence number.
     pub(crate) fn assign(&mut self) -> Sequence {
         let sequence = self.next;
         self.next = sequence.next();
@@ -115,20 +106,17 @@ impl Order {
         sequence
     }
 
-    /// The next sequence number, for a batch.
     pub(crate) fn assign_batch(&mut self) -> Sequence {
         let sequence = self.assign();
         self.batches.begin(sequence.get());
         sequence
     }
 
-    /// The newest number assigned.
     pub(crate) fn newest(&self) -> Sequence {
         Sequence::new(self.next.get() - 1)
     }
 
-    /// The write of the batch or record of this number has ended, with success or not, or will not happen: no flush
-    /// waits for this number any more.
+    /// The write of this number has ended, or will not happen: no flush waits for it any more.
     pub(crate) fn land(&mut self, sequence: Sequence) {
         let was_in_flight = self.in_flight.remove(&sequence);
         debug_assert!(was_in_flight, "O-1: {sequence:?} landed twice");
@@ -136,30 +124,27 @@ impl Order {
         self.unflushed = true;
     }
 
-    /// The write of the batch of this number failed: no flush waits for it any more.
     pub(crate) fn fail_batch(&mut self, sequence: Sequence) {
         self.batches.fail(sequence.get());
         self.land(sequence);
     }
 
-    /// The durable part of this life, for later recoveries (O-2).
+    /// The durable batches of this life (O-2).
     pub(crate) fn durable_range(&self) -> DurableRange {
         let last = Sequence::new(self.batches.durable_end() - 1);
         let last = if mutant!(DurableTooEarly) { self.newest() } else { last };
         DurableRange { first: self.first, last }
     }
 
-    /// The durable journal blocks of this life, for later recoveries (O-2).
+    /// The durable journal blocks of this life (O-2).
     pub(crate) fn durable_blocks(&self) -> DurableBlocks {
         DurableBlocks { first: self.first_block, end: self.journal_blocks.durable_end() }
     }
 
-    /// A journal block of this number is submitted.
     pub(crate) fn begin_journal_block(&mut self, number: u64) {
         self.journal_blocks.begin(number);
     }
 
-    /// The write of the journal block ended. Its records or chunk land separately.
     pub(crate) fn end_journal_block(&mut self, number: u64, result: Result<(), DeviceError>) {
         match result {
             Ok(()) => self.journal_blocks.end(number),
@@ -167,7 +152,7 @@ impl Order {
         }
     }
 
-    /// The write of a structure without a number (a summary, a checkpoint chunk) has ended, with success or not.
+    /// The write of a structure without a number has ended.
     pub(crate) fn land_unnumbered(&mut self) {
         self.unflushed = true;
     }
@@ -180,7 +165,6 @@ impl Order {
         sequence <= self.durable
     }
 
-    /// Flushes that were submitted.
     pub(crate) fn flush_count(&self) -> FlushCount {
         self.submitted
     }
@@ -190,7 +174,6 @@ impl Order {
         self.flushed > count
     }
 
-    /// Whether a flush of the cache device has failed in this life.
     pub(crate) fn has_failed(&self) -> bool {
         self.has_failed
     }
@@ -204,7 +187,7 @@ impl Order {
         self.waiting.push((need, waiter));
     }
 
-    /// Whether a flush should be submitted; if so, from then on it is in flight.
+    /// Begins a flush if one is due; `true` if it must be submitted.
     #[inline]
     pub(crate) fn begin_flush(&mut self) -> bool {
         !self.waiting.is_empty() && self.flushing.is_none() && self.begin_flush_of_waiting()
@@ -229,7 +212,7 @@ impl Order {
         true
     }
 
-    /// The flush in flight succeeded; returns the waiters that it served.
+    /// The flush in flight succeeded; returns its waiters.
     pub(crate) fn end_flush(&mut self) -> Vec<DurableWaiter> {
         let (covered, served) = self.flushing.take().expect("a flush is in flight");
         self.durable = self.durable.max(covered);
@@ -239,8 +222,7 @@ impl Order {
         served
     }
 
-    /// The flush in flight failed; returns the waiters that it would have served. The writes that it covered cannot be
-    /// trusted.
+    /// The flush in flight failed; returns its waiters.
     pub(crate) fn fail_flush(&mut self) -> Vec<DurableWaiter> {
         self.unflushed = true;
         self.has_failed = true;
@@ -250,7 +232,7 @@ impl Order {
         served
     }
 
-    /// Takes the waiters that no flush in flight serves: the cache device is out of service.
+    /// Takes the waiters that are not part of a flush in flight.
     pub(crate) fn give_up(&mut self) -> Vec<DurableWaiter> {
         self.waiting.drain(..).map(|(_, waiter)| waiter).collect()
     }

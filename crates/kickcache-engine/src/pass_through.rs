@@ -1,5 +1,4 @@
-//! A replacement for an engine, without a cache: every request except a promote is one submission to the origin of its
-//! volume, and is answered when the submission ends. For tests of drivers of engines.
+//! An engine without a cache, for tests of drivers.
 
 use alloc::collections::{BTreeMap, VecDeque};
 
@@ -11,7 +10,7 @@ use crate::engine::Phase;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use crate::time::Instant;
 
-/// An engine without a cache.
+/// An engine that submits each request to the origin of its volume; promotes need no operation.
 #[derive(Debug, Default)]
 pub struct PassThrough {
     outbox: VecDeque<Submission>,

@@ -1,6 +1,4 @@
-//! Pins segments while an operation refers to their blocks (I-4): reads, the write of a summary after recovery, copies
-//! that may be restored while their drop is not durable, and superseded copies while the superseding copy has not
-//! landed. If the superseding copy is lost, the older copy becomes the current one again.
+//! Pins: a segment stays while an operation refers to its blocks (I-4).
 
 use crate::cache::segments::SegmentState;
 use crate::ids::BatchSlot;
@@ -10,13 +8,11 @@ use crate::task::Task;
 use crate::units::{BlockKey, Location};
 
 impl State {
-    /// An operation on a segment begins, such as a read; the segment stays until the operation ends.
     pub(crate) fn pin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         self.cache.segment_mut(segment).pins += 1;
     }
 
-    /// An operation on a segment ended.
     #[inline]
     pub(crate) fn unpin(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
@@ -27,24 +23,22 @@ impl State {
         }
     }
 
-    /// A block that the origin has waits for the origin's flush.
+    /// A block waits for the flush of its origin.
     pub(crate) fn await_flush(&mut self, key: BlockKey, location: Location) {
         let (now, copy) = (self.now, self.cache.copy_at(key, location));
         self.volumes.get_mut(key.volume()).flush.add(copy, now);
     }
 
-    /// Returns the location if the copy there must stay until the superseding one has landed.
+    /// The location, if the copy there must stay until the superseding one has landed.
     pub(crate) fn older_copy(&self, found: Option<Location>) -> Option<Location> {
         found.filter(|location| self.cache.slots().state(*location).is_not_clean())
     }
 
-    /// The copies that a batch superseded need no pin any more: the batch landed, or other batches have pinned them.
     pub(crate) fn release_older(&mut self, batch: &Batch) {
         batch.entries.iter().filter_map(|entry| entry.older).for_each(|older| self.unpin(older));
     }
 
-    /// A superseded copy was lost before it landed: the superseding one inherits the copy before it, if there is one.
-    /// Returns the batch that must land instead of the lost one.
+    /// The copy that superseded a lost one inherits the older copy; returns its batch.
     pub(crate) fn pass_on_older(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
         let heir = self.device.log.pass_on(lost, older)?;
         older.into_iter().for_each(|older| self.pin(older));
@@ -52,9 +46,8 @@ impl State {
         Some(heir)
     }
 
-    /// A block that was not clean was dropped, and the record failed, so that a restart may restore it or not. Unless
-    /// it is cached again, the copy returns as damaged: until a restart, reads must not return the older data of the
-    /// origin.
+    /// The record of a dropped block failed, so that a restart may restore the block. Until a restart, reads must not
+    /// return the older data of the origin.
     pub(crate) fn bring_back(&mut self, key: BlockKey, location: Location) {
         if self.cache.find(key).is_none() {
             self.cache.restore(key, location);
@@ -62,7 +55,7 @@ impl State {
         }
     }
 
-    /// The newest copy of a block is lost, and the previous one becomes the current one again.
+    /// The newest copy of a block is lost: the previous one becomes current again.
     pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
         self.cache.revive(key, older);
         self.cache.enter_sweep(older);

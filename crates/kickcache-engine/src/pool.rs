@@ -8,22 +8,20 @@ use crate::device::{Memory, Piece};
 use crate::policy::quota::Quota;
 use crate::units::{BLOCK_LENGTH, PageIndex, VolumeId, VolumeSet};
 
-/// Pages that a user may take.
+/// The part of its share that a user may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum BufferQuota {
-    /// Fills that promote: not the last quarter of all pages, nor the last [`PARTIAL_PAGES`] of the volume's share.
+    /// Fills that promote: not the last pages.
     Fill,
-    /// Merges, writeback, and fills that do not promote: the whole share of the volume.
+    /// The whole share of the volume.
     All,
 }
 
-/// Pages that no volume's share includes, for reclaim, which makes space for all volumes, and for reads of a part of a
-/// cached block: one in this many.
+/// The part of the pool that no volume's share includes: one page in this many.
 const RECLAIM_PART: u64 = 8;
 /// Pages that a request with partial blocks may need.
 pub(crate) const PARTIAL_PAGES: usize = 2;
-/// The owner of a page that is free, or belongs to the log, to reclaim, or to a read of a part of a cached block: its
-/// release does not depend on an origin.
+/// The owner of a page that is not counted for a volume.
 const NOBODY: u8 = u8::MAX;
 
 /// The free pages, and the volume of each page in use.
@@ -31,7 +29,6 @@ const NOBODY: u8 = u8::MAX;
 pub(crate) struct Pool {
     free: Vec<PageIndex>,
     count: u32,
-    /// By page: the volume that took it.
     owners: Vec<u8>,
     used: [u32; VOLUME_COUNT_MAX],
     quota: Quota,
@@ -41,7 +38,6 @@ impl Pool {
     /// Page 0 has zeroes for ever and is never assigned.
     pub(crate) const ZERO_PAGE: PageIndex = PageIndex::new(0);
 
-    /// A pool of `count` pages for these volumes, all free but the zero page.
     pub(crate) fn new(count: u32, volumes: VolumeSet) -> Pool {
         Pool {
             free: (1..count).rev().map(PageIndex::new).collect(),
@@ -52,12 +48,11 @@ impl Pool {
         }
     }
 
-    /// Divides the pool among these volumes from here on.
     pub(crate) fn set_volumes(&mut self, volumes: VolumeSet) {
         self.quota = quota(self.count, volumes);
     }
 
-    /// Takes `count` pages for reclaim, or none at all.
+    /// Takes `count` pages, or none at all.
     pub(crate) fn take(&mut self, count: usize) -> Option<Vec<PageIndex>> {
         if self.free.len() < count {
             return None;
@@ -67,12 +62,12 @@ impl Pool {
         Some(pages)
     }
 
-    /// Takes one page for an operation that does not involve an origin; `None` if no page is free.
+    /// Takes one page, if one is free.
     pub(crate) fn take_one(&mut self) -> Option<PageIndex> {
         self.free.pop()
     }
 
-    /// Takes `count` pages for a volume, or none at all: no volume takes the pages that the others need to continue.
+    /// Takes `count` pages of a volume's share, or none at all.
     pub(crate) fn take_for(
         &mut self,
         volume: VolumeId,
@@ -89,12 +84,11 @@ impl Pool {
         Some(self.charge(volume, self.free.len() - count))
     }
 
-    /// Takes `count` pages for a volume, independent of its share, for rare work that must continue.
+    /// Takes `count` pages for a volume, independent of its share.
     pub(crate) fn take_over(&mut self, volume: VolumeId, count: usize) -> Option<Vec<PageIndex>> {
         self.free.len().checked_sub(count).map(|rest| self.charge(volume, rest))
     }
 
-    /// The free pages from a place on are the volume's.
     fn charge(&mut self, volume: VolumeId, from: usize) -> Vec<PageIndex> {
         let mut pages = self.free.split_off(from);
         pages.reverse();
@@ -105,8 +99,6 @@ impl Pool {
         pages
     }
 
-    /// A page is not counted for a volume any more, because it is free, or because it belongs to the log, so that its
-    /// release does not depend on an origin.
     pub(crate) fn disown(&mut self, page: PageIndex) {
         let owner = core::mem::replace(&mut self.owners[page.get() as usize], NOBODY);
         if let Some(used) = self.used.get_mut(usize::from(owner)) {
@@ -114,7 +106,6 @@ impl Pool {
         }
     }
 
-    /// Releases a page.
     pub(crate) fn release(&mut self, page: PageIndex) {
         debug_assert!(page != Pool::ZERO_PAGE, "the zero page is not given out");
         debug_assert!(self.free.len() + 1 < self.count as usize, "more pages were released than taken");
@@ -122,25 +113,22 @@ impl Pool {
         self.free.push(page);
     }
 
-    /// Pages that a volume may take.
+    /// Free pages of a volume's share.
     pub(crate) fn free_for(&self, volume: VolumeId) -> usize {
         let used = |volume: VolumeId| u64::from(self.used[usize::from(volume.get())]);
         let left = self.quota.allowance(volume, used).saturating_sub(used(volume));
         self.free.len().min(usize::try_from(left).unwrap_or(usize::MAX))
     }
 
-    /// Pages in use.
     pub(crate) fn used(&self) -> u32 {
         self.count - 1 - u32::try_from(self.free.len()).expect("at most the pool")
     }
 }
 
-/// The whole page as memory.
 pub(crate) const fn page_memory(page: PageIndex) -> Memory {
     Memory::Pool { page, offset: 0 }
 }
 
-/// The whole page as a piece.
 pub(crate) const fn page_piece(page: PageIndex) -> Piece {
     Piece { memory: page_memory(page), length: BLOCK_LENGTH }
 }
@@ -183,7 +171,6 @@ fn follows(piece: &Piece, memory: Memory) -> bool {
     }
 }
 
-/// The shares of volumes of a pool of `count` pages.
 fn quota(count: u32, volumes: VolumeSet) -> Quota {
     let count = u64::from(count);
     Quota::new(count - count / RECLAIM_PART, volumes)

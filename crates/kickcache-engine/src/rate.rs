@@ -14,7 +14,7 @@ pub struct RateCap {
 }
 
 impl RateCap {
-    /// Whether no cap is set.
+    /// Whether there is no cap.
     pub const fn is_off(&self) -> bool {
         self.bytes.is_none() && self.requests.is_none()
     }
@@ -34,8 +34,7 @@ impl RateUse {
         Instant::from_nanos(paid.as_nanos().saturating_sub(burst.as_nanos()))
     }
 
-    /// Uses tokens for a request of this many bytes, which may be more than a full bucket: later requests wait for
-    /// them.
+    /// Uses tokens for a request of this many bytes, which may be more than a full bucket.
     pub fn take(&mut self, now: Instant, cap: &RateCap, bytes: u64) {
         if let Some(rate) = cap.bytes {
             self.bytes_paid = self.bytes_paid.max(now).plus(price(bytes, rate));
@@ -46,7 +45,6 @@ impl RateUse {
     }
 }
 
-/// The time that a rate needs for this amount.
 fn price(count: u64, rate: NonZeroU64) -> Duration {
     let nanos = u128::from(count) * 1_000_000_000 / u128::from(rate.get());
     Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -62,8 +60,7 @@ mod tests {
         RateCap { bytes: NonZeroU64::new(bytes), requests: NonZeroU64::new(requests) }
     }
 
-    /// The number of requests of a length that pass within this many milliseconds from a time on, if the bucket is
-    /// checked every millisecond.
+    /// The number of requests that pass within this many milliseconds.
     fn passed(used: &mut RateUse, from: u64, millis: u64, length: u64, cap: &RateCap) -> u64 {
         let mut count = 0;
         for now in (from..from + millis).map(|at| Instant::from_nanos(at * 1_000_000)) {

@@ -1,5 +1,4 @@
-//! Decides whether a block of a write through the log stays if the origin refuses the write: it is dropped, unless the
-//! log had it dirty or unflushed before, a client has read it, or the origin has an earlier write of the block.
+//! Decides whether a block of a write through the log stays if the origin refuses the write.
 
 use crate::ids::Ticket;
 use crate::inflight::blocks::block_extent;
@@ -8,13 +7,11 @@ use crate::state::State;
 use crate::time::Duration;
 use crate::units::{BlockKey, Location};
 
-/// After a refused write, reads do not keep blocks for this time: an origin may refuse some writes and accept others.
+/// The time after a refused write in which reads do not keep blocks.
 const REFUSAL_REST: Duration = Duration::from_millis(1_000);
 
 impl State {
-    /// Whether reads must not use a block in the log: a write through the log stored it, it is dropped if the origin
-    /// refuses the write, and it cannot be kept in that case. Such a read uses the origin, queued after the write: it
-    /// must not return data of a write that may fail.
+    /// Whether reads must not use a block in the log, because the origin may refuse its write.
     #[inline]
     pub(crate) fn may_vanish(&self, key: BlockKey, location: Location) -> bool {
         self.requests.through_count > 0 && self.must_vanish(key, location) && !mutant!(RefusedRead)
@@ -30,9 +27,8 @@ impl State {
             == Some(IfRefused::Forgotten)
     }
 
-    /// Whether the data of writes through the log may stay in a block if the origin refuses them. It may not if a read
-    /// is queued after them, because this read would return the earlier data; nor if the origin refused a write a
-    /// moment ago, because the log must not fill with blocks that the origin does not accept.
+    /// Whether the data of writes through the log may stay in a block if the origin refuses them. Not if a read is
+    /// queued after them, because this read would return the earlier data.
     fn can_be_kept(&self, key: BlockKey) -> bool {
         let refused_at = self.volumes.get(key.volume()).refused_at;
         refused_at.is_none_or(|at| self.now.since(at) >= REFUSAL_REST)
@@ -45,7 +41,6 @@ impl State {
         move |ticket| last.is_some_and(|read| read > ticket)
     }
 
-    /// A client reads a block in the log: from here on it stays there, even if the origin refuses its write.
     #[inline]
     pub(crate) fn keep_what_is_read(&mut self, key: BlockKey, location: Location) {
         if self.requests.through_count > 0 && !mutant!(RefusedRead) {
@@ -60,8 +55,7 @@ impl State {
         }
     }
 
-    /// The origin executed a write of a block that later writes have stored in the log again, or a client reads the
-    /// block there: the data of these writes stays if the origin refuses them, unless a read waits behind them.
+    /// The data of writes through the log stays in a block if the origin refuses them, unless a read waits behind them.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey) {
         let is_read_behind = self.is_read_behind(key);
         self.requests.keep_if_refused(key, is_read_behind);

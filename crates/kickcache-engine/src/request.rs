@@ -2,29 +2,29 @@
 
 use crate::units::{ByteExtent, Checksum, VolumeId};
 
-/// Names a request while it is in flight, and the driver's memory that belongs to it. The driver chooses the
-/// number; it must be unique among the requests in flight.
+/// Names a request while it is in flight. The driver chooses the number; it must be unique among the requests in
+/// flight.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RequestId(u32);
 
 impl RequestId {
-    /// Wraps the driver's number.
+    /// The request with this number.
     pub const fn new(raw: u32) -> RequestId {
         RequestId(raw)
     }
 
-    /// The driver's number.
+    /// The number of the request.
     pub const fn get(self) -> u32 {
         self.0
     }
 }
 
-/// Whether a write must survive a power cut as soon as it is acknowledged, or has completed on a device.
+/// Whether a write must survive a power cut once it has completed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Durability {
-    /// Survives the death of the process; a flush makes it durable.
+    /// It need not; a flush makes it durable.
     Volatile,
-    /// FUA: survives a power cut once acknowledged.
+    /// It must (FUA).
     Durable,
 }
 
@@ -33,7 +33,7 @@ pub enum Durability {
 pub enum Unmap {
     /// A hole is allowed.
     Allow,
-    /// The space stays allocated (NBD's NO_HOLE).
+    /// The space stays allocated.
     Forbid,
 }
 
@@ -44,25 +44,24 @@ pub enum Operation {
     Read,
     /// Store the request's memory to the volume.
     Write(Durability),
-    /// Make all writes of the volume that were acknowledged so far durable; the extent is ignored.
+    /// Make the acknowledged writes of the volume durable; the extent is ignored.
     Flush,
-    /// The data is no longer needed; it reads as anything stable afterwards.
+    /// The data is no longer needed.
     Discard,
     /// Store zeroes.
     WriteZeroes {
-        /// May the origin punch a hole?
+        /// Whether the origin may punch a hole.
         unmap: Unmap,
-        /// Whether the zeroes must survive a power cut before the request is acknowledged.
+        /// Whether the zeroes must survive a power cut once the request is acknowledged.
         durability: Durability,
     },
-    /// Fill the extent into the cache; no payload (NBD's CACHE).
+    /// Fill the extent into the cache.
     Promote,
 }
 
 /// A request of a client.
 ///
-/// The extent must lie within the volume, except that of a flush, and may start and end at any byte. The payload stays
-/// in the driver's memory; the engine names it as [`crate::device::Memory::Request`].
+/// The extent may start and end at any byte. The engine names the payload as [`crate::device::Memory::Request`].
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// Names the request and its memory.
@@ -78,12 +77,12 @@ pub struct Request<'a> {
     pub checksums: &'a [Checksum],
 }
 
-/// Errors that a guest can see: an errno only.
+/// Errors that a guest can see.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Errno {
-    /// A device failed, data is damaged or cannot be made durable, or memory is short.
+    /// An I/O error.
     Io,
-    /// The request makes no sense.
+    /// The request is not valid.
     Invalid,
     /// A device has no space left.
     NoSpace,
@@ -100,7 +99,7 @@ pub enum Errno {
 pub struct Reply {
     /// Which request.
     pub id: RequestId,
-    /// How the request ended; for a read, success means that the request's memory holds the data.
+    /// How the request ended.
     pub result: Result<(), Errno>,
     /// For a read, the device that had the data.
     pub read_from: ReadFrom,
@@ -111,6 +110,6 @@ pub struct Reply {
 pub enum ReadFrom {
     /// No part was requested from the origin.
     Cache,
-    /// At least a part was requested from the origin, whether or not this part is cached.
+    /// At least a part was requested from the origin.
     Origin,
 }

@@ -1,9 +1,8 @@
-//! Space in the log: the part that a volume may fill with blocks that are not clean, the segments reserved for reclaim,
-//! and the reservations of volumes.
+//! Space in the log: its shares for volumes, the reserved segments, and reservations.
 //!
 //! Invariants:
-//! * a volume can use its reserve of the log, independent of the other volumes' origins: their dirty and unflushed
-//!   blocks, headers included, do not use it, except for a small excess for writes through the log.
+//! * dirty and unflushed blocks of the other volumes do not use a volume's reserve of the log, except for a small
+//!   excess for writes through the log.
 //! * reclaim finds space to move blocks, independent of client writes.
 
 use crate::config::{RESERVED_SEGMENTS, room_total};
@@ -14,16 +13,14 @@ use crate::queue::Queue;
 use crate::state::State;
 use crate::units::VolumeId;
 
-/// Writes through the log may exceed the dirty limit of their volume by one part in this many of the cache, divided
-/// among the volumes.
+/// The excess for writes through the log: one part in this many of the cache, divided among the volumes.
 const THROUGH_PART: u64 = 16;
-/// The least value of [`State::ready_low`]: four segments for clients, and the reserve of reclaim.
 const READY_MIN: usize = 4 + RESERVED_SEGMENTS;
-/// If a volume exceeds its maximum by more than this many segments of blocks, its reads promote no blocks.
+/// The excess over [`State::room_max`], in segments, above which reads promote no blocks.
 const OVERDRAWN_SEGMENTS: u64 = 4;
 
 impl State {
-    /// Reclaim begins to empty segments if fewer than this many are ready, empty, being opened or being emptied.
+    /// The number of segments below which reclaim begins to empty more.
     pub(crate) fn ready_low(&self) -> usize {
         READY_MIN.max(self.cache.geometry().segment_count as usize / 128)
     }
@@ -33,21 +30,17 @@ impl State {
         self.device.log.ready_count() + self.reclaim.opening + self.reclaim.emptied.len()
     }
 
-    /// Whether the log has space for a block that reclaim does not have to move. The last ready segments are reserved
-    /// for reclaim, and so is the head of main if only these are left.
+    /// Whether the log has space for a block that reclaim does not have to move.
     pub(crate) fn has_spare_room(&self, queue: Queue) -> bool {
         let has_more = self.device.log.ready_count() > RESERVED_SEGMENTS || mutant!(ReclaimsRoomTaken);
         has_more || queue == Queue::Probation && self.device.log.room(queue) > 0
     }
 
-    /// How difficult it is to make space in the log.
     pub(crate) fn pressure(&self) -> Pressure {
         if self.device.log.ready_count() <= RESERVED_SEGMENTS { Pressure::High } else { Pressure::None }
     }
 
-    /// Blocks of the log that a volume may fill with dirty or unflushed data: the largest dirty limit of all volumes,
-    /// less the reserve or the larger use of each other volume, but at least the volume's own reserve, at most its own
-    /// limit, and at least one. `used` is the present number of blocks for each volume.
+    /// Blocks of the log that a volume may fill with dirty or unflushed data.
     fn log_allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let capacity = self.cache.geometry().capacity_blocks();
         let share = |blocks: u64, limit: u16| blocks * u64::from(limit) / 1024;
@@ -63,23 +56,21 @@ impl State {
         quota.allowance(volume, used).min(share(room, limit)).max(1)
     }
 
-    /// The part of the log that a volume has filled with dirty or unflushed data, headers included, in 1/1024 of the
-    /// cache as if it were alone: at its dirty limit it has used its whole allowance.
+    /// The part of its allowance that a volume has filled with dirty or unflushed data, headers included, scaled so
+    /// that its dirty limit is the whole allowance.
     pub(crate) fn dirty_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         let used = self.cache.log_use();
         used(volume) * limit / self.log_allowance(volume, &used)
     }
 
-    /// [`State::dirty_share`] without headers: the amount that is to be written back or flushed. The headers are freed
-    /// when reclaim moves the few blocks that are left between them.
+    /// [`State::dirty_share`] without headers.
     pub(crate) fn dirty_data_share(&self, volume: VolumeId) -> u64 {
         let limit = u64::from(self.volumes.get(volume).settings.dirty_limit);
         self.cache.volume(volume).not_clean() * limit / self.log_allowance(volume, self.cache.log_use())
     }
 
-    /// The most blocks that a volume is to have in the cache, if it has a limit. Above it, only clean blocks are given
-    /// back.
+    /// The most blocks that a volume is to have in the cache, if it has a limit.
     pub(crate) fn room_max(&self, volume: VolumeId) -> Option<u64> {
         let max = self.volumes.get(volume).settings.room_max?;
         let capacity = self.cache.geometry().capacity_blocks();
@@ -93,8 +84,6 @@ impl State {
         blocks.cached.saturating_sub(max).min(blocks.cached - blocks.not_clean())
     }
 
-    /// Whether a volume is so far above its [`State::room_max`] that it must give blocks back before its reads promote
-    /// others.
     pub(crate) fn is_room_overdrawn(&self, volume: VolumeId) -> bool {
         let spare = u64::from(self.cache.geometry().batch_blocks()) * OVERDRAWN_SEGMENTS;
         self.room_max(volume).is_some_and(|max| self.cache.volume(volume).cached > max + spare)
@@ -110,19 +99,18 @@ impl State {
         Some(Reserves::new(blocks, room_total(capacity)))
     }
 
-    /// Whether a volume has a reservation, and at most as many blocks in the cache.
     pub(crate) fn is_reserved(&self, reserves: &Reserves, volume: VolumeId) -> bool {
         let own = reserves.of(volume);
         own > 0 && self.cache.volume(volume).cached <= own
     }
 
-    /// Whether a volume has a reservation, and at most as many blocks in the cache, so that its reads find space there.
+    /// Whether a volume has a reservation, and at most as many blocks in the cache.
     pub(crate) fn has_own_room(&self, volume: VolumeId) -> bool {
         let has_asked = self.volumes.get(volume).settings.room_min.is_some();
         has_asked && self.reserves().is_some_and(|reserves| self.is_reserved(&reserves, volume))
     }
 
-    /// Whether a volume has used up its allowance in the log and the small excess for writes through the log.
+    /// Whether a volume has used up its allowance in the log and the excess for writes through the log.
     pub(crate) fn is_log_overdrawn(&self, volume: VolumeId) -> bool {
         let capacity = self.cache.geometry().capacity_blocks();
         let count = u64::from(self.volumes.known().bits().count_ones()).max(1);

@@ -1,5 +1,4 @@
-//! A few clean blocks with their checksums, for the recognition of an origin by the daemon: the origin has the same
-//! data, durably (I-3).
+//! A few clean blocks with their checksums, for the recognition of an origin.
 
 use alloc::vec::Vec;
 
@@ -7,7 +6,7 @@ use crate::cache::slots::SlotState;
 use crate::engine::Engine;
 use crate::units::{BlockIndex, BlockKey, Checksum, Location, SegmentIndex, VolumeId};
 
-/// About the most slots that one call examines: a few milliseconds.
+/// About the most slots that one call examines.
 const SLOTS_MAX: u64 = 1 << 20;
 
 /// A block with the same data on the origin and in the cache.
@@ -20,15 +19,13 @@ pub struct Sample {
 }
 
 impl Engine {
-    /// Some clean blocks of a volume, `count` at most, none if the cache device is out of service. Up to half are
-    /// blocks that the origin has stored last, which an older state of it lacks; the others are from all over the cache
-    /// device. Fewer if there are not that many, or they are rare among blocks of other volumes. They are valid until
-    /// the origin receives a write that is submitted later.
+    /// Clean blocks of a volume, `count` at most; none if the cache device is out of service. Up to half are blocks
+    /// that the origin has stored last, which an older state of it lacks. They are valid until the origin receives a
+    /// write that is submitted later.
     pub fn clean_samples(&self, volume: VolumeId, count: u32) -> Vec<Sample> {
         let state = &self.state;
         if state.device.is_out_of_service() || count == 0 {
-            // A cache device out of service gives no samples: writes bypass it, so that its clean copies may be
-            // outdated.
+            // Writes bypass a cache device out of service, so that its clean copies may be outdated.
             return Vec::new();
         }
         let mut samples = self.last_given(volume, count / 2);

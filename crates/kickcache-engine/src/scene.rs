@@ -1,4 +1,4 @@
-//! A scene for tests of the paths: an engine on a device without data, and its device operations, in order.
+//! A scene for tests of the paths: an engine, and its device operations, in order.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -13,30 +13,25 @@ use crate::request::{Durability, Errno, Operation, Request, RequestId};
 use crate::time::{Duration, Instant};
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, Location, VolumeId};
 
-/// An engine with one volume of 1 GiB behind a cache device of 16 MiB; all operations end at once, unless a test holds
-/// them.
+/// An engine with one volume of 1 GiB behind a cache device of 16 MiB.
 pub(crate) struct Scene {
     pub(crate) engine: Engine,
     pub(crate) now: Instant,
-    /// The volume of the requests.
     pub(crate) volume: VolumeId,
     failing: Option<Failing>,
-    /// Operations with a line that begins like this are held: they do not end until the test releases them.
+    /// The beginning of the lines of held operations.
     holding: Option<&'static str>,
     held: Vec<Submission>,
 }
 
-/// Operations that fail.
 #[derive(Clone, Copy)]
 struct Failing {
-    /// The beginning of their lines.
+    /// The beginning of the lines of failing operations.
     begin: &'static str,
     error: DeviceError,
-    /// How many times they still fail.
     left: u32,
 }
 
-/// The result of a request, and its device operations.
 pub(crate) type Outcome = (Result<(), Errno>, Vec<String>);
 
 const VOLUME: VolumeId = VolumeId::new(0);
@@ -65,7 +60,7 @@ impl Scene {
         scene
     }
 
-    /// Serves another volume, of 1 GiB; requests are its clients' from here on.
+    /// Serves another volume, of 1 GiB, which gets the next requests.
     pub(crate) fn add_volume(&mut self, mode: Mode) {
         self.volume = VolumeId::new(self.volume.get() + 1);
         let settings = VolumeSettings { mode, ..*self.settings(VOLUME) };
@@ -113,12 +108,10 @@ impl Scene {
         self.run()
     }
 
-    /// The result of the request that was begun, if it has ended.
     pub(crate) fn take_reply(&mut self) -> Option<Result<(), Errno>> {
         self.engine.poll_reply().map(|reply| reply.result)
     }
 
-    /// Advances time, and the timers that are due.
     pub(crate) fn pass(&mut self, span: Duration) -> Vec<String> {
         let end = self.now.plus(span);
         let mut seen = Vec::new();
@@ -139,12 +132,11 @@ impl Scene {
         seen
     }
 
-    /// From now on, operations fail if their line begins like this.
+    /// Operations fail if their line begins like this.
     pub(crate) fn fail(&mut self, begin: &'static str, error: DeviceError) {
         self.fail_times(u32::MAX, begin, error);
     }
 
-    /// This many of the next operations with a line that begins like this fail.
     pub(crate) fn fail_times(&mut self, left: u32, begin: &'static str, error: DeviceError) {
         self.failing = Some(Failing { begin, error, left });
     }
@@ -158,19 +150,16 @@ impl Scene {
         self.holding = Some(begin);
     }
 
-    /// Ends the held operations with success.
     pub(crate) fn end_held(&mut self) -> Vec<String> {
         self.holding = None;
         self.end_all_held()
     }
 
-    /// Ends the held operations with success, and holds new operations with a line that begins like this.
     pub(crate) fn end_held_and_hold(&mut self, begin: &'static str) -> Vec<String> {
         self.holding = Some(begin);
         self.end_all_held()
     }
 
-    /// Ends the first held operation with success, and holds operations whose line begins like this.
     pub(crate) fn end_held_first_and_hold(&mut self, begin: &'static str) -> Vec<String> {
         self.holding = Some(begin);
         let first = self.held.remove(0);
@@ -178,7 +167,6 @@ impl Scene {
         self.run()
     }
 
-    /// Fails the held submissions. New ones are held as before.
     pub(crate) fn fail_held(&mut self, error: DeviceError) -> Vec<String> {
         for Submission { id, .. } in core::mem::take(&mut self.held) {
             self.engine.handle_completion(self.now, Completion { id, result: Err(error) });
@@ -201,7 +189,6 @@ impl Scene {
         self.run()
     }
 
-    /// Blocks that are dirty, and blocks that wait for the origin's flush.
     pub(crate) fn not_clean(&self) -> (u64, u64) {
         let volume = &self.engine.status().volumes[0];
         (volume.dirty_blocks, volume.unflushed_blocks)
@@ -211,7 +198,6 @@ impl Scene {
         self.engine.is_cached(self.volume, BlockIndex::containing(offset))
     }
 
-    /// Stops the engine, which ends.
     pub(crate) fn stop(&mut self) -> Vec<String> {
         self.engine.stop(self.now);
         let seen = self.run();
@@ -219,7 +205,6 @@ impl Scene {
         seen
     }
 
-    /// The location of a cached block.
     pub(crate) fn location(&self, offset: u64) -> Location {
         let key = BlockKey::new(VOLUME, BlockIndex::containing(offset));
         self.engine.state.cache.find(key).expect("the block is cached")
@@ -251,7 +236,7 @@ impl Scene {
     }
 }
 
-/// A device's operation as a line; copies in memory are none.
+/// A device operation as a line; empty for operations in memory.
 fn show(operation: &DeviceOperation) -> String {
     let name = |device: &Device| match device {
         Device::Cache => "cache",

@@ -1,10 +1,8 @@
-//! Searches for the cached blocks of an extent that a request changes, in slices: other requests have their turn
-//! between two slices.
+//! Searches for the cached blocks of an extent that a request changes, in slices.
 //!
-//! A slice is a number of steps, as the engine reads no clock: 4,096 steps take some 20 microseconds. A request takes
-//! its place among the accesses to the origin before its search, so that fills of the extent read the origin after the
-//! request. It holds the lock of the extent until the search ends, so that no write puts blocks into the extent
-//! meanwhile.
+//! A slice is a number of steps, as the engine reads no clock. A request takes its place among the accesses to the
+//! origin before its search, so that fills of the extent read the origin after the request. It holds the lock of the
+//! extent until the search ends, so that no write puts blocks into the extent meanwhile.
 
 use alloc::vec::Vec;
 
@@ -19,14 +17,13 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, ByteExtent, Location, VolumeId};
 
-/// When a search ends, debug builds and builds with the feature `mutants` examine every slot if the cache device has at
-/// most this many locations.
+/// The most locations of a cache device on which debug builds check the end of a search.
 const CHECKED_MAX: u32 = 1 << 15;
 /// Steps that dropping a block counts as.
 const FORGET_STEPS: u32 = 32;
 
 impl State {
-    /// Searches for the cached blocks of an extent, and treats them; calls back by [`Task::Searched`].
+    /// Searches for the cached blocks of an extent; calls back by [`Task::Searched`].
     pub(crate) fn search(&mut self, slot: RequestSlot, extent: ByteExtent, treatment: Treatment) {
         let volume = self.requests.get(slot).volume;
         if self.cache.volume(volume).cached == 0 {
@@ -39,8 +36,7 @@ impl State {
         self.go_on_searching();
     }
 
-    /// Continues the searches until they have ended or a slice of work is done. While the journal has no space they
-    /// wait.
+    /// Continues the searches for the rest of a slice.
     pub(crate) fn go_on_searching(&mut self) {
         self.searching.begin_slice(self.now);
         while self.searching.left > 0
@@ -54,7 +50,6 @@ impl State {
         }
     }
 
-    /// Continues the searches in a volume.
     fn search_in(&mut self, volume: VolumeId) {
         while !self.device.is_journal_full() {
             match self.cache.search(volume, &mut self.searching.left) {
@@ -95,8 +90,7 @@ impl State {
         }
     }
 
-    /// F-1: the search has left no block. If writeback ended during a search for unflushed blocks, it may have left
-    /// some: the origin stored these after the refused write.
+    /// F-1: the search has left no block. Writeback during a search for unflushed blocks may leave some.
     fn check_searched(&self, Search { volume, extent, treatment, written_back, .. }: Search) {
         let is_written_back = self.volumes.get(volume).counters.writeback_blocks > written_back;
         if treatment == Treatment::MakeDirty && is_written_back {
@@ -107,8 +101,7 @@ impl State {
         assert_eq!(left, None, "F-1: a block was not found");
     }
 
-    /// Drops a block for a request. A copy that is not clean stays pinned until the record is durable, because it may
-    /// be restored.
+    /// A copy that is not clean stays pinned until [`State::end_forgotten`], because it may be restored.
     pub(crate) fn forget_for(&mut self, slot: RequestSlot, key: BlockKey, location: Location) {
         if self.cache.slots().state(location).is_not_clean() {
             self.pin(location);
@@ -117,8 +110,7 @@ impl State {
         self.forget(key);
     }
 
-    /// The blocks that a request dropped are durably dropped. If the record failed, the blocks that were not clean are
-    /// restored, as damaged.
+    /// The records of the blocks that a request dropped are durable, or failed.
     pub(crate) fn end_forgotten(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         let forgotten: Vec<Location> = core::mem::take(&mut self.requests.get_mut(slot).forgotten);
         for location in forgotten {

@@ -2,7 +2,7 @@
 //!
 //! Invariants:
 //! * T-3: the delay of a write is chosen at its arrival, and bounded; the end of a drain or of the engine ends it
-//!   early. A failed or silent origin delays no write.
+//!   early.
 
 use crate::cache::slots::SlotState;
 use crate::config::{Mode, RESERVED_SEGMENTS};
@@ -17,13 +17,12 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, VolumeId};
 
-/// An origin with submissions in flight is silent if it has completed none for this long.
+/// The time without a completion after which an origin with submissions in flight is silent.
 const SILENT_MIN: Duration = Duration::from_millis(500);
-/// The longest delay of a write by the throttle: without a drain, and during one. A pause at the end of a drain may be
-/// longer.
+/// The longest delay of a write by the throttle, without a drain.
 const WAIT_MAX: Duration = Duration::from_millis(10);
 const WAIT_MAX_DRAINING: Duration = Duration::from_millis(100);
-/// The least shortage for writes with data in write-back mode during a drain: they are slower than writeback.
+/// The least shortage for writes with data in write-back mode during a drain.
 const DRAINING: u64 = SHORTAGE_MAX * 5 / 8;
 
 /// Missing segments delay clients only if less than one part in this many of the segments for clients is left.
@@ -36,20 +35,18 @@ struct Shortage {
 }
 
 impl State {
-    /// Whether writeback can make progress: it does not pause after an error, and the origin is not silent.
+    /// Whether the origin is not silent and writeback does not pause.
     pub(crate) fn is_taking(&self, volume: VolumeId) -> bool {
         let since = self.submissions.silent_since(Device::Origin(volume));
         let is_silent = since.is_some_and(|since| self.now >= since.plus(SILENT_MIN));
         self.now >= self.volumes.get(volume).backoff_until && !is_silent
     }
 
-    /// Whether a volume has reached its high mark.
     pub(crate) fn is_above_high(&self, volume: VolumeId) -> bool {
         self.dirty_share(volume) >= u64::from(self.volumes.get(volume).settings.dirty_high)
     }
 
-    /// The shortage of room for dirty blocks of a volume, in parts of [`SHORTAGE_MAX`]: its position between high mark
-    /// and limit, or if reclaim waits for its writeback, the missing segments if that is more.
+    /// The shortage of room for dirty blocks of a volume, in parts of [`SHORTAGE_MAX`].
     pub(crate) fn shortage(&self, volume: VolumeId) -> u64 {
         let Shortage { of_marks, of_segments } = self.shortages(volume);
         of_marks.max(of_segments)
@@ -64,9 +61,8 @@ impl State {
         Shortage { of_marks, of_segments }
     }
 
-    /// The shortage that delays a write. A write that only replaces dirty or unflushed blocks uses no more room, and
-    /// only missing segments delay it. Missing segments count last: before that writeback becomes faster, and reclaim
-    /// copies dirty blocks.
+    /// The shortage that delays a write, in parts of [`SHORTAGE_MAX`]. A write that only replaces dirty or unflushed
+    /// blocks uses no more room.
     fn shortage_for(&self, volume: VolumeId, extent: ByteExtent) -> u64 {
         let Shortage { of_marks, of_segments } = self.shortages(volume);
         let of_segments = (of_segments * LAST_PART).saturating_sub((LAST_PART - 1) * SHORTAGE_MAX);
@@ -89,7 +85,6 @@ impl State {
         wanted.saturating_sub(left) * SHORTAGE_MAX / wanted
     }
 
-    /// The start of a request that arrived, if it is delayed.
     fn begins_at(&mut self, request: &Request<'_>) -> Option<Instant> {
         let is_write = match request.operation {
             Operation::Write(_) | Operation::WriteZeroes { .. } => true,
@@ -124,7 +119,6 @@ impl State {
         found.drain_end.look(now, left, found.throttle.each())
     }
 
-    /// Begins a request, or delays it.
     pub(crate) fn begin_in_time(&mut self, slot: RequestSlot, request: &Request<'_>) {
         match self.begins_at(request) {
             Some(at) => self.volumes.get_mut(request.volume).delayed.push_back((at, slot)),
@@ -132,7 +126,6 @@ impl State {
         }
     }
 
-    /// Begins delayed requests that are due, or all if the engine stops.
     pub(crate) fn begin_delayed(&mut self) {
         for volume in self.volumes.ids() {
             let (now, is_ending) = (self.now, self.is_ending);
@@ -142,13 +135,11 @@ impl State {
         }
     }
 
-    /// Begins all delayed requests of a volume.
     pub(crate) fn end_delay(&mut self, volume: VolumeId) {
         let delayed = &mut self.volumes.get_mut(volume).delayed;
         self.agenda.extend(delayed.drain(..).map(|(_, slot)| Task::Begin(slot)));
     }
 
-    /// The start of the next delayed request.
     pub(crate) fn delay_timeout(&self) -> Option<Instant> {
         let first = |volume| self.volumes.get(volume).delayed.front().map(|(at, _)| *at);
         self.volumes.ids().map(first).fold(None, earlier)
@@ -169,11 +160,9 @@ mod tests {
     use crate::format::superblock::Superblock;
     use crate::request::{Durability, RequestId};
 
-    /// Nanoseconds of a request of the origin, which serves one after the other; a volatile write takes half as long.
+    /// Nanoseconds of a request of the origin; half for a volatile write.
     const EACH: u64 = 4_000_000;
 
-    /// An engine in simulated time. Requests of the cache device take 50 microseconds. A flush of the origin takes
-    /// [`EACH`] for each volatile write since the last flush.
     struct Clocked {
         engine: Engine,
         now: Instant,
@@ -182,7 +171,7 @@ mod tests {
         origin_free: Instant,
         unflushed: u64,
         random: u64,
-        /// Number and start of each write in flight, and the longest latency.
+        /// The number and start of each write in flight.
         begun: Vec<(u64, Instant)>,
         longest: Duration,
         is_hung: bool,
@@ -250,7 +239,6 @@ mod tests {
             }
         }
 
-        /// A client writes one of this many blocks.
         fn write(&mut self, blocks: u64) {
             self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let start = (self.random >> 33) % blocks * BLOCK_SIZE;
@@ -267,7 +255,6 @@ mod tests {
             self.pump();
         }
 
-        /// Advances the clock.
         fn pass(&mut self, until: Instant) {
             loop {
                 let end = self.ends.peek().map(|Reverse((at, _))| *at);
@@ -304,7 +291,6 @@ mod tests {
             None
         }
 
-        /// A client writes as fast as possible for this many seconds.
         fn keep_writing(&mut self, blocks: u64, seconds: u64) {
             let end = self.now.plus(Duration::from_millis(seconds * 1_000));
             while self.now < end {

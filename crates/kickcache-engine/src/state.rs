@@ -1,4 +1,4 @@
-//! The state that the paths share, and the few functions that keep it consistent.
+//! The state that the paths share.
 //!
 //! Paths use each other's methods of [`State`], or leave work for each other as a [`Task`] on the agenda.
 
@@ -34,11 +34,10 @@ use crate::units::{BlockKey, ByteExtent, VolumeId, VolumeSet};
 use crate::volumes::Volumes;
 use crate::waiters::Waiters;
 
-/// The engine's state.
 #[derive(Debug)]
 pub(crate) struct State {
     pub(crate) now: Instant,
-    /// The clock that measures the load of the cache device: the time for which the thread has slept without an event.
+    /// The clock that measures the load of the cache device.
     pub(crate) device_time: Instant,
     pub(crate) settings: EngineSettings,
     pub(crate) cache: Cache,
@@ -60,11 +59,10 @@ pub(crate) struct State {
     pub(crate) volumes: Volumes,
     pub(crate) waiters: Waiters,
     pub(crate) agenda: VecDeque<Task>,
-    /// When gathered records are written even if they are few; `None` without such a deadline.
+    /// When gathered records are written even if they are few.
     pub(crate) records_due: Option<Instant>,
-    /// The engine is being stopped: it begins no writeback and empties no segment, except while a write waits for room.
     pub(crate) is_ending: bool,
-    /// Blocks that are dropped when the cache device is put out of service, because the origin has newer data.
+    /// Blocks that are dropped when the cache device is put out of service.
     pub(crate) overtaken: Vec<BlockKey>,
 }
 
@@ -101,12 +99,10 @@ impl State {
         }
     }
 
-    /// The intermediate state of recovery.
     pub(crate) fn recovering(&mut self) -> &mut Recovery {
         self.recovery.as_deref_mut().expect("recovery is in progress")
     }
 
-    /// One pending operation has ended; at zero the request ends or continues.
     #[inline]
     pub(crate) fn end_pending(&mut self, slot: RequestSlot) {
         let pending = self.requests.get_mut(slot);
@@ -120,7 +116,6 @@ impl State {
         }
     }
 
-    /// One pending operation has ended with this result.
     pub(crate) fn end_pending_with(&mut self, slot: RequestSlot, result: Result<(), Errno>) {
         if let Err(errno) = result {
             self.requests.get_mut(slot).fail(errno);
@@ -128,7 +123,6 @@ impl State {
         self.end_pending(slot);
     }
 
-    /// Replies to a request.
     pub(crate) fn end_request(&mut self, slot: RequestSlot) {
         let pending = self.requests.remove(slot);
         let result = pending.result();
@@ -138,31 +132,27 @@ impl State {
         self.requests.reply(Reply { id: pending.id, result, read_from: pending.read_from });
     }
 
-    /// An access to an origin ended: later ones may begin.
     pub(crate) fn release_ticket(&mut self, volume: VolumeId, ticket: Ticket) {
         self.volumes.get_mut(volume).queue.release(ticket);
         self.agenda.push_back(Task::Writeback(volume));
     }
 
-    /// Whether a change of an extent must wait: another request has locked a part of it, or the journal has no room for
-    /// records.
+    /// Whether a change of an extent must wait.
     pub(crate) fn must_stall(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.waiters.is_locked(volume, extent) || self.device.is_journal_full()
     }
 
-    /// The request begins again when a resource is free; a checkpoint makes space in the journal.
+    /// The request begins again when a resource is free.
     pub(crate) fn stall(&mut self, slot: RequestSlot) {
         self.waiters.stall(slot);
         self.agenda.push_back(Task::Checkpoint);
     }
 
-    /// Requests that wait for pages, journal room or a lock try again.
     pub(crate) fn wake_stalled(&mut self) {
         self.agenda.extend(self.waiters.take_stalled().map(Task::Begin));
     }
 
-    /// Puts the cache device out of service, after errors or by order, unless it is already: its log accepts no new
-    /// blocks, and its dirty blocks are written to the origins.
+    /// Puts the cache device out of service, unless it is already.
     pub(crate) fn take_out_of_service(&mut self) {
         if self.device.is_out_of_service() {
             return;

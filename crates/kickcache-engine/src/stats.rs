@@ -7,7 +7,7 @@ use crate::config::{Mode, VolumeSettings};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, VolumeId};
 
-/// Counters of one volume since the engine began to serve it; all only grow.
+/// Counters of one volume since the engine began to serve it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VolumeCounters {
     /// Read requests.
@@ -26,17 +26,16 @@ pub struct VolumeCounters {
     pub hit_blocks: u64,
     /// Blocks that reads, or requests to promote, missed.
     pub miss_blocks: u64,
-    /// Misses that joined an origin read already in flight (part of `miss_blocks`).
+    /// Misses that joined an origin read already in flight.
     pub shared_blocks: u64,
-    /// Clean cached blocks that were read from the origin, to take load off the cache device (part of `hit_blocks`).
+    /// Clean cached blocks that were read from the origin to relieve the cache device.
     pub offloaded_blocks: u64,
-    /// Blocks of misses that were not chosen for promotion (part of `miss_blocks`), and blocks of writes that bypassed
-    /// the log of a device in service.
+    /// Blocks of misses that were not chosen for promotion, and blocks of writes that bypassed the log of a device in
+    /// service.
     pub bypass_blocks: u64,
-    /// Blocks of long sequential streams that were to bypass the cache (part of `bypass_blocks`, except writes that are
-    /// not aligned to sectors).
+    /// Blocks of long sequential streams that were to bypass the cache.
     pub stream_blocks: u64,
-    /// Blocks of fills that entered the log, read-ahead included.
+    /// Blocks of fills that entered the log.
     pub promoted_blocks: u64,
     /// Blocks of fills that may be promoted, in addition to the blocks of the miss.
     pub read_ahead_blocks: u64,
@@ -44,7 +43,7 @@ pub struct VolumeCounters {
     pub read_ahead_hit_blocks: u64,
     /// Blocks of client writes that entered the log.
     pub logged_blocks: u64,
-    /// Blocks copied to the origin by writeback, with the clean ones between dirty ones.
+    /// Blocks copied to the origin by writeback, with the clean blocks between dirty ones.
     pub writeback_blocks: u64,
     /// Drains that ended.
     pub drains: u64,
@@ -54,14 +53,14 @@ pub struct VolumeCounters {
     pub origin_read_bytes: u64,
     /// Origin writes and write-zeroes (submissions).
     pub origin_writes: u64,
-    /// Bytes of these writes and write-zeroes.
+    /// Bytes of the origin writes and write-zeroes.
     pub origin_write_bytes: u64,
     /// Origin flushes.
     pub origin_flushes: u64,
     /// Errors that the origin returned, except to discards.
     pub origin_errors: u64,
-    /// Clean or unflushed blocks that the cache device returned with a wrong checksum or could not read, and that were
-    /// read from the origin instead.
+    /// Clean or unflushed blocks that were read from the origin because the cache device's copy was not readable or had
+    /// a wrong checksum.
     pub healed_blocks: u64,
     /// Dirty blocks that were marked as damaged.
     pub damaged_blocks: u64,
@@ -69,14 +68,14 @@ pub struct VolumeCounters {
     pub failed_requests: u64,
 }
 
-/// Counters of the cache device since the engine was opened; all only grow.
+/// Counters of the cache device since the engine was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CacheCounters {
     /// Read submissions.
     pub reads: u64,
     /// Bytes of the reads from the cache device.
     pub read_bytes: u64,
-    /// Write submissions: batches, journal blocks, summaries, service marks, and zeroes over torn journal blocks.
+    /// Write submissions.
     pub writes: u64,
     /// Bytes of the writes to the cache device.
     pub write_bytes: u64,
@@ -88,19 +87,19 @@ pub struct CacheCounters {
     pub reinserted_blocks: u64,
     /// Bytes that the cache device has discarded.
     pub discarded_bytes: u64,
-    /// Clean blocks that reclaim chose to drop; blocks that it could not move do not count.
+    /// Clean blocks that reclaim chose to drop.
     pub demoted_blocks: u64,
     /// Blocks that the write budget kept out.
     pub refused_blocks: u64,
     /// Segments that reclaim began to empty.
     pub reclaimed_segments: u64,
-    /// How often a segment of the main queue stayed in place in its turn, because it was hot or a newer one was chosen.
+    /// How often a segment of the main queue stayed in place in its turn.
     pub kept_segments: u64,
     /// Checkpoints completed.
     pub checkpoints: u64,
     /// Records that were added to the journal.
     pub journal_records: u64,
-    /// Errors that the cache device returned, except to discards, and to the reads and the flush of recovery.
+    /// Errors that the cache device returned, except to discards and in recovery.
     pub errors: u64,
 }
 
@@ -111,25 +110,24 @@ pub struct VolumeStatus {
     pub volume: VolumeId,
     /// The mode of the volume.
     pub mode: Mode,
-    /// The settings of the volume, the mode among them.
+    /// The settings of the volume.
     pub settings: VolumeSettings,
     /// Bytes of the origin.
     pub size: u64,
     /// Blocks in the cache.
     pub cached_blocks: u64,
-    /// Dirty blocks: the origin may have older data.
+    /// Dirty blocks.
     pub dirty_blocks: u64,
     /// When a client's write last made a block dirty while none was; before such a write, when the engine began to
     /// serve the volume. `None` without dirty blocks.
     pub dirty_since: Option<Instant>,
-    /// Dirty blocks that are damaged: reads of these fail until they are overwritten as a whole, or discarded.
+    /// Dirty blocks that are damaged.
     pub damaged_blocks: u64,
-    /// Blocks that the origin has but has not flushed.
+    /// Unflushed blocks.
     pub unflushed_blocks: u64,
-    /// A drain of the volume has not ended: in service, blocks are left to write back or to flush, or *clean* records
-    /// are not durable yet.
+    /// A drain of the volume has not ended.
     pub is_draining: bool,
-    /// Until when reads are not promoted; a time in the past if there is no pause.
+    /// Until when reads are not promoted.
     pub paused_until: Instant,
     /// Fill window in bytes, before the write budget narrows it.
     pub fill_window: u64,
@@ -146,7 +144,7 @@ pub struct VolumeStatus {
 pub enum GrowthPhase {
     /// The cache device does not grow, or has grown.
     None,
-    /// The journal makes room for larger checkpoints, and the tables grow.
+    /// The growth is being prepared.
     Preparing,
     /// All is ready: the superblock may be written, and then [`Engine::use_grown`] is due.
     ///
@@ -160,38 +158,38 @@ pub enum CacheHealth {
     /// In service.
     #[default]
     Good,
-    /// Put out of service after errors or by order: only its dirty and unflushed blocks are still served.
+    /// Out of service.
     OutOfService,
 }
 
-/// The place of the record that the cache device is out of service, so that no restart treats it as in service.
+/// The place of the record that the cache device is out of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    /// No place is needed: the engine was opened with the device out of service, so that its opener has the record.
+    /// None is needed: the engine was opened with the device out of service.
     ByOrder,
-    /// On the device itself, in both service marks.
+    /// On the device itself.
     OnDevice,
-    /// On the host: the two service marks on the device do not both have the record.
+    /// On the host.
     WithHost,
-    /// The record is being made; requests that a restart must not undo wait.
+    /// The record is being made.
     Pending,
-    /// No record could be made; requests that a restart must not undo fail until one exists.
+    /// No record could be made.
     Failed,
 }
 
-/// Blocks that are not cached at present, because the write budget of the cache device is running out.
+/// The blocks that the write budget keeps out.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum GivenUp {
-    /// No blocks: the write budget keeps no block out.
+    /// None.
     #[default]
     Nothing,
-    /// Misses read less than their fill window.
+    /// Read-ahead.
     ReadAhead,
-    /// Of blocks without an earlier request, only a part is cached, or none.
+    /// Some or all blocks without an earlier request, too.
     UnknownBlocks,
-    /// Of blocks with an earlier request, too, only a part is cached.
+    /// Some blocks with an earlier request, too.
     KnownBlocks,
-    /// Only blocks that must be cached are cached.
+    /// All blocks that need not be cached.
     Everything,
 }
 
@@ -204,17 +202,16 @@ pub struct Wear {
     pub day_bytes: u64,
     /// The counted part of that day.
     pub counted: Duration,
-    /// The writes that are given up because of the budget.
+    /// The blocks that the budget keeps out.
     pub given_up: GivenUp,
 }
 
 /// The recent writes to the cache device, for the next engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct WearHistory {
-    /// Quarters of an hour, the oldest first, at most a day; the last one is in progress.
+    /// Quarters of an hour, the oldest first, at most a day.
     pub slots: Vec<WearSlot>,
-    /// Bytes that the write budget permits at once; less than 0 after more writes than that. Without a budget, the
-    /// value has no meaning.
+    /// Bytes that the write budget permits at once; may be negative. Without a budget, the value has no meaning.
     pub credit: i64,
     /// Time in which the bytes of the slots were written, at most a day.
     pub counted: Duration,
@@ -235,28 +232,28 @@ pub struct WearSlot {
 pub struct Status {
     /// The health of the cache device.
     pub health: CacheHealth,
-    /// If the cache device is out of service, the place of the record of this.
+    /// The place of the record that the cache device is out of service, if it is.
     pub record: Option<Record>,
     /// Segments in all.
     pub segments: u64,
-    /// Segments without blocks that are free, being opened, or ready.
+    /// Segments that are free, being opened, or ready.
     pub free_segments: u64,
-    /// Segments that receive no new blocks, mostly because the device failed there; their live blocks stay in use.
+    /// Retired segments, which receive no new blocks.
     pub retired_segments: u64,
     /// Blocks that all segments can hold, headers of batches included.
     pub capacity_blocks: u64,
-    /// Blocks in the probation queue's segments, live ones.
+    /// Live blocks in the segments of probation.
     pub probation_blocks: u64,
-    /// Blocks in the main queue's segments, live ones.
+    /// Live blocks in the segments of main.
     pub main_blocks: u64,
-    /// The size of probation that the policy aims at while main is not frozen, in blocks.
+    /// The target size of probation, in blocks.
     pub probation_target: u64,
-    /// Bytes of memory of the tables of the cache metadata and of the retention policy.
+    /// Bytes of memory of the cache metadata and of the retention policy.
     pub memory_bytes: u64,
     /// The counters of the cache device.
     pub counters: CacheCounters,
     /// The volumes, by id.
     pub volumes: Vec<VolumeStatus>,
-    /// Damaged dirty blocks, ascending; of very many, some.
+    /// Damaged dirty blocks, ascending, up to a limit.
     pub damaged: Vec<BlockKey>,
 }

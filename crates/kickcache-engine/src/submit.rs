@@ -1,4 +1,4 @@
-//! All submissions are made here, and reads, writes, write-zeroes and flushes are counted.
+//! Submissions, and their counters.
 
 use crate::device::{Checksums, Device, DeviceOperation, Piece, Pieces};
 use crate::inflight::pulse::PulseId;
@@ -6,14 +6,11 @@ use crate::inflight::purpose::Purpose;
 use crate::state::State;
 
 impl State {
-    /// Hands a submission to the driver.
     pub(crate) fn submit(&mut self, purpose: Purpose, operation: DeviceOperation) {
         self.count_submission(&operation);
         self.submissions.add(self.now, PulseId::of(operation.device()), purpose, operation);
     }
 
-    /// Submits a read of whole cached blocks into one stretch of memory. Each hit of whole blocks uses this function,
-    /// so it skips checks with a known result.
     #[inline]
     pub(crate) fn submit_hit(&mut self, purpose: Purpose, offset: u64, memory: Piece) {
         self.count_read(Device::Cache, u64::from(memory.length));
@@ -77,7 +74,6 @@ impl State {
 
     /// Submits an operation on the driver's memory that has no completion.
     pub(crate) fn submit_memory(&mut self, operation: DeviceOperation) {
-        // Without checksums there is no completion.
         self.submissions.add_unanswered(operation);
     }
 }

@@ -1,7 +1,6 @@
-//! The interface of offline tools to an engine that serves no client: every block with its place, and functions that
-//! drop some blocks.
+//! The interface of offline tools to an engine that serves no client.
 //!
-//! Some of these functions walk whole tables, so a daemon must not use them while it serves clients.
+//! Some of these functions walk whole tables.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -26,7 +25,7 @@ pub struct CachedBlock {
     pub block: BlockIndex,
     /// CRC32C of the block's data.
     pub checksum: Checksum,
-    /// Whether the block is dirty or unflushed: the origin may not have its data durably.
+    /// Whether the block is dirty or unflushed.
     pub is_dirty: bool,
 }
 
@@ -48,23 +47,22 @@ pub struct SegmentStatus {
 pub enum SegmentUsage {
     /// The segment's content does not count.
     Free,
-    /// The segment holds blocks, or will.
+    /// The segment is in use.
     InUse,
-    /// It receives no new blocks, because its opening or a write failed, a block in it is damaged, or its generation is
-    /// too high; its live blocks stay.
+    /// It receives no new blocks; its live blocks stay.
     Retired,
 }
 
 /// How an attempt to demote a block ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Demotion {
-    /// The cache has dropped the block; the record of this is not durable yet.
+    /// The cache has dropped the block.
     Done,
     /// The block is not cached.
     Absent,
-    /// The block is dirty or unflushed, and stays in the cache.
+    /// The block is dirty or unflushed, and stays.
     Dirty,
-    /// The journal has no space for the record yet: let the engine work, then try again.
+    /// The journal has no space for the record yet.
     Wait,
 }
 
@@ -100,7 +98,7 @@ impl Engine {
         })
     }
 
-    /// Cached blocks of a volume, also if the volume is not served.
+    /// Cached blocks of a volume, served or not.
     pub fn cached_blocks(&self, volume: VolumeId) -> u64 {
         self.state.cache.volume(volume).cached
     }
@@ -110,7 +108,7 @@ impl Engine {
         self.state.device.journal.span()
     }
 
-    /// Demotes a clean block: later reads use the origin.
+    /// Demotes a clean block.
     pub fn demote(&mut self, volume: VolumeId, block: BlockIndex) -> Demotion {
         self.is_stirred = true;
         let key = BlockKey::new(volume, block);
@@ -129,7 +127,7 @@ impl Engine {
     }
 
     /// Drops every block of a volume, **dirty ones too**, by one record. For a volume without requests or writebacks in
-    /// flight: if it is not served, or before its first request. See [`Engine::is_all_durable`].
+    /// flight: if it is not served, or before its first request.
     pub fn drop_volume(&mut self, volume: VolumeId) {
         self.is_stirred = true;
         let slots = self.state.cache.slots();
@@ -148,8 +146,8 @@ impl Engine {
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Nobody));
     }
 
-    /// Names blocks with newer data on the origin than on a cache device out of service: they are dropped, **dirty ones
-    /// too**, before writeback begins. Only during recovery.
+    /// Names blocks to be dropped, **dirty ones too**, because the origin has newer data than a cache device out of
+    /// service.
     ///
     /// # Panics
     /// Once recovery is over.

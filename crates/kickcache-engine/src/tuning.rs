@@ -1,7 +1,6 @@
-//! Constants of the policies that a study varies: the policies read the varied values only with the feature `tuning`,
-//! and in unit tests.
+//! Constants of the policies that a study varies.
 
-/// A constant, or with the feature `tuning` the value that a study set. Unit tests compile this variant too.
+/// A constant, or with the feature `tuning` the value that a study set.
 #[cfg(any(test, feature = "tuning"))]
 macro_rules! tuned {
     ($name:ident, $constant:expr) => {
@@ -98,8 +97,7 @@ tunables! {
 }
 
 impl Tunable {
-    /// The maximum of the value: 95 % for a share of a segment, because not all of a segment may be kept; otherwise
-    /// none.
+    /// The maximum of the value: 95 % for a share of a segment, because not all of a segment may be kept.
     const fn most(self) -> u64 {
         let is_of_a_segment = matches!(
             self,
@@ -114,16 +112,14 @@ impl Tunable {
         if is_of_a_segment { 95 } else { u64::MAX }
     }
 
-    /// Its value at this percentage, once the policies have read it.
+    /// Its value at this percentage.
     pub fn at(self, percent: usize) -> u64 {
         part(CONSTANT[self as usize].load(Ordering::Relaxed) as u64, percent as u64, self.most())
     }
 }
 
 const COUNT: usize = Tunable::ALL.len();
-/// The value of each constant, from its last use.
 static CONSTANT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(0) }; COUNT];
-/// The factor of each constant, in percent.
 static PERCENT: [AtomicUsize; COUNT] = [const { AtomicUsize::new(100) }; COUNT];
 
 /// Sets a constant to this percentage of its value, in every engine of this process, if [`IS_ON`] or in unit tests.
@@ -131,7 +127,6 @@ pub fn tune(tunable: Tunable, percent: usize) {
     PERCENT[tunable as usize].store(percent, Ordering::SeqCst);
 }
 
-/// The present value of a constant; unless its percentage is 100, rounded and at least 1.
 #[cfg(any(test, feature = "tuning"))]
 pub(crate) fn value_of<T: TryFrom<u64> + Copy>(tunable: Tunable, constant: T) -> T
 where

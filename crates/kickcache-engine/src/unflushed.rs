@@ -1,5 +1,4 @@
-//! Blocks that were written to an origin: they become clean with its next flush, at once after a durable write, or
-//! dirty again.
+//! Unflushed blocks: an origin has them and has not flushed them.
 //!
 //! Invariants:
 //! * I-3: a block becomes clean only after a durable write of the origin, or after a flush that covers its write.
@@ -13,11 +12,11 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::VolumeId;
 
-/// Unflushed blocks are at most one part in this many of the cache before a flush is forced.
+/// The limit of blocks that wait for a flush: one part in this many of the cache.
 const UNFLUSHED_PART: usize = 16;
 
 impl State {
-    /// Unflushed blocks that force a flush of the origin.
+    /// The number of blocks that wait for a flush of the origin and force it.
     pub(crate) fn unflushed_max(&self) -> usize {
         let capacity = usize::try_from(self.retention.capacity()).unwrap_or(usize::MAX);
         UNFLUSHED_BLOCKS_MAX.min(capacity / UNFLUSHED_PART)
@@ -30,9 +29,8 @@ impl State {
         }
     }
 
-    /// Sets the state of a living block, with a record if it is clean; a block that a write at the origin is about to
-    /// replace becomes dirty. A full journal takes no *clean* record: the next checkpoint makes the state durable.
-    /// After a crash before that the block is written to the origin once more, which does no harm.
+    /// Records a new state of a living block. A full journal takes no *clean* record: the next checkpoint makes the
+    /// state durable.
     pub(crate) fn record_state(&mut self, copy: BlockCopy, state_now: SlotState) {
         let BlockCopy { key, location, .. } = copy;
         // The origin is about to store a newer version of the block: if this copy were clean, a restart after a power
@@ -51,7 +49,7 @@ impl State {
         }
     }
 
-    /// Makes all unflushed blocks of an origin dirty again; the flush in flight does not cover them.
+    /// Makes all unflushed blocks of an origin dirty again.
     pub(crate) fn write_again(&mut self, volume: VolumeId) {
         for copy in self.volumes.get_mut(volume).flush.restart() {
             self.end_unflushed(copy, SlotState::Dirty);

@@ -4,9 +4,9 @@
 pub const SECTOR_SIZE: u64 = 512;
 /// Bytes in a block, the unit of caching.
 pub const BLOCK_SIZE: u64 = 4096;
-/// Bytes in a block, for memory lengths.
+/// [`BLOCK_SIZE`] as `usize`.
 pub const BLOCK_BYTES: usize = 4096;
-/// Bytes in a block, for lengths of pieces.
+/// [`BLOCK_SIZE`] as `u32`.
 pub const BLOCK_LENGTH: u32 = 4096;
 
 macro_rules! number {
@@ -21,7 +21,7 @@ macro_rules! number {
                 $name(raw)
             }
 
-            /// Gives the raw number back.
+            /// The raw number.
             pub const fn get(self) -> $inner {
                 self.0
             }
@@ -34,7 +34,7 @@ number! {
     BlockIndex(u64)
 }
 number! {
-    /// A volume of one cache device; at most [`crate::config::VOLUME_COUNT_MAX`] exist.
+    /// A volume of a cache device.
     VolumeId(u8)
 }
 number! {
@@ -46,13 +46,11 @@ number! {
     Location(u32)
 }
 number! {
-    /// The global order of batches and journal records; 0 is "none yet". A number is reused only if a crash left no
-    /// readable trace of its first use.
+    /// The global order of batches and journal records; 0 is "none yet".
     Sequence(u64)
 }
 number! {
-    /// The generation of a segment: one more with each opening. It begins at 0, or higher in the new part of a grown
-    /// device.
+    /// The generation of a segment: one more with each opening.
     Generation(u32)
 }
 number! {
@@ -60,17 +58,17 @@ number! {
     Checksum(u32)
 }
 number! {
-    /// A 4 KiB page of the engine's memory pool.
+    /// A 4 KiB page of the engine's memory.
     PageIndex(u32)
 }
 
 impl BlockIndex {
-    /// Byte offset of the block's first byte on its volume.
+    /// Its offset on its volume, in bytes.
     pub const fn byte_offset(self) -> u64 {
         self.0 * BLOCK_SIZE
     }
 
-    /// The block that contains a byte; rounds down.
+    /// The block that contains a byte.
     pub const fn containing(byte_offset: u64) -> BlockIndex {
         BlockIndex(byte_offset / BLOCK_SIZE)
     }
@@ -89,7 +87,7 @@ impl Location {
 }
 
 impl PageIndex {
-    /// Byte offset of the page in the pool.
+    /// Its offset in the pool, in bytes.
     pub const fn byte_offset(self) -> u64 {
         self.0 as u64 * BLOCK_SIZE
     }
@@ -109,7 +107,7 @@ pub const SEQUENCE_LIMIT: u64 = 1 << 62;
 /// Block numbers stay below this: 2^40 blocks, 4 PiB.
 pub const BLOCK_INDEX_LIMIT: u64 = 1 << 40;
 
-/// A block of a volume in one 48-bit number: volume in the upper 8 bits, block in the lower 40.
+/// A volume and a block in one 48-bit number: the volume in the upper 8 bits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct BlockKey(u64);
 
@@ -117,7 +115,7 @@ impl BlockKey {
     /// Joins volume and block.
     ///
     /// # Panics
-    /// If the block number is not below [`BLOCK_INDEX_LIMIT`]: volumes are checked when they are opened.
+    /// If the block number is not below [`BLOCK_INDEX_LIMIT`].
     pub const fn new(volume: VolumeId, block: BlockIndex) -> BlockKey {
         assert!(block.0 < BLOCK_INDEX_LIMIT);
         BlockKey(((volume.0 as u64) << 40) | block.0)
@@ -133,7 +131,7 @@ impl BlockKey {
         self.0
     }
 
-    /// The key plus a constant, mixed by the finisher of MurmurHash3 (64 bits).
+    /// The finisher of MurmurHash3 (64 bits), after an addition.
     pub(crate) const fn hash(self) -> u64 {
         let mut bits = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         bits = (bits ^ (bits >> 33)).wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -235,12 +233,12 @@ impl ByteExtent {
     /// The first byte after the extent.
     ///
     /// # Panics
-    /// On overflow in debug builds: extents are checked against the device's size at the border.
+    /// On overflow in debug builds.
     pub const fn end(self) -> u64 {
         self.start + self.length
     }
 
-    /// Whether the two have a byte in common, if neither is empty.
+    /// Whether two extents that are not empty have a byte in common.
     pub const fn overlaps(self, other: ByteExtent) -> bool {
         self.start < other.end() && other.start < self.end()
     }

@@ -1,9 +1,4 @@
-//! Blocks that the cache device cannot read. An error alone is no damage: a device may be missing for a while and
-//! return later. After a failed read, writeback starts no reads and reclaim empties no further segments until a read
-//! succeeds; meanwhile the engine tries to read the superblock of the device, after each failed read of cached blocks,
-//! and otherwise with a pause between two tries. Reads of clients are still sent to the device. If reads of a dirty
-//! block fail repeatedly while the device completes other reads, the block is treated as damaged, and its segment, once
-//! sealed, is not used for new blocks.
+//! Blocks that the cache device cannot read. An error alone is no damage: a device may be missing for a while.
 
 use alloc::vec::Vec;
 
@@ -20,11 +15,10 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, ByteExtent, Location};
 
-/// If clients wait for space, the cache device is put out of service after it has been unreadable for this long.
+/// The time after which an unreadable cache device is put out of service if clients wait for space.
 const SILENCE_MAX: Duration = Duration::from_millis(30_000);
 
 impl State {
-    /// A read from the cache device ended.
     pub(crate) fn note_cache_read(&mut self, result: Result<(), DeviceError>) {
         let now = self.now;
         if result.is_err() {
@@ -40,8 +34,7 @@ impl State {
         }
     }
 
-    /// Reads the superblock of a cache device that is not readable, if a probe is due, unless the engine ends and no
-    /// write waits for room.
+    /// Reads the superblock of an unreadable cache device, if a probe is due.
     pub(crate) fn probe_if_due(&mut self) {
         let now = self.now;
         let is_wanted = !self.is_ending || self.waiters.want_room();
@@ -66,7 +59,6 @@ impl State {
         self.submit(Purpose::Probe, DeviceOperation::ReadMetadata { extent });
     }
 
-    /// A probe has ended.
     pub(crate) fn on_probed(&mut self, result: Result<(), DeviceError>) {
         self.device.counters.errors += u64::from(result.is_err());
         self.unreadable.is_probing = false;
@@ -87,8 +79,7 @@ impl State {
         self.unreadable.failing.is_some_and(is_long)
     }
 
-    /// Whether the engine itself may read a block: not while the cache device is not readable, or soon after a read of
-    /// the block alone failed.
+    /// Whether the engine itself may read a block now.
     pub(crate) fn may_be_tried(&self, copy: BlockCopy) -> bool {
         if mutant!(UnreadableTriedAtOnce) {
             return true;
@@ -102,15 +93,13 @@ impl State {
         !self.unreadable.doubtful.is_empty() && self.unreadable.doubtful.contains_key(&copy)
     }
 
-    /// A read of the block returned the written bytes.
     pub(crate) fn clear_doubt(&mut self, copy: BlockCopy) {
         if !self.unreadable.doubtful.is_empty() {
             self.unreadable.doubtful.remove(&copy);
         }
     }
 
-    /// A block could not be read together with others: it is read alone from here on. `false` if the list of such
-    /// blocks is full.
+    /// Lists a block to be read alone. `false` if the list is full.
     pub(crate) fn doubt(&mut self, copy: BlockCopy) -> bool {
         if mutant!(UnreadableTriedAtOnce) || !self.cache.is_alive(copy) || self.is_doubtful(copy) {
             return true;
@@ -126,8 +115,7 @@ impl State {
         has_room
     }
 
-    /// A block could not be read alone: a dirty one that fails too often is damaged. `false` if the list of such blocks
-    /// is full.
+    /// A block could not be read alone. `false` if the list of such blocks is full.
     pub(crate) fn on_unreadable(&mut self, copy: BlockCopy) -> bool {
         if !self.doubt(copy) {
             return false;
@@ -152,8 +140,7 @@ impl State {
         true
     }
 
-    /// The medium has failed in this segment: if it is sealed, it is retired, so that its remaining blocks stay and it
-    /// receives no new blocks.
+    /// The medium has failed in this segment: it is retired if it is sealed.
     fn set_aside(&mut self, location: Location) {
         let segment = self.cache.segment_of(location);
         if self.cache.segments().get(segment).state == SegmentState::Sealed {
@@ -162,8 +149,7 @@ impl State {
         self.agenda.push_back(Task::Reclaim);
     }
 
-    /// A dirty block has other bytes than the written ones, is unreadable, or was restored after its drop: its reads
-    /// fail, and it stays. The next flush of its volume fails as well, because the block may never be durable.
+    /// The volume's next flush reports the loss.
     pub(crate) fn mark_damaged(&mut self, key: BlockKey, location: Location) {
         if self.cache.slots().is_damaged(location) {
             return;

@@ -17,8 +17,7 @@ use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 impl Engine {
-    /// Whether a part of a long stream without cached blocks would enter the cache now; in either case, the part counts
-    /// as read or written from then on. For models with a sample of a volume, in which no stream is complete.
+    /// Whether a part of a long stream without cached blocks would enter the cache now.
     pub fn takes_stream(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) -> bool {
         let how = if matches!(operation, Operation::Write(_)) { Use::Write } else { Use::Read };
         let piece = Piece::new(volume, how, extent);
@@ -89,12 +88,11 @@ impl Engine {
         }
     }
 
-    /// The counters of a volume, without the work of [`Engine::status`].
+    /// The counters of a volume.
     pub fn counters(&self, volume: VolumeId) -> &VolumeCounters {
         &self.state.volumes.get(volume).counters
     }
 
-    /// Takes over the counters of the volumes that both engines serve.
     pub(crate) fn keep_counters_of(&mut self, before: &Engine) {
         for volume in self.state.volumes.ids() {
             if let Some(found) = before.state.volumes.find(volume) {
@@ -103,7 +101,7 @@ impl Engine {
         }
     }
 
-    /// The health of the cache device, without the work of [`Engine::status`].
+    /// The health of the cache device.
     pub fn health(&self) -> CacheHealth {
         self.state.device.health
     }
@@ -113,26 +111,25 @@ impl Engine {
         self.state.device.is_out_of_service().then(|| self.state.marking.record())
     }
 
-    /// Whether the index has a copy of a block, in any state and at any place of the log.
+    /// Whether the index has a copy of a block.
     pub fn is_cached(&self, volume: VolumeId, block: BlockIndex) -> bool {
         self.state.cache.find(BlockKey::new(volume, block)).is_some()
     }
 
-    /// Whether the cache device is out of service, after errors or by order.
+    /// Whether the cache device is out of service.
     pub fn is_out_of_service(&self) -> bool {
         self.state.device.is_out_of_service()
     }
 
-    /// The blocks of a volume that are dirty or unflushed, ascending. Walks the whole table: not for hot paths.
+    /// The blocks of a volume that are dirty or unflushed, ascending. Walks the whole table.
     pub fn dirty_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let mut blocks: Vec<_> = self.state.cache.kept_blocks(volume).collect();
         blocks.sort_unstable();
         blocks
     }
 
-    /// The blocks of a volume that may have newer data in the cache than on the origin, ascending: a loss of the cache
-    /// device may lose these. Blocks that are dirty only because of an unacknowledged write through the log are left
-    /// out. Walks the whole table: not for hot paths.
+    /// The blocks of a volume that a loss of the cache device may lose, ascending; blocks that are dirty only because
+    /// of an unacknowledged write through the log are left out. Walks the whole table.
     pub fn unwritten_blocks(&self, volume: VolumeId) -> Vec<BlockIndex> {
         let state = &self.state;
         let is_lost_with_cache = |block: &BlockIndex| {
@@ -148,8 +145,7 @@ impl Engine {
         blocks
     }
 
-    /// The damaged dirty blocks, ascending: reads of these fail until they are overwritten as a whole, or discarded. Of
-    /// very many, some.
+    /// The damaged dirty blocks, ascending, up to a limit.
     pub fn damaged_blocks(&self) -> Vec<BlockKey> {
         self.state.damaged_blocks()
     }

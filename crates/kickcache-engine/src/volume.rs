@@ -1,4 +1,4 @@
-//! The state of each served volume.
+//! A served volume.
 
 use alloc::collections::VecDeque;
 
@@ -21,12 +21,10 @@ use crate::stats::VolumeCounters;
 use crate::time::Instant;
 use crate::units::{ByteExtent, VolumeId};
 
-/// A volume that is served.
 #[derive(Debug)]
 pub(crate) struct Volume {
     pub(crate) id: VolumeId,
     pub(crate) settings: VolumeSettings,
-    /// Bytes of the origin.
     pub(crate) size: u64,
     pub(crate) queue: OriginQueue,
     pub(crate) flush: OriginFlush,
@@ -39,40 +37,35 @@ pub(crate) struct Volume {
     pub(crate) throttle: Throttle,
     /// Delayed writes, with their starts.
     pub(crate) delayed: VecDeque<(Instant, RequestSlot)>,
-    /// The position of the last search for blocks that the volume gives back above its limit.
+    /// The position of the search for blocks above the volume's limit.
     pub(crate) hand: Hand,
     pub(crate) offload: Offload,
     pub(crate) counters: VolumeCounters,
-    /// First hits of read-ahead blocks that directly follow a requested block (part of the hits).
+    /// First hits of read-ahead blocks that directly follow a requested block.
     pub(crate) scanned_blocks: u64,
-    /// When the last request of a client arrived; before the first one, when the volume was added.
     pub(crate) last_request: Instant,
-    /// When a client's write last made a block dirty while none was; until then, when the volume was added.
     pub(crate) dirty_since: Instant,
     /// Foreground accesses to the origin that were queued so far.
     pub(crate) foreground_total: u64,
     /// All dirty data must be written back now.
     pub(crate) draining: bool,
     pub(crate) drain_end: DrainEnd,
-    /// It is durable that the volume has no blocks, or the cache device is out of service: the volume may be removed.
+    /// The record that the volume has no blocks is durable, or cannot become durable.
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
-    /// Writeback pauses until this time, after a failed writeback or flush of the origin, a failure to make blocks of
-    /// the log durable, or a read that failed while the list of unreadable blocks was full.
+    /// Writeback pauses until this time.
     pub(crate) backoff_until: Instant,
-    /// Until this time, after a failed writeback or flush, the origin is flushed only if a flush request waits.
+    /// Flushes of the origin without a waiting flush request pause until this time.
     pub(crate) flush_backoff_until: Instant,
-    /// When blocks that the last check did not write back are checked again, if no other event does so before.
+    /// When blocks that the last check did not write back are checked again.
     pub(crate) look_again_at: Instant,
-    /// Reads are not promoted until this time.
     pub(crate) paused_until: Instant,
-    /// When the origin refused a write of a client last; `None` if it never did.
+    /// When the origin refused a write of a client last.
     pub(crate) refused_at: Option<Instant>,
 }
 
 impl Volume {
-    /// The volume counts as idle from this time on, without further requests.
     pub(crate) fn idle_at(&self) -> Instant {
         self.last_request.plus(self.settings.idle_after)
     }
@@ -82,26 +75,24 @@ impl Volume {
         RequestedBlocks { hits: self.counters.hit_blocks, misses: self.counters.miss_blocks }
     }
 
-    /// [`Volume::asked`] without hits that a scan has as well because of read-ahead.
+    /// [`Volume::asked`] without [`Volume::scanned_blocks`].
     pub(crate) const fn used(&self) -> RequestedBlocks {
         let RequestedBlocks { hits, misses } = self.asked();
         RequestedBlocks { hits: hits - self.scanned_blocks, misses }
     }
 
-    /// A writeback or a flush of the origin failed: for a while no writeback begins, and no flush without a request.
     pub(crate) fn rest_after_origin_error(&mut self, now: Instant) {
         self.backoff_until = now.plus(WRITEBACK_BACKOFF);
         self.flush_backoff_until = self.backoff_until;
     }
 
-    /// Takes a place among the accesses to the origin for a client.
     pub(crate) fn enqueue(&mut self, extent: ByteExtent, access: OriginAccess) -> Ticket {
         self.foreground_total += 1;
         self.queue.enqueue(AccessRequest { extent, access, priority: Priority::Foreground })
     }
 
-    /// The durability of a write when the origin ends it, if the caller needs at least `asked`. At a remote origin it
-    /// is durable, because a write without a copy in the log could not be repeated.
+    /// The durability of a write to the origin without a copy in the log; at least `asked`. At a remote origin it is
+    /// durable, because a write without a copy in the log could not be repeated.
     pub(crate) fn durability_without_copy(&self, asked: Durability) -> Durability {
         match self.settings.origin {
             OriginKind::Remote if !mutant!(WriteWithoutCopyVolatile) => Durability::Durable,
@@ -109,8 +100,7 @@ impl Volume {
         }
     }
 
-    /// Whether the origin may lose unflushed data while it is read: its server may restart, and a flush has yet to
-    /// prove the data durable.
+    /// Whether the origin may lose unflushed data.
     pub(crate) fn may_forget(&self) -> bool {
         let is_remote = self.settings.origin == OriginKind::Remote;
         is_remote && self.flush.is_unsettled() && !mutant!(HealOutlivesRestart)

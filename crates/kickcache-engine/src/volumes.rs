@@ -6,23 +6,18 @@ use crate::config::VOLUME_COUNT_MAX;
 use crate::units::{VolumeId, VolumeSet};
 use crate::volume::Volume;
 
-/// The volumes of the cache device.
 #[derive(Debug)]
 pub(crate) struct Volumes {
     table: [Option<Box<Volume>>; VOLUME_COUNT_MAX],
-    /// All volumes, served or not.
     known: VolumeSet,
-    /// The served volumes.
     served: VolumeSet,
 }
 
 impl Volumes {
-    /// No volume is served yet.
     pub(crate) fn new(known: VolumeSet) -> Volumes {
         Volumes { table: [const { None }; VOLUME_COUNT_MAX], known, served: VolumeSet::default() }
     }
 
-    /// From here on a volume is served.
     pub(crate) fn add(&mut self, volume: Volume) {
         self.known.insert(volume.id);
         self.served.insert(volume.id);
@@ -30,14 +25,12 @@ impl Volumes {
         self.table[at] = Some(Box::new(volume));
     }
 
-    /// The volume is removed from the cache device.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
         self.known.remove(volume);
         self.served.remove(volume);
         self.table[usize::from(volume.get())] = None;
     }
 
-    /// All volumes of the cache device, served or not.
     pub(crate) fn known(&self) -> VolumeSet {
         self.known
     }
@@ -47,25 +40,20 @@ impl Volumes {
         self.served.iter()
     }
 
-    /// A volume that is served.
-    ///
     /// # Panics
-    /// If it is not: requests are checked when they arrive.
+    /// If it is not served.
     pub(crate) fn get(&self, volume: VolumeId) -> &Volume {
         self.find(volume).expect("the volume is served")
     }
 
-    /// Like [`Volumes::get`], for a caller that changes the volume.
     pub(crate) fn get_mut(&mut self, volume: VolumeId) -> &mut Volume {
         self.table[usize::from(volume.get())].as_deref_mut().expect("the volume is served")
     }
 
-    /// A volume, if it is served.
     pub(crate) fn find(&self, volume: VolumeId) -> Option<&Volume> {
         self.table.get(usize::from(volume.get()))?.as_deref()
     }
 
-    /// Like [`Volumes::find`], for a caller that changes the volume.
     pub(crate) fn find_mut(&mut self, volume: VolumeId) -> Option<&mut Volume> {
         self.table.get_mut(usize::from(volume.get()))?.as_deref_mut()
     }

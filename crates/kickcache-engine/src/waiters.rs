@@ -1,4 +1,4 @@
-//! Requests that wait for a resource of other requests: space in the log or the journal, pages, an extent.
+//! Requests that wait for a resource of other requests.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,8 +11,7 @@ use crate::units::{ByteExtent, VolumeId};
 pub(crate) enum LockReason {
     /// A write completes partial blocks, or waits for space.
     Prepared,
-    /// The origin receives a write or a discard over older blocks in the log, if there are any: writeback must not
-    /// store these blocks on the origin.
+    /// The origin receives a write or a discard: writeback must not store older blocks of the extent there.
     Replaced,
 }
 
@@ -25,7 +24,6 @@ pub(crate) struct WriteLock {
     pub(crate) reason: LockReason,
 }
 
-/// Requests that wait for a resource of other requests.
 #[derive(Debug, Default)]
 pub(crate) struct Waiters {
     /// Writes that wait for space in the log, in order.
@@ -36,57 +34,50 @@ pub(crate) struct Waiters {
 }
 
 impl Waiters {
-    /// A write waits for space in the log, after the writes that wait already.
     pub(crate) fn wait_for_room(&mut self, slot: RequestSlot) {
         self.for_room.push_back(slot);
     }
 
-    /// Whether writes wait for space in the log.
     pub(crate) fn want_room(&self) -> bool {
         !self.for_room.is_empty()
     }
 
-    /// The write that is next when there is space; `None` if none waits for it.
     pub(crate) fn first_for_room(&self) -> Option<RequestSlot> {
         self.for_room.front().copied()
     }
 
-    /// The first write does not wait for space any more.
     pub(crate) fn end_first_for_room(&mut self) {
         self.for_room.pop_front();
     }
 
-    /// A request begins again when pages, space in the journal or a lock are free.
     pub(crate) fn stall(&mut self, slot: RequestSlot) {
         self.stalled.push_back(slot);
     }
 
-    /// The requests that are to begin again, in order.
     pub(crate) fn take_stalled(&mut self) -> impl Iterator<Item = RequestSlot> {
         self.stalled.drain(..)
     }
 
-    /// Makes other changes of an extent wait; a holder that has a lock already keeps that one.
+    /// Locks an extent; a holder that has a lock already keeps that one.
     pub(crate) fn lock(&mut self, lock: WriteLock) {
         if !self.locks.iter().any(|other| other.holder == lock.holder) {
             self.locks.push(lock);
         }
     }
 
-    /// Releases a write's lock; returns whether it had one.
+    /// Releases a lock; returns whether there was one.
     pub(crate) fn unlock(&mut self, holder: RequestSlot) -> bool {
         let before = self.locks.len();
         self.locks.retain(|lock| lock.holder != holder);
         self.locks.len() != before
     }
 
-    /// Whether a write or a discard makes other changes of bytes of an extent wait.
+    /// Whether a part of the extent is locked.
     pub(crate) fn is_locked(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).next().is_some()
     }
 
-    /// Whether a write or a discard that the origin receives, and that supersedes any older blocks of the log, has
-    /// locked a part of the extent.
+    /// Whether a part of the extent is locked as [`LockReason::Replaced`].
     pub(crate) fn is_replaced(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.locks_on(volume, extent).any(|lock| lock.reason == LockReason::Replaced)
     }

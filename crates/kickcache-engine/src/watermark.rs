@@ -5,10 +5,9 @@
 
 use alloc::collections::BTreeSet;
 
-/// The end of the durable part of a numbered series.
 #[derive(Debug)]
 pub(crate) struct Watermark {
-    /// The number after the newest that was submitted; before the first submission, the least possible number.
+    /// The least number of the next write.
     next: u64,
     in_flight: BTreeSet<u64>,
     /// Writes below this number are covered by the flush that was submitted last.
@@ -25,7 +24,6 @@ impl Watermark {
         Watermark { next, in_flight: BTreeSet::new(), flushing: next, durable: next, doubtful: None }
     }
 
-    /// A write is submitted.
     pub(crate) fn begin(&mut self, number: u64) {
         debug_assert!(number >= self.next, "W-1: {number} is submitted out of turn");
         self.next = number.saturating_add(1);
@@ -37,7 +35,6 @@ impl Watermark {
         self.in_flight.remove(&number);
     }
 
-    /// A write failed.
     pub(crate) fn fail(&mut self, number: u64) {
         self.doubt(number);
         self.end(number);
@@ -47,17 +44,14 @@ impl Watermark {
         self.doubtful = Some(self.doubtful.map_or(number, |doubtful| doubtful.min(number)));
     }
 
-    /// A flush of the device is submitted.
     pub(crate) fn begin_flush(&mut self) {
         self.flushing = self.in_flight.first().copied().unwrap_or(self.next);
     }
 
-    /// The flush succeeded.
     pub(crate) fn end_flush(&mut self) {
         self.durable = self.durable.max(self.flushing);
     }
 
-    /// The flush failed.
     pub(crate) fn fail_flush(&mut self) {
         self.doubt(self.durable);
     }

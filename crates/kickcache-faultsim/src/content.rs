@@ -15,15 +15,12 @@ use crate::index::index;
 
 /// Bytes with one stamp; client extents are multiples of this length.
 pub const UNIT: usize = 32;
-/// [`UNIT`] in the type of offsets.
 pub const UNIT_SIZE: u64 = 32;
-/// Units of a block.
 pub const UNITS_PER_BLOCK: u64 = BLOCK_SIZE / UNIT_SIZE;
 
 /// Names a write of a client, or the content before the run (version 1); zeroes are read as version 0.
 pub type Version = u64;
 
-/// The version of all-zero bytes.
 pub const ZERO: Version = 0;
 
 const SEAL: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -33,7 +30,6 @@ const VERSION_SHIFT: u32 = 32;
 const PLACE_MASK: u64 = (1 << VERSION_SHIFT) - 1;
 const _: () = assert!(1 << UNIT_BITS == UNITS_PER_BLOCK);
 
-/// The bytes of a block.
 pub type Bytes = [u8; BLOCK_BYTES];
 
 static ZEROES: Bytes = [0; BLOCK_BYTES];
@@ -42,10 +38,8 @@ static ZEROES: Bytes = [0; BLOCK_BYTES];
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stamp(u64);
 
-/// The content of a block.
 #[derive(Clone, Debug)]
 pub enum Block {
-    /// Zeroes.
     Zeroes,
     /// Bytes that no client wrote, made from a number.
     Noise(u64),
@@ -55,7 +49,6 @@ pub enum Block {
     Bytes(Rc<Bytes>),
 }
 
-/// CRC32C of bytes.
 pub fn checksum(bytes: &[u8]) -> Checksum {
     let wide = crc_fast::checksum(CrcAlgorithm::Crc32Iscsi, bytes);
     Checksum::new(u32::try_from(wide).expect("a 32-bit checksum"))
@@ -88,7 +81,6 @@ impl Stamp {
         bytes
     }
 
-    /// Stamps each unit of zeroes.
     fn lay(self, zeroes: &mut [u8]) {
         for (unit, chunk) in (0..).zip(zeroes.as_chunks_mut::<UNIT>().0) {
             let word = self.0 | unit;
@@ -170,18 +162,15 @@ fn misplaced(found: u64) -> String {
     format!("data of volume {volume} offset {:#x} (version {})", unit * UNIT_SIZE, found >> VERSION_SHIFT)
 }
 
-/// Copies the bytes once: `Rc::new(*bytes)` would copy them to the stack first.
 fn shared(bytes: &Bytes) -> Rc<Bytes> {
     Rc::<[u8]>::from(bytes.as_slice()).try_into().expect("the bytes of a block")
 }
 
 impl Block {
-    /// A whole block of a write.
     pub fn stamp(volume: VolumeId, block: u64, version: Version) -> Block {
         Block::Stamp(Stamp::new(volume, block, version))
     }
 
-    /// The block with these bytes.
     pub fn from_bytes(bytes: &Bytes) -> Block {
         Block::symbol(bytes).unwrap_or_else(|| Block::Bytes(shared(bytes)))
     }
@@ -197,7 +186,6 @@ impl Block {
         is_whole.then_some(Block::Stamp(Stamp(stamp)))
     }
 
-    /// The bytes of the block.
     pub fn bytes(&self) -> Cow<'_, Bytes> {
         match self {
             Block::Zeroes => Cow::Borrowed(&ZEROES),
@@ -207,7 +195,6 @@ impl Block {
         }
     }
 
-    /// Appends the bytes to a buffer.
     pub fn append_to(&self, bytes: &mut Vec<u8>) {
         match self {
             Block::Stamp(stamp) => {
@@ -219,12 +206,10 @@ impl Block {
         }
     }
 
-    /// A copy of the bytes.
     pub fn to_bytes(&self) -> Bytes {
         self.bytes().into_owned()
     }
 
-    /// CRC32C of the bytes.
     pub fn checksum(&self) -> Checksum {
         static OF_ZEROES: LazyLock<Checksum> = LazyLock::new(|| checksum(&ZEROES));
         match self {
@@ -239,7 +224,6 @@ impl Block {
         self.change(|bytes| bytes[at..at + length].copy_from_slice(&source.bytes()[from..from + length]));
     }
 
-    /// Changes the bytes in place.
     fn change(&mut self, change: impl FnOnce(&mut Bytes)) {
         if !matches!(self, Block::Bytes(_)) {
             *self = Block::Bytes(shared(&self.bytes()));
@@ -252,7 +236,6 @@ impl Block {
         }
     }
 
-    /// Flips one bit.
     pub fn flip(&mut self, byte: usize, bit: u64) {
         self.change(|bytes| bytes[byte] ^= 1 << bit);
     }

@@ -28,7 +28,6 @@ struct Pending {
     lied_about: bool,
 }
 
-/// Names a write that took effect.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteTicket(u64);
 
@@ -36,22 +35,19 @@ pub struct WriteTicket(u64);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FlushTicket(u64);
 
-/// The loss of a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loss {
-    /// The power cut lost no write that counts as lied about.
     Fair,
     /// The power cut dropped or tore a write that counts as lied about.
     Lied,
 }
 
-/// A device.
 #[derive(Clone, Debug)]
 pub struct SimulatedDevice {
     size: u64,
     current: Vec<Block>,
     durable: Vec<Block>,
-    /// In the order of taking effect. Those at the front that are durable move into the durable image.
+    /// In the order of taking effect.
     pending: VecDeque<Pending>,
     order: u64,
     flushes: u64,
@@ -62,7 +58,6 @@ pub struct SimulatedDevice {
 }
 
 impl SimulatedDevice {
-    /// A device of `size` zero bytes.
     pub fn new(size: u64) -> SimulatedDevice {
         let image = vec![Block::Zeroes; index(size.div_ceil(BLOCK_SIZE))];
         SimulatedDevice {
@@ -77,7 +72,6 @@ impl SimulatedDevice {
         }
     }
 
-    /// Bytes of the device.
     pub fn size(&self) -> u64 {
         self.size
     }
@@ -119,33 +113,27 @@ impl SimulatedDevice {
         bytes
     }
 
-    /// A block cannot be read any more until a write covers a part of the block, or until [`SimulatedDevice::mend`].
     pub fn make_unreadable(&mut self, number: u64) {
         self.unreadable.insert(number);
     }
 
-    /// Blocks that cannot be read, ascending.
     pub fn unreadable(&self) -> impl Iterator<Item = u64> {
         self.unreadable.iter().copied()
     }
 
-    /// Whether a block cannot be read.
     pub fn is_unreadable(&self, number: u64) -> bool {
         self.unreadable.contains(&number)
     }
 
-    /// Whether every block of an extent can be read.
     pub fn can_read(&self, extent: ByteExtent) -> bool {
         let blocks = extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE);
         self.unreadable.range(blocks).next().is_none()
     }
 
-    /// Makes every block readable again, as on another device.
     pub fn mend(&mut self) {
         self.unreadable.clear();
     }
 
-    /// Lets a write take effect.
     pub fn write(&mut self, offset: u64, data: Payload) -> WriteTicket {
         if !self.unreadable.is_empty() {
             let blocks = offset / BLOCK_SIZE..(offset + data.length as u64).div_ceil(BLOCK_SIZE);
@@ -177,7 +165,6 @@ impl SimulatedDevice {
         self.pending.get_mut(place).filter(|pending| pending.order == order)
     }
 
-    /// Ends a write; durable ones survive from here on.
     pub fn complete_write(&mut self, ticket: WriteTicket, durability: Durability) {
         let flushes = self.flushes;
         let pending = self.find(ticket.0).expect("a write that is not complete is pending");
@@ -188,13 +175,11 @@ impl SimulatedDevice {
         }
     }
 
-    /// Begins a flush: it covers the writes that have ended.
     pub fn start_flush(&mut self) -> FlushTicket {
         self.flushes += 1;
         FlushTicket(self.flushes)
     }
 
-    /// Ends a flush well.
     pub fn complete_flush(&mut self, ticket: FlushTicket) {
         self.flushed = self.flushed.max(ticket.0);
         self.make_durable();
@@ -226,7 +211,6 @@ impl SimulatedDevice {
         }
     }
 
-    /// Ends all writes that have not ended.
     pub fn complete_all(&mut self) {
         let flushes = self.flushes;
         self.pending.iter_mut().for_each(|pending| _ = pending.ended.get_or_insert(flushes));
@@ -243,7 +227,6 @@ impl SimulatedDevice {
         self.pending.iter().filter(is_volatile).count() as u64
     }
 
-    /// Makes the content that reads see durable.
     pub fn make_all_durable(&mut self) {
         self.pending.clear();
         self.durable.clone_from(&self.current);
@@ -280,7 +263,6 @@ impl SimulatedDevice {
         loss
     }
 
-    /// Flips one bit of the stored data.
     pub fn flip_bit(&mut self, extent: ByteExtent, random: &mut Random) {
         let (byte, bit) = (index(extent.start + random.below(extent.length)), random.below(8));
         let (block, byte) = (byte / index(BLOCK_SIZE), byte % index(BLOCK_SIZE));
@@ -306,7 +288,6 @@ fn is_durable(pending: &Pending, flushed: u64) -> bool {
     pending.durable || (!pending.abandoned && is_covered(pending, FlushTicket(flushed)))
 }
 
-/// A part of the bytes of a write.
 fn part(data: &Payload, start: usize, length: usize) -> Payload {
     let (at, size) = (data.skip + start, index(BLOCK_SIZE));
     let blocks = data.blocks[at / size..(at + length).div_ceil(size)].to_vec();

@@ -4,7 +4,6 @@ use kickcache_engine::format::superblock::Superblock;
 
 use crate::device::{FlushTicket, WriteTicket};
 
-/// A cache device that grows.
 #[derive(Debug)]
 pub(crate) struct Growing {
     pub(crate) superblock: Superblock,
@@ -13,13 +12,9 @@ pub(crate) struct Growing {
     pub(crate) left: Vec<u64>,
 }
 
-/// The progress of the superblock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Step {
-    /// The engine prepares.
     Preparing,
-    /// A copy is being written.
     Writing(WriteTicket),
-    /// The device is being flushed after the write of a copy.
     Flushing(FlushTicket),
 }

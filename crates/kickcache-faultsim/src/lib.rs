@@ -3,13 +3,10 @@
 //!
 //! Modules:
 //! * [`plan`] draws the parameters of a run: sizes, settings, faults, and a random choice of features.
-//! * [`content`] and [`payload`] are the content of blocks and memory.
 //! * [`device`] is a block device with a volatile write cache.
 //! * [`host`] plays the driver for one life of an engine.
-//! * [`subject`] is the interface of the code under test: the engine.
 //! * [`workload`] is the activity of the clients.
 //! * [`oracle`] decides which values a read may return.
-//! * [`report`] has the results; [`seeds`] and [`series`] play many runs.
 //! * [`run`] plays a whole run: lives, crashes, the final check of the origins.
 //!
 //! Invariants: the same seed and kind of plan give the same events and the same hash on every machine; the wall clock

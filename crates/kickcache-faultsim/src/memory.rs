@@ -10,7 +10,6 @@ use crate::content::Block;
 use crate::index::index;
 use crate::payload::{Payload, copy};
 
-/// The use of memory by an operation in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MemoryAccess {
     /// The device reads the memory.
@@ -19,7 +18,6 @@ pub enum MemoryAccess {
     Target,
 }
 
-/// How a page of the pool is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum PageUse {
     Free,
@@ -51,7 +49,6 @@ struct Owned {
     uses: Vec<Use>,
 }
 
-/// All memory of a driver.
 #[derive(Clone, Debug)]
 pub struct DriverMemory {
     requests: BTreeMap<RequestId, Owned>,
@@ -64,13 +61,11 @@ fn size(length: u32) -> usize {
 }
 
 impl DriverMemory {
-    /// The memory of a driver with a pool of this many pages.
     pub fn new(pool_pages: u32) -> DriverMemory {
         let (pool, pages) = (vec![Block::Zeroes; size(pool_pages)], vec![PageUse::Free; size(pool_pages)]);
         DriverMemory { requests: BTreeMap::new(), pool, pages }
     }
 
-    /// Takes the payload of a request.
     pub fn insert(&mut self, id: RequestId, payload: Payload) {
         self.requests.insert(id, Owned { payload, uses: Vec::new() });
     }
@@ -164,7 +159,6 @@ impl DriverMemory {
         }
     }
 
-    /// Ends the use of memory by a submission.
     pub fn release(&mut self, submission: u64, pieces: &[Piece]) {
         for piece in pieces {
             if let Memory::Request { id, .. } = piece.memory {
@@ -226,7 +220,7 @@ impl DriverMemory {
         Ok(())
     }
 
-    /// Fills pieces with arbitrary bytes, because their content is undefined.
+    /// Fills pieces with arbitrary bytes.
     ///
     /// # Errors
     /// If a piece is outside of memory.
@@ -238,7 +232,6 @@ impl DriverMemory {
         Ok(())
     }
 
-    /// Fills a stretch with copies of one block, or with a part of the block.
     fn lay(&mut self, stretch: &Stretch, block: &Block) {
         let target = self.blocks_mut(stretch);
         let mut at = stretch.start;
@@ -250,7 +243,7 @@ impl DriverMemory {
         }
     }
 
-    /// The checksums of the pages of pieces.
+    /// Appends the checksums of the pages of pieces.
     ///
     /// # Errors
     /// If a piece is outside of memory, or does not consist of whole pages.

@@ -10,7 +10,6 @@ use kickcache_engine::units::ByteExtent;
 use crate::memory::MemoryAccess;
 use crate::plan::aim::Aim;
 
-/// A number for the kind of an operation.
 pub(crate) fn kind(operation: &DeviceOperation) -> u64 {
     match operation {
         DeviceOperation::Read { .. } => 1,
@@ -31,7 +30,6 @@ pub(crate) fn is_write(operation: &DeviceOperation) -> bool {
     matches!(kind(operation), 2 | 3 | 6 | 7)
 }
 
-/// How durable an operation is when it ends.
 pub(crate) fn durability_of(operation: &DeviceOperation) -> Durability {
     match operation {
         DeviceOperation::Write { durability, .. }
@@ -117,7 +115,6 @@ pub(crate) fn extent_of(operation: &DeviceOperation) -> ByteExtent {
     }
 }
 
-/// A submission in a few words.
 pub(crate) fn describe(operation: &DeviceOperation) -> String {
     let extent = extent_of(operation);
     let place = format!("{:?} {:#x}+{:#x}", device_and_flush(operation).0, extent.start, extent.length);

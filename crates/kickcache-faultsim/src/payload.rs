@@ -26,7 +26,6 @@ pub fn copy(from: (&[Block], usize), to: (&mut [Block], usize), mut length: usiz
 pub struct Payload {
     /// Where the bytes begin in the first block.
     pub skip: usize,
-    /// The number of bytes.
     pub length: usize,
     /// The blocks of the bytes; the content outside of the bytes has no meaning.
     pub blocks: Vec<Block>,
@@ -40,12 +39,10 @@ impl Payload {
         Payload { skip: index(extent.start % BLOCK_SIZE), length: index(extent.length), blocks }
     }
 
-    /// The content of a client's write.
     pub fn stamped(volume: VolumeId, extent: ByteExtent, version: Version) -> Payload {
         Payload::new(extent, |block| Block::stamp(volume, block, version))
     }
 
-    /// No bytes.
     pub fn empty() -> Payload {
         Payload { skip: 0, length: 0, blocks: Vec::new() }
     }

@@ -4,10 +4,8 @@ use kickcache_engine::stats::Status;
 
 use crate::plan::PlanKind;
 
-/// Faults that were injected.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Injected {
-    /// Submissions that failed.
     pub errors: u64,
     /// Blocks of the cache device that were damaged, not stored, or stored elsewhere.
     pub damaged_blocks: u64,
@@ -17,16 +15,12 @@ pub struct Injected {
     pub rotted_headers: u64,
     /// Journals in which a bit flipped, in one block or in each.
     pub rotted_journals: u64,
-    /// Segments that were zeroed between two lives.
     pub zeroed_segments: u64,
-    /// Blocks of data, summaries, headers and the journal that were chosen to be unreadable in the next life; a block
-    /// may be chosen twice.
+    /// Blocks chosen to be unreadable in the next life; a block may be chosen twice.
     pub unreadable_blocks: u64,
     /// Flushes that did not make writes durable and reported success.
     pub lies: u64,
-    /// Submissions that took half a minute.
     pub hangs: u64,
-    /// Restarts of origins.
     pub restarts: u64,
     /// Unflushed writes at the restarts, which may be lost.
     pub restart_writes: u64,
@@ -36,31 +30,21 @@ pub struct Injected {
     pub repeated: u64,
 }
 
-/// Counts of the activity of one run or of several, so that a zero is visible.
+/// Counts of the activity of one run or of several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Summary {
     /// Hash of all events; for several runs, the sum of their hashes.
     pub trace_hash: u64,
-    /// Entries of the trace: the plan, requests, submissions, their effects and completions, replies, timeouts and
-    /// notes.
+    /// Entries of the trace.
     pub events: u64,
-    /// Faults.
     pub injected: Injected,
-    /// Blocks that requests named.
     pub request_blocks: u64,
-    /// Requests that were issued.
     pub requests: u64,
-    /// Requests that ended with an error.
     pub errors: u64,
-    /// Simulated nanoseconds.
     pub nanos: u64,
-    /// Lives of engines.
     pub lives: u64,
-    /// Kills.
     pub kills: u64,
-    /// Power cuts.
     pub power_cuts: u64,
-    /// Crashes during recovery.
     pub recovery_crashes: u64,
     /// Logs that were refused because a part was unreadable.
     pub refused_logs: u64,
@@ -68,15 +52,12 @@ pub struct Summary {
     pub failed_recoveries: u64,
     /// Starts before which the cache device was out of service.
     pub lives_after_service: u64,
-    /// Volumes of such devices with origins that may have lacked data of the cache device.
+    /// Volumes that may have lacked data of a cache device out of service.
     pub incomplete_volumes: u64,
-    /// Growths of cache devices while they were served.
     pub grown_caches: u64,
-    /// Successors that took over, while the cache device was served or after a crash during the replacement.
+    /// Successors that took over.
     pub successors: u64,
-    /// Parts of cache devices that replacements copied.
     pub copied_parts: u64,
-    /// Crashes during a replacement.
     pub interrupted_replacements: u64,
     /// Crashes after which the successor was found to be complete, while the old device had no record of the takeover.
     pub completed_successors: u64,
@@ -88,28 +69,22 @@ pub struct Summary {
     pub left_out_caches: u64,
     /// Cache devices that were put into use while volumes were served without one.
     pub taken_in_caches: u64,
-    /// Volumes that were removed while other volumes were served.
     pub parted_volumes: u64,
     /// Cache devices that were formatted again.
     pub replaced_caches: u64,
-    /// Blocks of reads that hit.
     pub hit_blocks: u64,
     /// Blocks that reads, or requests to promote, missed.
     pub miss_blocks: u64,
-    /// Blocks copied to origins by writeback.
     pub writeback_blocks: u64,
     /// Segments that reclaim began to empty.
     pub reclaimed_segments: u64,
-    /// Blocks copied by reclaim.
     pub reinserted_blocks: u64,
-    /// Checkpoints.
     pub checkpoints: u64,
     /// Blocks read from the origin because their cached copies had a wrong checksum or were unreadable.
     pub healed_blocks: u64,
 }
 
 impl Summary {
-    /// Adds the counts of another run; the hashes are mixed.
     pub fn add(&mut self, other: &Summary) {
         // A sum, so that the runs of a series may end in any order.
         self.trace_hash = self.trace_hash.wrapping_add(other.trace_hash);
@@ -159,7 +134,6 @@ impl Summary {
         self.healed_blocks += other.healed_blocks;
     }
 
-    /// Adds the counts of a life.
     pub(crate) fn add_status(&mut self, status: &Status) {
         self.reclaimed_segments += status.counters.reclaimed_segments;
         self.reinserted_blocks += status.counters.reinserted_blocks;
@@ -173,14 +147,10 @@ impl Summary {
     }
 }
 
-/// A run that found an error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The seed.
     pub seed: u64,
-    /// Which kind of plans was drawn from the seed.
     pub plans: PlanKind,
-    /// A description of the error.
     pub what: String,
 }
 

@@ -25,28 +25,22 @@ const HEADERS_PERMILLE: u64 = 200;
 const JOURNAL_PERMILLE: u64 = 400;
 /// The share of rotten journals that lose all blocks, in 1/1000, unless [`Rotting::WholeJournal`] demands it.
 const WIPED_PERMILLE: u64 = 100;
-/// The newest blocks are in segments without a summary, and recovery reads their data: half of the time, and always
-/// with [`Rotting::Data`], only this many of the newest blocks may rot.
+/// Half of the time, and always with [`Rotting::Data`], only this many of the newest blocks may rot.
 const RECENT: usize = 32;
 /// Half of the time, only this many of the newest journal blocks may rot.
 const RECENT_JOURNAL: usize = 4;
 
-/// The damage that was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Rotted {
     /// None: the log declares no data durable that may rot.
     Nothing,
-    /// This many bits, in one or more blocks of data.
+    /// Bits that flipped in blocks of data.
     Data(u64),
-    /// A batch header: the list of the blocks in its batch is lost.
     Header,
-    /// A block of the journal, or the whole journal.
     Journal,
 }
 
-/// Flips a bit in some blocks of data, or in a batch header, that a journal block, or a header of the same segment,
-/// declares durable; or in a block of the journal that another one declares durable, or in all durable blocks of the
-/// journal. Without such a block, no bit flips.
+/// Flips bits in data, a batch header or the journal, if the log declares blocks durable.
 pub fn rot(cache: &mut SimulatedDevice, rotting: Rotting, random: &mut Random) -> Rotted {
     // Only declarations that are durable themselves count, because a power cut may remove the others. Declarations that
     // were overwritten since, durably or not, do not count either: recovery after a kill does not find them.
@@ -103,7 +97,6 @@ pub struct DurablePlaces {
 }
 
 impl DurablePlaces {
-    /// The places that are also in another list.
     fn and(mut self, others: &DurablePlaces) -> DurablePlaces {
         let among = |places: &mut Vec<u64>, others: &[u64]| {
             let others: BTreeSet<u64> = others.iter().copied().collect();
@@ -116,7 +109,6 @@ impl DurablePlaces {
     }
 }
 
-/// Places by kind, data with the sequence number of its batch.
 #[derive(Default)]
 struct PlacesByKind {
     data: Vec<(Sequence, u64)>,
@@ -168,7 +160,6 @@ fn longest(ranges: impl Iterator<Item = (u64, u64)>) -> BTreeMap<u64, u64> {
     longest
 }
 
-/// The ranges of batches that the journal declares durable.
 fn told_by(journal: &[(u64, JournalBlock)]) -> Vec<DurableRange> {
     let batches = journal.iter().map(|(_, block)| block.durable.batches);
     let told = longest(batches.map(|told| (told.first.get(), told.last.get()))).into_iter();
@@ -176,7 +167,6 @@ fn told_by(journal: &[(u64, JournalBlock)]) -> Vec<DurableRange> {
         .collect()
 }
 
-/// The places of the journal blocks that a journal block declares durable.
 fn durable_blocks(journal: &[(u64, JournalBlock)]) -> Vec<u64> {
     let told = journal.iter().map(|(_, block)| block.durable.journal);
     let told = longest(told.map(|told| (told.first, told.end)));

@@ -7,7 +7,6 @@ use kickcache_engine::units::{BlockIndex, VolumeId};
 
 use crate::workload::Ask;
 
-/// Records of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RunRecords {
     /// A cache device of this run has been out of service.
@@ -21,7 +20,6 @@ pub(crate) struct RunRecords {
     pub(crate) failed_changes: u64,
 }
 
-/// A discard in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct WatchedDiscard {
     /// The dirty blocks that the discard covers.
@@ -31,17 +29,14 @@ pub(crate) struct WatchedDiscard {
 }
 
 impl RunRecords {
-    /// The records of a run that begins.
     pub(crate) fn new(volumes: usize) -> RunRecords {
         RunRecords { was_out: false, changes: vec![0; volumes], discards: BTreeMap::new(), failed_changes: 0 }
     }
 
-    /// Successful changes of a volume.
     pub(crate) fn changes(&self, volume: VolumeId) -> u64 {
         self.changes[usize::from(volume.get())]
     }
 
-    /// A request succeeded.
     pub(crate) fn on_success(&mut self, id: RequestId, ask: &Ask) {
         self.discards.remove(&id);
         self.changes[usize::from(ask.volume.get())] += u64::from(!ask.changes_nothing());

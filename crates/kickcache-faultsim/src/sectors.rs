@@ -16,36 +16,30 @@ use crate::superblock::superblock;
 
 /// The most blocks of data that are made unreadable at a time.
 const BLOCKS_MAX: u64 = 4;
-/// The newest data is in segments without a summary, which recovery reads: half of the time, or always in plans that
-/// lose the newest data, only this many of the newest blocks may be chosen.
+/// Half of the time, or always in plans that lose the newest data, only this many of the newest blocks may be
+/// chosen.
 const RECENT: usize = 32;
 /// Half of the time, only this many of the newest headers, of the newest blocks of the journal, or of the last blocks
 /// of summaries may be chosen.
 const RECENT_LOG: usize = 4;
 
-/// The part that is made unreadable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unreadable {
     /// No block is unreadable, because the device has no such block.
     Nothing,
     /// At most this many blocks of data.
     Data(u64),
-    /// A block of a summary.
     Summary,
-    /// A batch header.
     Header,
-    /// A block of the journal.
     Journal,
 }
 
-/// Makes some of the newest data unreadable.
 pub fn make_newest_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
     let places = LogPlaces::find(cache);
     let recent = &places.data[places.data.len().saturating_sub(RECENT)..];
     lose(cache, recent, Unreadable::Data(random.within(1, BLOCKS_MAX)), random)
 }
 
-/// Makes some part of the log unreadable.
 pub fn make_unreadable(cache: &mut SimulatedDevice, random: &mut Random) -> Unreadable {
     let places = LogPlaces::find(cache);
     let (among, recent, unreadable) = match random.below(10) {
@@ -71,8 +65,7 @@ fn lose(
     unreadable
 }
 
-/// Whether an unreadable block may list other blocks: a block of the journal, or a block of a segment that is neither
-/// data of a readable header nor part of its summary.
+/// Whether an unreadable block may list other blocks.
 pub fn may_hide_log(cache: &SimulatedDevice) -> bool {
     let places = LogPlaces::find(cache);
     let is_harmless = |place: &u64| {

@@ -9,33 +9,23 @@ use crate::plan::PlanKind;
 use crate::report::{Failure, Summary};
 use crate::run::run_seed;
 
-/// A run takes a fraction of a second. If a run takes this long, the engine is assumed to be in an endless loop, which
-/// the simulation cannot end.
+/// If a run takes this long, the engine is assumed to be in an endless loop.
 const RUN_TIME_MAX: Duration = Duration::from_secs(180);
-/// How often the watch checks.
 const WATCH_EVERY: Duration = Duration::from_millis(100);
 
-/// Which seeds are played.
 #[derive(Clone, Copy, Debug)]
 pub struct Series {
-    /// The first seed.
     pub first: u64,
-    /// The number of seeds.
     pub count: u64,
     /// No run begins after this time.
     pub deadline: Option<Instant>,
-    /// Runs at a time.
     pub threads: usize,
-    /// Whether no run begins after the first failure.
     pub until_failure: bool,
-    /// Which plans are played.
     pub plans: PlanKind,
 }
 
-/// The results of a series.
 #[derive(Debug, Default)]
 pub struct Outcome {
-    /// Runs that were played.
     pub runs: u64,
     /// The sum of the counts of all runs that did not fail.
     pub total: Summary,
@@ -55,8 +45,6 @@ impl Outcome {
 /// Runs in progress: their seeds, and when they began.
 type Running = Mutex<Vec<(u64, Instant)>>;
 
-/// Plays a series.
-///
 /// A run that takes more than 180 s ends the process, which names its seed.
 pub fn play(series: &Series) -> Outcome {
     let (next, running, is_over) = (AtomicU64::new(0), Running::default(), AtomicBool::new(false));

@@ -10,12 +10,10 @@ use crate::oracle::book::INITIAL;
 use crate::oracle::cells::CHUNK;
 use crate::plan::Plan;
 
-/// Which chunks of an origin hold data before the run.
 pub(crate) fn draw_filled(size: u64, plan: &Plan, random: &mut Random) -> Vec<bool> {
     (0..size.div_ceil(CHUNK)).map(|_| random.chance(plan.filled_permille)).collect()
 }
 
-/// An origin with its first content.
 pub(crate) fn origin(volume: VolumeId, size: u64, filled: &[bool]) -> SimulatedDevice {
     let mut device = SimulatedDevice::new(size);
     let blocks = CHUNK / BLOCK_SIZE;
@@ -25,7 +23,6 @@ pub(crate) fn origin(volume: VolumeId, size: u64, filled: &[bool]) -> SimulatedD
     device
 }
 
-/// The cache device as it is before it is formatted.
 pub(crate) fn cache_device(plan: &Plan, random: &mut Random) -> SimulatedDevice {
     let mut device = SimulatedDevice::new(plan.cache_size);
     if plan.cache_stale {

@@ -23,8 +23,7 @@ pub trait Subject: CacheEngine + Sized {
     /// Whether this kind of engine survives origins that lose unflushed data.
     const OUTLIVES_RESTARTS: bool;
 
-    /// Whether this engine's cache device has a superblock, can grow, be replaced and be left out, and volumes can be
-    /// removed.
+    /// Whether this engine's cache device has a superblock, and can grow, be replaced and be left out.
     const GROWS: bool;
 
     /// Formats a cache device for volumes of these sizes.
@@ -60,7 +59,6 @@ pub trait Subject: CacheEngine + Sized {
     fn note_journal(&self, cache: &mut SimulatedDevice) -> Result<(), String>;
     /// The clean blocks according to the log: volume, block and checksum.
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
-    /// See [`Engine::check`].
     fn check(&self);
 }
 
@@ -135,13 +133,11 @@ fn prepare(cache: &mut SimulatedDevice, offset: u64, bytes: &[u8]) {
     }
 }
 
-/// Stores both copies of a superblock durably, without a submission.
 pub(crate) fn prepare_superblock(cache: &mut SimulatedDevice, superblock: &Superblock) {
     let bytes = superblock.encode();
     SUPERBLOCK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));
 }
 
-/// Stores both service marks durably, without a submission.
 pub(crate) fn prepare_marks(cache: &mut SimulatedDevice, mark: ServiceMark, uuid: [u8; 16]) {
     let bytes = mark.encode(uuid);
     MARK_OFFSETS.into_iter().for_each(|offset| prepare(cache, offset, &bytes));

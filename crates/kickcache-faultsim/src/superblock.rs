@@ -6,7 +6,6 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::device::SimulatedDevice;
 
-/// The superblock, decoded from both copies.
 pub(crate) fn superblock(cache: &SimulatedDevice) -> Result<Superblock, Error> {
     let [first, second] = copies(cache);
     Superblock::decode([&first, &second], cache.size())

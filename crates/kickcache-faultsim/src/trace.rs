@@ -2,16 +2,12 @@
 
 use kickcache_engine::time::Instant;
 
-/// Whether the trace is printed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Printing {
-    /// Only the hash.
     Silent,
-    /// Each event on standard output.
     Lines,
 }
 
-/// The record of a run.
 #[derive(Clone, Debug)]
 pub struct Trace {
     hash: u64,
@@ -20,7 +16,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// An empty record.
     pub fn new(printing: Printing) -> Trace {
         Trace { hash: 0xCBF2_9CE4_8422_2325, printing, events: 0 }
     }
@@ -39,12 +34,10 @@ impl Trace {
         self.hash = (self.hash ^ number).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(29);
     }
 
-    /// The hash of all events so far.
     pub fn hash(&self) -> u64 {
         self.hash
     }
 
-    /// Events so far.
     pub fn events(&self) -> u64 {
         self.events
     }

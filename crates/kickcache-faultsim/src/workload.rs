@@ -12,11 +12,8 @@ use crate::plan::load::{Shape, Weights};
 /// A request of a client, or a read that verifies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// Which volume.
     pub volume: VolumeId,
-    /// What to do.
     pub operation: Operation,
-    /// Where.
     pub extent: ByteExtent,
 }
 
@@ -27,7 +24,6 @@ impl Ask {
     }
 }
 
-/// A stream of a client that reads or writes in sequence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stream {
     next: u64,
@@ -35,7 +31,6 @@ struct Stream {
     writes: bool,
 }
 
-/// A client of one volume, with the state that determines its requests.
 #[derive(Clone, Debug)]
 pub struct Client {
     random: Random,
@@ -51,7 +46,6 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client of a volume of the plan.
     pub fn new(plan: &Plan, hot_places: &[u64], mut random: Random) -> Client {
         let number = random.index(plan.origin_sizes.len());
         let size = plan.origin_sizes[number];
@@ -73,12 +67,10 @@ impl Client {
         }
     }
 
-    /// The volume that the client uses.
     pub fn volume(&self) -> VolumeId {
         self.volume
     }
 
-    /// How long the client waits before its next request.
     pub fn pause(&mut self) -> Duration {
         if self.random.chance(self.long_pause_permille) {
             return Duration::from_millis(2_000);
@@ -86,7 +78,6 @@ impl Client {
         Duration::from_nanos(self.random.within(0, self.pause.as_nanos() * 2))
     }
 
-    /// The next request.
     pub fn next_ask(&mut self) -> Ask {
         let stream = self.stream.filter(|_| self.random.chance(900));
         match stream {
@@ -135,7 +126,7 @@ impl Client {
         Operation::Promote
     }
 
-    /// Like any extent, but now and then much longer.
+    /// Some discards and write-zeroes are longer than other requests.
     fn draw_wide_extent(&mut self) -> ByteExtent {
         let mut extent = self.draw_extent();
         if self.random.chance(100) {
@@ -165,7 +156,6 @@ impl Client {
         }
     }
 
-    /// Mostly up to 64 KiB: the logarithm of the upper limit is uniform, and the largest limits are rare.
     fn draw_length(&mut self, unit: u64) -> u64 {
         let top = (self.shape.length_max / BLOCK_SIZE).ilog2();
         let usual = top.min(4);

@@ -1,6 +1,5 @@
-//! Zeroes whole segments, summaries included, while no daemon serves, as a discard does, or a file that is truncated
-//! and extended. The segments then hold no trace of their blocks, but the newest checkpoint lists them. Some runs zero
-//! the journal and all segments: after a stop, the superblock records that a journal existed.
+//! Zeroes whole segments, summaries included, while no daemon serves, as a discard does, or a file that is
+//! truncated and extended.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +16,7 @@ use crate::index::index;
 use crate::rot::journal_of;
 use crate::superblock::superblock;
 
-/// Segments that are zeroed together, at most.
+/// The most segments that are zeroed together, unless all of them or all following ones are.
 const SEGMENTS_MAX: u64 = 3;
 /// How often, in 1/1000, all following segments are zeroed.
 const TAIL_PERMILLE: u64 = 100;
@@ -25,9 +24,7 @@ const TAIL_PERMILLE: u64 = 100;
 /// How often, in 1/1000, the journal and all segments are zeroed, if the superblock records a journal.
 const ALL_PERMILLE: u64 = 150;
 
-/// Zeroes a segment that has live blocks according to the newest checkpoint, and perhaps some segments after it, or
-/// sometimes the journal and all segments; returns the number of segments, 0 if there is no such segment. The zeroes,
-/// and all earlier writes, are durable at once.
+/// Zeroes some segments, in some cases all of them and the journal; returns the number of segments.
 pub(crate) fn overwrite(cache: &mut SimulatedDevice, random: &mut Random) -> u64 {
     let Ok(superblock) = superblock(cache) else { return 0 };
     if !superblock.journal.is_empty() && random.chance(ALL_PERMILLE) {

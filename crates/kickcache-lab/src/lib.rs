@@ -5,11 +5,7 @@
 //! * `bench`: fio on named targets, in turns, with a verdict.
 //! * [`demo`]: the effect of a cache, shown on a simulated slow disk.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
-//! * `fio`: fio as a child process, its report and its logs; `process_times`, `timeline`: shared parts of
-//!   measurements.
-//!
-//! Invariants: no code here serves a volume by other means than `kickcache_daemon`, whose server `bench` and
-//! `demo` run in this process; `kickcache_model` runs simulations.
+//! * `fio`: fio as a child process, its report and its logs; `process_times`, `timeline`: shared parts of measurements.
 //!
 //! Start with `cli/mod.rs`.
 

@@ -6,7 +6,6 @@ use std::fs;
 /// The process that has the kernel's threads as its children.
 const KTHREADD: u32 = 2;
 
-/// Ticks of processors since the system was started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ProcessorTicks {
     /// All, idle or not.
@@ -15,7 +14,6 @@ pub(crate) struct ProcessorTicks {
     pub(crate) programs: u64,
 }
 
-/// A process: its parent and its processor time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Process {
     parent: u32,
@@ -24,7 +22,6 @@ pub(crate) struct Process {
 }
 
 impl ProcessorTicks {
-    /// Parses the text of /proc/stat; interrupts are not assigned to a process.
     pub(crate) fn parse(text: &str) -> Option<ProcessorTicks> {
         let line = text.lines().next()?.strip_prefix("cpu ")?;
         let fields: Vec<u64> = line.split_whitespace().map_while(|field| field.parse().ok()).collect();
@@ -73,7 +70,6 @@ pub(crate) fn look(own: &BTreeSet<u32>) -> Option<Look> {
     Some(Look { processors, ours: tree_ticks(&processes, &roots) })
 }
 
-/// Ticks at one time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
     processors: ProcessorTicks,

@@ -9,17 +9,14 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, RunResult};
 
-/// The least time between two samples during a run, except the last one, and the interval of the series.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
-/// Counters at one time.
 #[derive(Clone, Copy, Debug)]
 struct Look {
     volume: VolumeCounters,
     cache: CacheCounters,
 }
 
-/// The counters of one run over time.
 pub(crate) struct Timeline<'a> {
     server: &'a ServerHandle,
     volume: &'a str,
@@ -43,7 +40,6 @@ fn nanos(span: Duration) -> u64 {
 }
 
 impl<'a> Timeline<'a> {
-    /// Begins with the server's present counters.
     pub(crate) fn begin(server: &'a ServerHandle, volume: &'a str) -> anyhow::Result<Timeline<'a>> {
         let first = look(server, volume)?;
         let series = Series::new(time::Duration::from_nanos(nanos(LOOK_EVERY)));
@@ -58,7 +54,6 @@ impl<'a> Timeline<'a> {
         })
     }
 
-    /// Samples the counters again [`LOOK_EVERY`] after the last sample, or later.
     pub(crate) fn go_on(&mut self, elapsed: Duration) -> anyhow::Result<()> {
         if elapsed >= self.last_at + LOOK_EVERY { self.note(elapsed) } else { Ok(()) }
     }

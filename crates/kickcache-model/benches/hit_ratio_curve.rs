@@ -2,8 +2,8 @@
 //!
 //! `cargo bench -p kickcache-model --bench hit_ratio_curve -- TRACE...`: traces, or directories of traces;
 //! without arguments, skewed accesses (zipf 0.9 over a million blocks). Blocks of 4 KiB; reads and writes
-//! count alike. Traces are decoded before the measurement starts. Error: the mean absolute difference to the
-//! exact LRU curve at 50 sizes, from 2 to 100 % of the accessed blocks.
+//! count alike. Error: the mean absolute difference to the exact LRU curve at 50 sizes, from 2 to 100 % of
+//! the accessed blocks.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,7 +23,6 @@ mod named_traces;
 const SAMPLES: [u32; 2] = [8_192, 32_768];
 const SIZES: u64 = 50;
 const ROUNDS: usize = 5;
-/// Accesses that are measured at least.
 const ACCESSES_MIN: usize = 10_000_000;
 
 fn main() {
@@ -87,7 +86,6 @@ fn rate(samples: u32, accesses: &[u64]) -> f64 {
 struct Difference {
     mean: f64,
     most: f64,
-    /// The share of the points with a true error within the reported error.
     within: f64,
 }
 
@@ -110,7 +108,6 @@ impl Difference {
 struct Exact {
     accesses: u64,
     footprint: u64,
-    /// Hits of a cache of this many blocks.
     hits: Vec<u64>,
 }
 
@@ -151,7 +148,6 @@ impl Exact {
     }
 }
 
-/// Adds to a node of a Fenwick tree and those above; `u32::MAX` takes one away.
 fn add(tree: &mut [u32], mut node: usize, amount: u32) {
     while let Some(sum) = tree.get_mut(node) {
         *sum = sum.wrapping_add(amount);

@@ -2,8 +2,7 @@
 //! trace, and the speedup of sampling.
 //!
 //! `cargo bench -p kickcache-model --bench sampled_curve -- [--one-in=N] TRACE...`: traces, or directories of
-//! traces. Caches of 1, 2, 5, 10, 20 and 50 % of the accessed blocks; each block represents four, as with
-//! `kickcache simulate trace`.
+//! traces. Caches of 1, 2, 5, 10, 20 and 50 % of the accessed blocks; each block represents four.
 
 use std::path::Path;
 use std::time::Instant;

@@ -26,7 +26,6 @@ fn stalls(text: &str) -> Stalls {
     Stalls { every, longest }
 }
 
-/// The duel with the parameters of a case.
 fn case(text: &str, duel: Duel) -> Duel {
     let mut words = text.split(':');
     let mut word = || words.next().expect("data:start:work");

@@ -24,7 +24,6 @@ struct Case {
     days: Days,
 }
 
-/// The samples of the days of a load.
 struct DailySamples {
     looks: Vec<Look>,
     days: u64,
@@ -39,7 +38,6 @@ impl DailySamples {
         at((day + 1) * LOOKS).since(at(day * LOOKS))
     }
 
-    /// Most bytes written in any 24 hours.
     fn most(&self) -> u64 {
         let all: Vec<u64> = [0].into_iter().chain(self.looks.iter().map(|look| look.written_bytes)).collect();
         let length = usize::try_from(LOOKS).unwrap_or(usize::MAX);
@@ -93,7 +91,6 @@ fn gib(bytes: u64) -> f64 {
     bytes as f64 / (1_u64 << 30) as f64
 }
 
-/// The load with every third access a write.
 fn with_writes(mut load: Load) -> Load {
     load.accesses.iter_mut().step_by(3).for_each(|access| access.kind = Kind::Write);
     load

@@ -22,7 +22,6 @@ pub fn check(bytes: u64) -> Result<(), String> {
     })
 }
 
-/// The most bytes of the engine's tables for a cache device.
 pub fn of_engine(cache_bytes: u64) -> u64 {
     cache_bytes / BLOCK_SIZE * ENGINE_BYTES
 }

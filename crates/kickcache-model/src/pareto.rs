@@ -6,7 +6,6 @@ use kickcache_random::Random;
 use crate::ratio::float;
 use crate::zipf::SCATTER;
 
-/// A stream of blocks of one file.
 #[derive(Clone, Debug)]
 pub struct Pareto {
     blocks: u64,
@@ -30,7 +29,6 @@ impl Pareto {
         Pareto { blocks: blocks.max(1), power: h.ln() / (1.0 - h).ln(), offset, random }
     }
 
-    /// The next block, from 0 to below the number of blocks.
     #[expect(clippy::should_implement_trait, reason = "an endless stream has no end to report")]
     #[expect(
         clippy::cast_possible_truncation,

@@ -1,6 +1,5 @@
 //! Whole numbers as parts of each other.
 
-/// A count as a number that can be divided.
 #[expect(clippy::cast_precision_loss, reason = "counts, bytes and times of a run are far below 2^53")]
 pub(crate) fn float(number: u64) -> f64 {
     number as f64

@@ -14,7 +14,6 @@ pub(crate) const SCATTER: u64 = 0x61C8_8646_80B5_83EB;
 /// fio sums at most this many terms of the zeta function.
 const TERMS_MAX: u64 = 10_000_000;
 
-/// A stream of blocks of one file.
 #[derive(Clone, Debug)]
 pub struct Zipf {
     blocks: u64,
@@ -23,16 +22,13 @@ pub struct Zipf {
     random: Random,
 }
 
-/// The distribution of ranks.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     count: f64,
     theta: f64,
     zeta: f64,
     eta: f64,
-    /// Sum of the first two terms of zeta.
     top_two: f64,
-    /// Power that turns a point of the distribution into a rank.
     power: f64,
 }
 
@@ -84,8 +80,8 @@ impl Zipf {
         Zipf { blocks, shape: Shape::new(blocks, theta), offset, random }
     }
 
-    /// The same stream with the popular blocks scattered from `centre`, a place in the file from 0 to 1 (fio's
-    /// `zipf:THETA:CENTRE`): seeds then differ in order only.
+    /// The same stream with the popular blocks scattered from `centre`, a place in the file from 0 to 1
+    /// (fio's `zipf:THETA:CENTRE`).
     #[must_use]
     #[expect(
         clippy::cast_possible_truncation,
@@ -97,7 +93,6 @@ impl Zipf {
         self
     }
 
-    /// The next block, from 0 to below the number of blocks.
     #[expect(clippy::should_implement_trait, reason = "an endless stream has no end to report")]
     pub fn next(&mut self) -> u64 {
         let rank = self.shape.rank(self.random.unit());
@@ -109,8 +104,8 @@ impl Zipf {
         rank.wrapping_mul(SCATTER).wrapping_add(self.offset) % self.blocks
     }
 
-    /// The share of requests that go to the `count` most popular blocks: the hit ratio of the best choice that
-    /// never changes. Exact if the number of blocks is a power of two.
+    /// The share of requests that go to the `count` most popular blocks. Exact if the number of blocks is a
+    /// power of two.
     pub fn best_static_hit_ratio(&self, count: u64) -> f64 {
         self.shape.mass(count.min(self.blocks))
     }

@@ -31,7 +31,6 @@ pub enum Decoded {
 pub struct Command {
     /// The client's number for the command; not necessarily unique.
     pub cookie: u64,
-    /// What to do.
     pub kind: CommandKind,
     /// First byte on the export; 0 for a flush.
     pub offset: u64,
@@ -41,10 +40,8 @@ pub struct Command {
     pub export: usize,
 }
 
-/// The type of a command, with its flags.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CommandKind {
-    /// Send the data.
     Read {
         /// The client requests a single reply chunk; replies always are one chunk, so the flag has
         /// no effect.
@@ -59,12 +56,9 @@ pub enum CommandKind {
     Flush,
     /// The data is no longer needed.
     Trim {
-        /// Durable before the reply.
         fua: bool,
     },
-    /// Store zeroes.
     WriteZeroes {
-        /// Durable before the reply.
         fua: bool,
         /// The space must stay allocated.
         no_hole: bool,
@@ -72,9 +66,7 @@ pub enum CommandKind {
         /// and change no data.
         fast: bool,
     },
-    /// The data will be read soon.
     Cache,
-    /// Report which parts are holes and which read as zeroes.
     BlockStatus {
         /// Reply with the first extent only.
         one: bool,
@@ -102,32 +94,24 @@ impl CommandKind {
 /// Why a session ends its connection; for the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 pub enum CloseReason {
-    /// The client sent a disconnect command in the transmission phase.
     #[error("the client disconnected")]
     Disconnect,
-    /// The client gave the handshake up.
     #[error("the client ended the handshake")]
     Abort,
-    /// The client sent handshake flags that this server does not define.
     #[error(
         "the client answered the greeting with flags {0:#010x}, known are 0x1 and 0x2: not an NBD client?"
     )]
     ClientFlags(u32),
-    /// The bytes are no option.
     #[error("the client sent {0:#018x} where an option starts with 0x49484156454f5054")]
     OptionMagic(u64),
-    /// The client sent an option with too much data.
     #[error("the client sent option {option} with {length} bytes of data, at most 65536 are accepted")]
     OptionLength {
-        /// The option's number.
         option: u32,
         /// The bytes that the option announced.
         length: u32,
     },
-    /// The client sent too many options, so that the handshake does not end.
     #[error("the client sent more than 1000 options")]
     OptionCount,
-    /// An option other than EXPORT_NAME from a client that cannot read the reply.
     #[error("the client sent option {0} without having agreed to the fixed newstyle handshake")]
     NotFixedNewstyle(u32),
     /// EXPORT_NAME for an export that does not exist, or with an invalid name: the protocol has no other answer than to
@@ -137,29 +121,23 @@ pub enum CloseReason {
     /// EXPORT_NAME is forbidden once extended headers were agreed on.
     #[error("the client sent EXPORT_NAME after it had negotiated extended headers")]
     ExportNameAfterExtendedHeaders,
-    /// EXPORT_NAME in the clear on a server that requires TLS: the protocol has no other answer than to close the connection.
     #[error("the client sent EXPORT_NAME without TLS, which this server requires")]
     ExportNameWithoutTls,
-    /// EXPORT_NAME for an export that the client may not use.
     #[error("the client requested an export by EXPORT_NAME that it is not allowed to use")]
     DeniedExport,
-    /// The client sent bytes in the clear where TLS begins.
     #[error("the client sent bytes behind STARTTLS before it had the answer")]
     BytesBehindStartTls,
-    /// The bytes are no request.
     #[error("the client sent {0:#010x} where a request starts: the stream is out of step")]
     RequestMagic(u32),
-    /// A refused command with more data than the server reads and drops.
     #[error("the client announced {0} bytes of data for one command, at most {DRAIN_MAX} are accepted")]
     PayloadLength(u64),
-    /// More than 1 MiB of the session's own replies waits to be sent, such as replies to options and to
-    /// refused commands.
+    /// More than 1 MiB of the session's own replies waits to be sent.
     #[error("the client has more than 1 MiB of replies waiting for refused commands or options")]
     OutputFlood,
 }
 
 impl CloseReason {
-    /// Whether the client ended the connection as the protocol provides, so that no warning is due.
+    /// Whether the client ended the connection as the protocol provides.
     pub fn is_orderly(self) -> bool {
         matches!(self, CloseReason::Disconnect | CloseReason::Abort)
     }

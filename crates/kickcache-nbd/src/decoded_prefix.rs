@@ -5,7 +5,6 @@
 pub struct DecodedPrefix<T> {
     /// The number of consumed bytes; the owner of the stream drops them.
     pub consumed: usize,
-    /// The meaning of the consumed bytes.
     pub meaning: T,
 }
 

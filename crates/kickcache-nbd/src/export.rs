@@ -1,6 +1,5 @@
 //! The description of an export that clients receive.
 
-/// The properties of an export that the server reports to clients.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExportInfo {
     /// The export name in the requests of clients; at most 4096 bytes.
@@ -10,9 +9,7 @@ pub struct ExportInfo {
     pub is_default: bool,
     /// A text for the client's user, cut to 4096 bytes; empty if there is none.
     pub description: String,
-    /// Bytes of the export.
     pub size: u64,
-    /// Writes are refused.
     pub read_only: bool,
     /// Clients should treat the export as a rotational disk.
     pub rotational: bool,

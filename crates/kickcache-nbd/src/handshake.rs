@@ -19,7 +19,6 @@ use super::wire::{
 };
 use crate::decoded_prefix::DecodedPrefix;
 
-/// The part of the handshake that the client's next bytes must be.
 #[derive(Debug)]
 enum HandshakePhase {
     ClientFlags,
@@ -29,14 +28,12 @@ enum HandshakePhase {
     StartTls,
 }
 
-/// Whether the stream is read and written through TLS.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Channel {
     Clear,
     Secured,
 }
 
-/// An option with its data incomplete or not yet received.
 #[derive(Debug)]
 struct PartialOption {
     option: u32,
@@ -44,7 +41,6 @@ struct PartialOption {
     gathered: Vec<u8>,
 }
 
-/// The result of a step of the handshake.
 #[derive(Debug)]
 pub(super) enum Progress {
     NeedMore,
@@ -54,7 +50,6 @@ pub(super) enum Progress {
     Close(CloseReason),
 }
 
-/// The state of the negotiation.
 #[derive(Debug)]
 pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
@@ -62,10 +57,9 @@ pub(super) struct Handshake {
     channel: Channel,
     /// The access to each export, by its index; exports without an entry are allowed, as are all exports before TLS.
     access: Vec<Access>,
-    /// The index of the denied export that the client requested last since the last [`Handshake::take_denied`].
+    /// The index of the denied export that the client requested last, until [`Handshake::take_denied`].
     denied: Cell<Option<usize>>,
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last
-    /// [`Handshake::take_unknown`].
+    /// The unknown export that the client requested last, other than by EXPORT_NAME, until [`Handshake::take_unknown`].
     unknown: RefCell<Option<String>>,
     stage: HandshakePhase,
     fixed_newstyle: bool,
@@ -76,7 +70,6 @@ pub(super) struct Handshake {
     option_count: u32,
 }
 
-/// An export that a client named.
 #[derive(Clone, Copy)]
 struct NamedExport<'a> {
     index: usize,
@@ -119,17 +112,14 @@ impl Handshake {
         self.context = None;
     }
 
-    /// The index of the denied export that the client requested last since the last call.
     pub(super) fn take_denied(&self) -> Option<usize> {
         self.denied.take()
     }
 
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last call.
     pub(super) fn take_unknown(&self) -> Option<String> {
         self.unknown.take()
     }
 
-    /// Takes one step of the handshake and returns its result.
     pub(super) fn decode(&mut self, input: &[u8], output: &mut Vec<u8>) -> DecodedPrefix<Progress> {
         match mem::replace(&mut self.stage, HandshakePhase::OptionHeader) {
             HandshakePhase::ClientFlags => self.decode_client_flags(input),

@@ -1,16 +1,15 @@
 //! The NBD protocol: the server's side of a connection without any I/O, and a small client.
 //!
 //! Modules:
-//! * [`session`]: a connection; it turns bytes into [`Command`]s and results into replies. The owner has the
-//!   socket, buffers, deadlines and limits on requests in flight.
+//! * [`session`]: a connection; it turns bytes into [`Command`]s and results into replies.
 //! * `handshake`, `option`, `export`: the negotiation; `transmission`, `command`, `reply`: requests and their replies.
-//! * `tls`: whether clients may or must use TLS, and which exports they may use; the owner of the stream runs
-//!   TLS itself.
+//! * `tls`: whether clients may or must use TLS, and which exports they may use.
 //! * `decoded_prefix`: the bytes that a step consumes from a stream; `wire`: the numbers of the protocol, and
 //!   big-endian integers.
-//! * [`client`]: a client, with calls that wait and calls that do not, for remote origins, tools and tests.
+//! * [`client`]: a client.
 //!
-//! Invariants: the server's side does no I/O and reads no clock. No bytes of a peer cause a panic (`fuzz/` has targets).
+//! Invariants: the server's side does no I/O and reads no clock. No bytes of a peer cause a panic (`fuzz/` has
+//! targets).
 //!
 //! Start with [`Session`]. The protocol: <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>.
 

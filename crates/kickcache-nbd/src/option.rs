@@ -75,12 +75,10 @@ impl<'a> ContextQuery<'a> {
     }
 }
 
-/// An export name that is the whole data of an option.
 pub(super) fn parse_name(data: &[u8]) -> Result<&str, Refusal> {
     check_string(data)
 }
 
-/// Refuses the data of an option that must have none.
 pub(super) fn check_empty(data: &[u8]) -> Result<(), Refusal> {
     check_end(Reader::new(data))
 }

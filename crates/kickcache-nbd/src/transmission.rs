@@ -9,18 +9,15 @@ use super::wire::{
 };
 use crate::decoded_prefix::DecodedPrefix;
 
-/// The agreements of the handshake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Transmission {
     pub(super) form: HeaderForm,
     pub(super) export: usize,
     pub(super) size: u64,
     pub(super) read_only: bool,
-    /// Whether base:allocation was selected.
     pub(super) allocation: bool,
 }
 
-/// The fields of a request, in the simple or the extended form.
 #[derive(Clone, Copy)]
 struct Request {
     flags: u16,
@@ -30,7 +27,6 @@ struct Request {
     length: u64,
 }
 
-/// A refusal: the error and a text for the client's user.
 type Refusal = (NbdErrno, &'static str);
 
 impl Transmission {
@@ -104,8 +100,7 @@ impl Transmission {
         check_output(output).or_else(|| (payload > 0).then_some(Decoded::SkipPayload(payload)))
     }
 
-    /// A write always carries data, even if the client omits the flag of the extended form; other servers
-    /// treat it in the same way.
+    /// A write always carries data, even if the client omits the flag of the extended form.
     fn carries_payload(&self, request: Request) -> bool {
         let flagged = self.form == HeaderForm::Extended && request.flags & cmd_flag::PAYLOAD_LEN != 0;
         request.kind == cmd::WRITE || flagged

@@ -1,7 +1,7 @@
 //! The protocol's numbers, its limits, and reading and writing big-endian integers.
 #![deny(clippy::indexing_slicing, clippy::arithmetic_side_effects)]
 
-/// The most bytes of data that one read or write may carry: 32 MiB, advertised and enforced.
+/// The most bytes of data that one read or write may carry.
 pub const PAYLOAD_MAX: u64 = 32 << 20;
 /// The data of a refused command is read and dropped up to this many bytes; more data ends the connection.
 pub(super) const DRAIN_MAX: u64 = 64 << 20;
@@ -12,9 +12,7 @@ pub(super) const BLOCK_SIZE_PREFERRED: u32 = 4096;
 pub(super) const BLOCK_SIZE_MAX: u32 = 32 << 20;
 const _: () = assert!(BLOCK_SIZE_MAX as u64 == PAYLOAD_MAX);
 
-/// The most bytes of data that an option may carry.
 pub(super) const OPTION_DATA_MAX: u32 = 64 << 10;
-/// The most options of one handshake.
 pub(super) const OPTION_COUNT_MAX: u32 = 1000;
 /// The most bytes of a string, from the protocol.
 pub(super) const STRING_MAX: usize = 4096;
@@ -34,7 +32,6 @@ pub(super) const MAGIC_SIMPLE_REPLY: u32 = 0x6744_6698;
 pub(super) const MAGIC_STRUCTURED_REPLY: u32 = 0x668e_33ef;
 pub(super) const MAGIC_EXTENDED_REPLY: u32 = 0x6e8a_278c;
 
-/// Bytes in the header of an option and of a request, in its two forms.
 pub(super) const OPTION_HEADER_BYTES: usize = 16;
 pub(super) const REQUEST_BYTES: usize = 28;
 pub(super) const REQUEST_EXTENDED_BYTES: usize = 32;
@@ -43,7 +40,6 @@ pub(super) const REQUEST_EXTENDED_BYTES: usize = 32;
 pub(super) const FLAG_FIXED_NEWSTYLE: u16 = 1 << 0;
 pub(super) const FLAG_NO_ZEROES: u16 = 1 << 1;
 
-/// Transmission flags.
 pub(super) mod export_flag {
     pub(in super::super) const HAS_FLAGS: u16 = 1 << 0;
     pub(in super::super) const READ_ONLY: u16 = 1 << 1;
@@ -58,7 +54,6 @@ pub(super) mod export_flag {
     pub(in super::super) const FAST_ZERO: u16 = 1 << 11;
 }
 
-/// Options of the handshake.
 pub(super) mod opt {
     pub(in super::super) const EXPORT_NAME: u32 = 1;
     pub(in super::super) const ABORT: u32 = 2;
@@ -72,7 +67,6 @@ pub(super) mod opt {
     pub(in super::super) const EXTENDED_HEADERS: u32 = 11;
 }
 
-/// Types of replies to options.
 pub(super) mod rep {
     pub(in super::super) const ACK: u32 = 1;
     pub(in super::super) const SERVER: u32 = 2;
@@ -88,7 +82,6 @@ pub(super) mod rep {
     pub(in super::super) const ERR_EXT_HEADER_REQD: u32 = ERROR | 10;
 }
 
-/// Items of information about an export.
 pub(super) mod info {
     pub(in super::super) const EXPORT: u16 = 0;
     pub(in super::super) const NAME: u16 = 1;
@@ -96,7 +89,6 @@ pub(super) mod info {
     pub(in super::super) const BLOCK_SIZE: u16 = 3;
 }
 
-/// Types of requests.
 pub(super) mod cmd {
     pub(in super::super) const READ: u16 = 0;
     pub(in super::super) const WRITE: u16 = 1;
@@ -108,7 +100,6 @@ pub(super) mod cmd {
     pub(in super::super) const BLOCK_STATUS: u16 = 7;
 }
 
-/// Flags of requests.
 pub(super) mod cmd_flag {
     pub(in super::super) const FUA: u16 = 1 << 0;
     pub(in super::super) const NO_HOLE: u16 = 1 << 1;
@@ -118,7 +109,6 @@ pub(super) mod cmd_flag {
     pub(in super::super) const PAYLOAD_LEN: u16 = 1 << 5;
 }
 
-/// Types and flags of reply chunks.
 pub(super) mod chunk {
     pub(in super::super) const FLAG_DONE: u16 = 1 << 0;
     pub(in super::super) const NONE: u16 = 0;
@@ -187,7 +177,6 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A buffer to which bytes are appended.
 pub(super) trait Put {
     fn put(&mut self, bytes: &[u8]);
 

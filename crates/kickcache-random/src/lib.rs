@@ -1,16 +1,12 @@
-//! Random numbers from a seed: xoshiro256**. The integers are the same on every machine; the normal, log-normal and
-//! exponential numbers depend on the machine's mathematical functions. This crate is the only source of random numbers
-//! of the models and of the fault simulation.
+//! Random numbers from a seed: xoshiro256**. The integers are the same on every machine.
 
 use rand_xoshiro::Xoshiro256StarStar;
 use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
-/// A stream of random numbers that its seed decides.
 #[derive(Clone, Debug)]
 pub struct Random(Xoshiro256StarStar);
 
 impl Random {
-    /// The stream of a seed.
     pub fn new(seed: u64) -> Random {
         Random(Xoshiro256StarStar::seed_from_u64(seed))
     }
@@ -20,7 +16,6 @@ impl Random {
         Random::new(self.next_u64())
     }
 
-    /// The next 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -53,7 +48,7 @@ impl Random {
         usize::try_from(self.below(limit)).expect("smaller than a usize")
     }
 
-    /// Whether an event of probability `permille` in 1000 happens; always from 1000 on.
+    /// Whether an event of this probability in 1000 happens.
     pub fn chance(&mut self, permille: u64) -> bool {
         self.below(1000) < permille
     }
@@ -65,7 +60,6 @@ impl Random {
         numerator / 9_007_199_254_740_992.0
     }
 
-    /// A number in [`low`, `high`), or `high` by rounding.
     pub fn uniform(&mut self, low: f64, high: f64) -> f64 {
         low + (high - low) * self.unit()
     }

@@ -1,5 +1,4 @@
-//! The effect of 50 % and 150 % of each constant of the policies, as a Markdown table, and the value of each constant that
-//! the other traces would choose.
+//! The effect of 50 % and 150 % of each constant of the policies, as a Markdown table.
 //!
 //!     policy_constants [--scale N] [--only NAME] TRACE...
 
@@ -19,11 +18,11 @@ use kickcache_model::statistics::mean;
 use kickcache_model::trace_file::folder::files;
 use kickcache_model::untimed::Scale;
 
-/// Sizes of the cache, in percent of the blocks that a load accesses.
+/// In percent of the blocks that a load accesses.
 const SIZES: [u64; 5] = [1, 5, 10, 20, 50];
 /// The capacity of the cache in the cases of loops, in blocks of the load.
 const MADE_CACHE_BLOCKS: u64 = 8_192;
-/// The tried values of a constant, in percent of the present value.
+/// Values of a constant, in percent of the present value.
 const TRIED: [usize; 2] = [50, 150];
 
 struct Options {
@@ -59,16 +58,14 @@ impl Options {
     }
 }
 
-/// The cases of the study.
 struct Study {
     traces: Vec<Case>,
-    /// The number of each case's load, which is a trace or a load of practice.
+    /// The number of each case's load.
     trace_of_case: Vec<usize>,
     loops: Vec<Case>,
     scale: Scale,
 }
 
-/// The results of one value of a constant.
 struct ValueResults {
     effects: Vec<Effect>,
     /// The mean over the loops of the hits, in percent of the best set's hits.
@@ -110,8 +107,7 @@ impl Study {
     }
 }
 
-/// The cells of a value: the difference of hits to the present value in points, in the mean and in the worst case. Then
-/// the mean of the bytes written for each byte that entered, and the hits of loops.
+/// The cells of a value.
 fn shown(given: &ValueResults, built: &ValueResults) -> String {
     let (own, usual) = (Effect::mean(&given.effects), Effect::mean(&built.effects));
     let changes = given.effects.iter().zip(&built.effects).map(|(given, built)| given.hits - built.hits);

@@ -66,7 +66,7 @@ impl Options {
         self.only.as_ref().is_none_or(|only| name.contains(only.as_str()))
     }
 
-    /// The cases of a load: a cache of each size, except sizes that are too large for the load to compare policies.
+    /// A cache of each size, except sizes that are too large for the load to compare policies.
     fn cases(&self, load: &Arc<Load>) -> Result<Vec<Case>, Box<dyn Error>> {
         let mut cases = Vec::new();
         for size in &self.sizes {

@@ -1,5 +1,4 @@
-//! The answer in words, at the head of a page: each run after the first, compared with the run that it predicts, with
-//! its counterpart, or with the first run.
+//! The answer in words, at the head of a page.
 
 use kickcache_model::result::RunResult;
 use kickcache_model::statistics::comparison::show_factor;
@@ -9,11 +8,10 @@ use crate::measure::Measure;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The most sentences of a shortened answer that are on runs; if there are more, one sentence has the number of the
-/// others.
+/// The most sentences on runs in a shortened answer.
 const SENTENCES_MAX: usize = 8;
 
-/// The first sentences, and one with the number of omitted runs if there are any.
+/// The first sentences, and the number of omitted runs if there are any.
 pub(crate) fn shortened(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     let mut sentences = sentences(runs);
     let more = sentences.len().saturating_sub(SENTENCES_MAX) as u64;
@@ -38,12 +36,11 @@ pub(crate) fn sentences(runs: &[RepeatedRuns<'_>]) -> Vec<String> {
     others.iter().map(sentence).collect()
 }
 
-/// The first run with a name; `None` if there is none or `name` is `None`.
+/// The first run with a name.
 fn find<'a>(runs: &'a [RepeatedRuns<'a>], name: Option<&String>) -> Option<&'a RepeatedRuns<'a>> {
     runs.iter().find(|known| name == Some(&known.run.name))
 }
 
-/// A sentence that compares a measurement with its prediction.
 fn foretold(of: &RepeatedRuns<'_>, prediction: &RepeatedRuns<'_>, measure: Measure) -> String {
     let times = |ratio: f64| format!(", {} times as much", show_factor(ratio));
     let times = measure.ratio(of, prediction).map_or_else(String::new, times);
@@ -60,7 +57,6 @@ fn alone(base: &RepeatedRuns<'_>, measure: Measure) -> String {
     format!("{}: {}{p99}.", name(base.run), measure.show_with_unit(base))
 }
 
-/// The verdict on another run; without rounds, the ratio of two runs; without a ratio, both figures.
 fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) -> String {
     let (one, two) = (measure.show_with_unit(base), measure.show(other));
     let (first, second, plain) = (name(base.run), name(other.run), measure.show(base));
@@ -83,7 +79,6 @@ fn against(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>, measure: Measure) 
         (Some(before), Some(now)) => format!("; p99 {now} against {before}"),
         _ => String::new(),
     };
-    // A ratio is meaningful only for two runs of one load.
     let is_one_load = ratio.is_none() || base.run.workload == other.run.workload;
     let loads = if is_one_load { "" } else { "; the loads differ" };
     format!("{verdict}{latency}{loads}.")
@@ -101,7 +96,8 @@ fn run_counts(base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> String {
     }
 }
 
-/// A run's name, with its part after the first comma and space in parentheses, as a comma would part the sentence.
+/// A run's name, with its part after the first comma and space in parentheses, as a comma would part the
+/// sentence.
 fn name(run: &RunResult) -> String {
     match run.name.split_once(", ") {
         Some((what, rest)) => format!("{what} ({rest})"),

@@ -1,4 +1,4 @@
-//! The results of caches by their size, as charts with lines.
+//! The results of caches by their size, as charts.
 
 use kickcache_model::result::{Pacing, RunResult};
 use kickcache_units::show_bytes;
@@ -11,10 +11,10 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// A figure of a run; `None` if the run has no such figure. For repeated runs, the chart shows the median, as the table does.
+/// For repeated runs, the chart shows the median.
 type Figure = fn(&RunResult) -> Option<f64>;
 
-/// The section; empty unless a cache was run in several sizes.
+/// Empty unless a cache was run in several sizes.
 pub(crate) fn section(runs: &[RepeatedRuns<'_>]) -> String {
     if !lines(runs, |run| Some(run.iops())).iter().any(|line| line.points.len() > 1) {
         return String::new();
@@ -44,7 +44,7 @@ fn rate(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     plot("Operations a second", sizes, iops, Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top)))
 }
 
-/// The chart for a load at fixed times: the rate of the load does not depend on the cache.
+/// The rate of a load at fixed times does not depend on the cache.
 fn mean_latency(runs: &[RepeatedRuns<'_>], sizes: &[u64]) -> Plot {
     let mean = lines(runs, |run| Some(run.latencies().mean()).filter(|nanos| *nanos > 0.0));
     let span = Span { from: lowest(&mean).max(100.0), to: highest(&mean) };
@@ -57,8 +57,7 @@ fn plot(title: &str, sizes: &[u64], lines: Vec<Line>, y: Axis) -> Plot {
     Plot { title: title.into(), note: String::new(), width: Width::Half, x, y, lines }
 }
 
-/// The names of the measured caches in the order of their colours: caches that were run in one size only, and runs
-/// without a cache, have a colour too, as in the other charts.
+/// The names of measured runs, without sizes, in the order of their colours.
 fn styles<'a>(runs: &[RepeatedRuns<'a>]) -> Vec<&'a str> {
     let mut known = Vec::new();
     for run in runs.iter().map(|known| known.run).filter(|run| run.predicts.is_none()) {
@@ -70,7 +69,7 @@ fn styles<'a>(runs: &[RepeatedRuns<'a>]) -> Vec<&'a str> {
     known
 }
 
-/// The name that runs of all sizes share; for an older result, its name without the size.
+/// The name that runs of all sizes share.
 fn family(run: &RunResult, size: u64) -> &str {
     let end = format!(", {}", show_bytes(size));
     run.family.as_deref().unwrap_or_else(|| run.name.strip_suffix(&end).unwrap_or(&run.name))

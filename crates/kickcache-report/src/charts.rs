@@ -1,4 +1,4 @@
-//! Which charts a page has.
+//! The charts of a page.
 
 use kickcache_model::result::latencies::Latencies;
 use kickcache_model::result::series::Series;
@@ -13,15 +13,15 @@ use crate::plot::point::Point;
 use crate::plot::{Plot, Width};
 use crate::repeated_runs::RepeatedRuns;
 
-/// Runs with mean rates above 0 that differ by more than this factor are drawn on a logarithmic axis.
+/// Mean rates above 0 that differ by more than this factor are drawn on a logarithmic axis.
 const LOG_FROM: f64 = 20.0;
-/// Bars of a histogram for each power of ten.
+/// For each power of ten.
 const BARS_PER_DECADE: f64 = 12.0;
-/// The most runs of a page on which the charts of each run are sections; with more runs, they are parts to be unfolded.
+/// The most runs of a page whose charts are sections; with more runs, they are folded.
 const OPEN_RUNS_MAX: usize = 5;
-/// Latencies below this one, in nanoseconds, are drawn at the low end of the axis.
+/// Shorter latencies are drawn at this one, in nanoseconds.
 const SHORTEST: f64 = 100.0;
-/// The most jobs that have a line each; if there are more, three lines represent all.
+/// The most jobs that have a line each; of more jobs, three are drawn.
 const JOB_LINES_MAX: usize = 6;
 
 #[expect(clippy::cast_precision_loss, reason = "amounts of a run are far below 2^53")]
@@ -36,8 +36,7 @@ fn over_time(series: &Series, values: &[f64]) -> Vec<Point> {
     (0..).map(middle).zip(values).map(|(x, y)| Point { x, y: *y }).collect()
 }
 
-/// The points from the end of the ramp on, with times from there on, for counters of caches and devices, which include
-/// the ramp time.
+/// The points from the end of the ramp on, with times from there on.
 fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
     let ramp = float(run.ramp_nanos) / 1e9;
     points
@@ -47,7 +46,7 @@ fn after_ramp(run: &RunResult, points: Vec<Point>) -> Vec<Point> {
         .collect()
 }
 
-/// Rates of a series, without the last interval if the run ended within it, unless it is the only one.
+/// Rates of a series; an interval in which the run ended is left out, unless it is the only one.
 fn rates(series: &Series, nanos: u64) -> Vec<Point> {
     let mut points = over_time(series, &series.rates());
     let whole = nanos / series.interval().as_nanos().max(1);
@@ -62,7 +61,6 @@ fn line(name: &str, style: usize, points: Vec<Point>) -> Line {
     Line { name: name.into(), style, weight: Weight::Plain, shape: Shape::Joined, points }
 }
 
-/// The line of a run among others.
 fn of_run(run: &RunResult, look: Look, points: Vec<Point>) -> Line {
     Line { weight: look.weight, ..line(&run.name, look.style, points) }
 }
@@ -80,7 +78,7 @@ fn mean(line: &Line) -> f64 {
     line.points.iter().map(|point| point.y).sum::<f64>() / count
 }
 
-/// From zero, or logarithmic if the lines are far from each other.
+/// From zero, or logarithmic if the means are far from each other.
 fn rate_axis(lines: &[Line]) -> Axis {
     let means: Vec<f64> = lines.iter().map(mean).filter(|mean| *mean > 0.0).collect();
     let (low, high) =
@@ -95,7 +93,7 @@ fn rate_axis(lines: &[Line]) -> Axis {
     Axis::new(Scale::Linear, Unit::Rate, "", Span::up_to(top * 1.05))
 }
 
-/// The charts that show all runs together; the first run has the colour of this number.
+/// The first run has the colour with the number `first`.
 pub(crate) fn side_by_side(runs: &[RunResult], first: usize) -> String {
     let mut charts = [iops(runs), percentiles(runs), hit_ratio(runs)];
     for line in charts.iter_mut().flat_map(|plot| &mut plot.lines) {
@@ -127,7 +125,7 @@ fn percentiles(runs: &[RunResult]) -> Plot {
     let of_run = |(run, look): (&RunResult, Look)| percentile_line(run, look);
     let lines: Vec<Line> = runs.iter().zip(looks(runs)).map(of_run).collect();
     let all = lines.iter().flat_map(|line| &line.points).map(|point| point.y);
-    // A hit in memory takes no measurable time; an axis down to it would be empty.
+    // A hit in memory takes no measurable time.
     let lowest = all.fold(f64::INFINITY, f64::min).max(SHORTEST);
     let longest = lines.iter().flat_map(|line| &line.points).map(|point| point.x).fold(0.0, f64::max);
     let note = "How long that share of the operations took at most, from request to reply.";
@@ -141,8 +139,8 @@ fn percentiles(runs: &[RunResult]) -> Plot {
     }
 }
 
-/// From the fastest operation to the percentile that ten operations exceed, 99.999 % at most; with fewer than 100
-/// operations, to the 90th percentile.
+/// To the percentile that ten operations exceed, at most 99.999 %; with fewer than 100 operations, to the
+/// 90th percentile.
 fn percentile_line(run: &RunResult, look: Look) -> Line {
     let latencies = run.latencies();
     let count = latencies.count();
@@ -160,7 +158,7 @@ fn hit_ratio(runs: &[RunResult]) -> Plot {
     let with_points = |(run, look): (&RunResult, Look)| {
         let mut points = after_ramp(run, ratio_points(&run.hit_blocks, &run.miss_blocks));
         points.retain(|point| point.x <= end);
-        // A live volume has only one hit ratio, that of its whole life, which is in the table.
+        // A live volume has one hit ratio.
         (!points.is_empty() && !is_live(run)).then(|| of_run(run, look, points))
     };
     let lines: Vec<Line> = runs.iter().zip(looks(runs)).filter_map(with_points).collect();
@@ -188,7 +186,7 @@ fn ratio_points(hits: &Series, misses: &Series) -> Vec<Point> {
     if values.len() == series.values().len() { over_time(series, &values) } else { sparse(series, ratio) }
 }
 
-/// As [`over_time`], without the intervals that have no requests.
+/// Without the intervals that have no requests.
 fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
     let zeroes = vec![0.0; series.values().len()];
     let places = over_time(series, &zeroes);
@@ -199,7 +197,6 @@ fn sparse(series: &Series, value: impl Fn(usize) -> Option<f64>) -> Vec<Point> {
         .collect()
 }
 
-/// A part for each run with such data: its jobs, its latencies, its devices.
 pub(crate) fn by_run(runs: &[RunResult]) -> String {
     let scales = Scales { latencies: latency_span(runs), seconds: seconds_span(runs) };
     let is_open = runs.len() <= OPEN_RUNS_MAX;
@@ -213,7 +210,7 @@ pub(crate) fn by_run(runs: &[RunResult]) -> String {
     if is_open || parts.is_empty() { parts } else { section("Each run", &parts) }
 }
 
-/// The range of latencies that all histograms share.
+/// For all histograms.
 fn latency_span(runs: &[RunResult]) -> Span {
     let all: Vec<_> =
         runs.iter().map(RunResult::latencies).filter(|latencies| latencies.count() > 0).collect();
@@ -222,7 +219,7 @@ fn latency_span(runs: &[RunResult]) -> Span {
     Span { from: low.min(high).max(SHORTEST), to: high.max(SHORTEST) }
 }
 
-/// The axes that the charts of all runs share, so that they can be compared.
+/// The axes that the charts of all runs share.
 #[derive(Clone, Copy)]
 struct Scales {
     latencies: Span,
@@ -274,7 +271,7 @@ fn job_lines(run: &RunResult) -> Vec<Line> {
     run.jobs.iter().enumerate().map(of_job).collect()
 }
 
-/// Keeps only the lines of the jobs with the fewest, the middle number and the most of operations.
+/// Keeps the lines of the jobs with the fewest, the middle number and the most of operations.
 fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
     let mut order: Vec<usize> = (0..lines.len()).collect();
     order.sort_by_key(|index| run.jobs[*index].count());
@@ -283,7 +280,7 @@ fn three_of(run: &RunResult, lines: &mut Vec<Line>) {
     *lines = chosen.into_iter().enumerate().map(style).collect();
 }
 
-/// Adds a number to the names of jobs that share one.
+/// Numbers the jobs that share a name.
 fn name_alike(lines: &mut [Line]) {
     let names: Vec<String> = lines.iter().map(|line| line.name.clone()).collect();
     for (index, line) in lines.iter_mut().enumerate() {
@@ -309,8 +306,7 @@ fn histogram(run: &RunResult, style: usize, span: Span) -> Plot {
     }
 }
 
-/// The share of the latencies in each bar, at the bar's least latency in nanoseconds. The last bar is empty; without latencies there is
-/// no bar.
+/// The share of the latencies in each bar, at the bar's least latency in nanoseconds.
 fn bars(latencies: &Latencies, span: Span) -> Vec<Point> {
     if latencies.count() == 0 {
         return Vec::new();
@@ -360,13 +356,12 @@ fn utilisation(run: &RunResult, seconds: Span) -> Plot {
     }
 }
 
-/// Nanoseconds of a run with its ramp time, which the counters of devices include.
+/// Nanoseconds of a run with its ramp time.
 fn whole(run: &RunResult) -> u64 {
     run.nanos.saturating_add(run.ramp_nanos)
 }
 
-/// The bytes written to the cache devices, as bars: the necessary bytes, and the overhead; empty if no bytes were
-/// written.
+/// The bytes written to the cache devices, as bars; empty if no bytes were written.
 pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     let most = runs.iter().map(written).fold(0.0, f64::max);
     if most <= 0.0 {
@@ -384,7 +379,7 @@ pub(crate) fn endurance(runs: &[RepeatedRuns<'_>]) -> String {
     )
 }
 
-/// Bytes written to the cache device: the median of repeated runs, as in the table; 0 without a cache device.
+/// 0 without a cache device.
 fn written(known: &RepeatedRuns<'_>) -> f64 {
     let of = |run: &RunResult| run.cache_device.as_ref().map(|device| float(device.write_bytes));
     known.median(of).unwrap_or(0.0)

@@ -1,4 +1,4 @@
-//! How often caches of several sizes hit: a chart and a table for each trace.
+//! Hit ratios of caches of several sizes: a chart and a table for each trace.
 
 use kickcache_units::show_bytes;
 use serde::Serialize;
@@ -14,47 +14,39 @@ use crate::plot::{Plot, Width};
 /// The results of caches of several sizes on some traces.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Curves<'a> {
-    /// The subject of the page.
     pub title: &'a str,
     /// The runs, in a sentence or two.
     pub introduction: &'a str,
-    /// The traces.
     pub traces: Vec<TraceCurves>,
 }
 
-/// One trace.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct TraceCurves {
-    /// Its name.
     pub name: String,
     /// The content of the trace, in a sentence.
     pub note: String,
-    /// Bytes that the trace touches.
+    /// Bytes that the trace accesses.
     pub footprint_bytes: u64,
-    /// Sizes of the caches in bytes, ascending.
+    /// In bytes, ascending.
     pub sizes: Vec<u64>,
-    /// The caches, each with a hit ratio for each size.
     pub curves: Vec<Curve>,
     /// Bytes written to the cache device for each byte that entered the cache, by size.
     pub written_per_byte: Vec<f64>,
-    /// Bytes that the adaptive fill window read from the origin for each byte that fills of single blocks read, by
-    /// size; 1 where this was not measured.
+    /// Bytes that the adaptive fill window read from the origin for each byte that fills of single blocks
+    /// read, by size; 1 without a measurement.
     pub origin_factor: Vec<f64>,
 }
 
-/// One cache.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Curve {
-    /// The displayed name.
     pub name: String,
-    /// Whether the cache is the subject of the page; reference policies are not.
+    /// Whether the cache is the subject of the page, and not a reference policy.
     pub is_main: bool,
     /// The share of the requested blocks that hit, for each size.
     pub hit_ratios: Vec<f64>,
 }
 
 impl Curves<'_> {
-    /// The page.
     pub fn html(&self) -> String {
         let answer: Vec<String> = self.traces.iter().filter_map(TraceCurves::answer).collect();
         let body = html::answer(&answer) + &self.traces.iter().map(TraceCurves::html).collect::<String>();
@@ -63,8 +55,8 @@ impl Curves<'_> {
 }
 
 impl TraceCurves {
-    /// The hit ratio of the cache of the middle size (of two, the greater), compared with the best of the reference
-    /// policies; `None` without sizes or a main curve.
+    /// The hit ratio of the cache of the middle size, compared with the best of the reference policies;
+    /// `None` without sizes or a main curve.
     fn answer(&self) -> Option<String> {
         let middle = self.sizes.len() / 2;
         let size = show_bytes(*self.sizes.get(middle)?);

@@ -8,15 +8,12 @@ use crate::measure::is_live;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The most runs of a page on which the tables of jobs and devices are open at first; with more runs, both are folded.
+/// The most runs of a page whose tables of jobs and devices are sections; with more runs, they are folded.
 const OPEN_RUNS_MAX: usize = 5;
 
-/// The note on the run that represents repeated runs in the tables.
 const MIDDLE: &str = "<p class=\"note\">Repeated runs are shown by the run with the median rate.</p>\n";
-/// The cell of a missing figure.
 const NOTHING: &str = "\u{2013}";
 
-/// The tables at the end of the page.
 pub(crate) fn table(known: &[RepeatedRuns<'_>]) -> String {
     let runs: Vec<&RunResult> = known.iter().map(|known| known.run).collect();
     let middle = if known.iter().any(|known| known.all.len() > 1) { MIDDLE } else { "" };

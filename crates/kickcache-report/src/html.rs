@@ -3,7 +3,7 @@
 use kickcache_units::printable::printable;
 use serde::Serialize;
 
-/// A text in the form of HTML, inside elements and attributes alike; it is made printable first.
+/// A text for elements and attributes; control characters are escaped.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in printable(text).chars() {
@@ -19,18 +19,17 @@ pub(crate) fn escape(text: &str) -> String {
     escaped
 }
 
-/// Figures as JSON that cannot end the script element that holds it: each `<` is escaped.
+/// JSON that cannot end the script element that holds it: each `<` is escaped.
 pub(crate) fn json(figures: &impl Serialize) -> String {
     let text = serde_json::to_string(figures).expect("results hold numbers and texts only");
     printable(&text).replace('<', "\\u003c")
 }
 
-/// A section with its heading.
 pub(crate) fn section(heading: &str, body: &str) -> String {
     format!("<section>\n<h2>{}</h2>\n{body}</section>\n", escape(heading))
 }
 
-/// A part that opens when its title is clicked; it is open where there is no script.
+/// A part that the script closes.
 pub(crate) fn fold(title: &str, body: &str) -> String {
     details("fold", title, body)
 }
@@ -44,7 +43,6 @@ fn details(class: &str, title: &str, body: &str) -> String {
     format!("<details class=\"{class}\" open>\n<summary>{}</summary>\n{body}</details>\n", escape(title))
 }
 
-/// The answer in words, at the head of a page.
 pub(crate) fn answer(sentences: &[String]) -> String {
     if sentences.is_empty() {
         return String::new();

@@ -1,14 +1,6 @@
 //! A report: runs side by side in one self-contained HTML page, which needs a browser only, without a network.
 //!
-//! Modules:
-//! * `page`, `html`: the frame of every page, and text and data inside HTML.
-//! * `answer`, `summary`, `overview`, `by_size`, `facts`, `curves`: the sections of a page.
-//! * `repeated_runs`: runs with the same name and different seeds; `measure`: the figure for comparing runs.
-//! * `charts`, `plot`: charts as SVG, each in a wide and a narrow form, and bars; `look`: the colour of a run.
-//!
-//! Invariants: a page is complete without JavaScript, on paper and on a phone; the script adds details under the
-//! pointer, folds, the choice of the ratios' base, and a button that saves the figures. The data are in the page as
-//! JSON, too; of repeated runs, only the middle one.
+//! Invariants: a page is complete without JavaScript, on paper and on a phone.
 //!
 //! Start with [`Report`] (runs to be compared) or [`Collection`] (many runs).
 
@@ -37,17 +29,15 @@ use crate::page::Page;
 /// Runs to be compared.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Report<'a> {
-    /// The subject of the page.
     pub title: &'a str,
     /// The runs, in a sentence or two.
     pub introduction: &'a str,
-    /// The runs; ratios are to the first one unless the reader chooses another. Runs that share a name and differ in
-    /// their seed are shown by their medians, or by the run with the median rate.
+    /// The runs; ratios are to the first one unless the reader chooses another. Runs that share a name and
+    /// differ in their seed are shown as one.
     pub runs: &'a [RunResult],
 }
 
 impl Report<'_> {
-    /// The page.
     pub fn html(&self) -> String {
         let repeated = repeated_runs::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();
@@ -65,53 +55,44 @@ impl Report<'_> {
     }
 }
 
-/// The answer in words: a sentence for each run after the first, against the run that it predicts, its counterpart or
-/// the first run, with a verdict for repeated runs that count and have common seeds; a single run gets a sentence on
-/// its own results.
+/// The answer in words: a sentence for each run after the first; a single run gets a sentence on its own
+/// results.
 pub fn answer(runs: &[RunResult]) -> Vec<String> {
     answer::sentences(&repeated_runs::fold(runs))
 }
 
-/// As [`answer()`], for the head of a page: the first sentences, and a reference to the table for the rest.
+/// As [`answer()`], shortened for the head of a page.
 pub fn headline(runs: &[RunResult]) -> Vec<String> {
     answer::shortened(&repeated_runs::fold(runs))
 }
 
-/// Runs that belong together, of many.
+/// Runs of a collection with common charts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Group {
-    /// The common property of the runs.
     pub title: String,
-    /// Text above the charts, such as the names of the table rows that lead here; may be empty.
+    /// Text above the charts; may be empty.
     pub note: String,
-    /// The indexes of the group's runs in the collection.
+    /// Indexes of the group's runs in the collection.
     pub runs: Vec<usize>,
-    /// This number is added to the styles of the group's runs: the first run has the colour of this column of an
-    /// overview. The other runs, except predictions, have the colours of the next columns.
+    /// Added to the styles of the group's runs: the first run has the colour of this column of an overview.
     pub first: usize,
 }
 
-/// Many runs: the answer, charts by size and tables of results first, then the charts of groups, folded except the
-/// first group.
+/// Many runs: the answer, charts by size and tables of results, then the charts of groups.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Collection<'a> {
-    /// The subject of the page.
     pub title: &'a str,
     /// The runs, in a sentence or two.
     pub introduction: &'a str,
-    /// The answer in sentences, at the top of the page.
     pub answer: &'a [String],
-    /// Results, in rows; a row may name a group; its name then links there.
+    /// Results, in rows; a row that names a group links to it.
     pub overviews: &'a [Overview],
-    /// The runs that share charts.
     pub groups: &'a [Group],
-    /// All runs, each once; repetitions as in a [`Report`]. Without runs, the page has only the answer and the
-    /// overviews.
+    /// All runs, each once. Without runs, the page has the answer and the overviews.
     pub runs: &'a [RunResult],
 }
 
 impl Collection<'_> {
-    /// The page.
     pub fn html(&self) -> String {
         let repeated = repeated_runs::fold(self.runs);
         let runs: Vec<RunResult> = repeated.iter().map(|known| known.run.clone()).collect();

@@ -1,11 +1,10 @@
-//! How runs are drawn: each in the next of ten styles, except that a prediction has the colour of the run that it
-//! predicts, if that run precedes it.
+//! The styles of runs in charts: a prediction has the colour of the run that it predicts, if that run
+//! precedes it.
 
 use kickcache_model::result::RunResult;
 
 use crate::plot::lines::Weight;
 
-/// The look of a run in the charts that show several.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Look {
     /// Number of the run's colour and dash.
@@ -13,7 +12,7 @@ pub(crate) struct Look {
     pub(crate) weight: Weight,
 }
 
-/// The looks of runs, in their order.
+/// In the order of the runs.
 pub(crate) fn looks(runs: &[RunResult]) -> Vec<Look> {
     let mut looks: Vec<Look> = Vec::new();
     let mut next = 0;

@@ -7,26 +7,23 @@ use kickcache_units::show_whole;
 use crate::plot::axis::show_nanos;
 use crate::repeated_runs::RepeatedRuns;
 
-/// The difference, as a part, within which runs count as equal if the pairs prove it.
+/// The relative difference within which runs count as equal.
 const MARGIN: f64 = 0.05;
 
-/// The figure by which runs are compared.
+/// The figure for the comparison of runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Measure {
-    /// Operations a second.
     Rate,
-    /// The mean latency: for a load at fixed times, because its rate is independent of the devices.
+    /// For loads at fixed times: their rate is independent of the devices.
     MeanLatency,
 }
 
-/// Whether a run has open pacing and no latencies, as a volume that is served: its clients decide the rate, and no
-/// single latency is known.
+/// Whether the run is of a volume with real clients: its single latencies are unknown.
 pub(crate) fn is_live(run: &RunResult) -> bool {
     run.pacing == Pacing::Open && run.latencies().count() == 0
 }
 
 impl Measure {
-    /// The measure for some runs.
     pub(crate) fn of(runs: &[RepeatedRuns<'_>]) -> Measure {
         // Of a live volume no single latency is known.
         let is_open =
@@ -34,7 +31,6 @@ impl Measure {
         if !runs.is_empty() && runs.iter().all(is_open) { Measure::MeanLatency } else { Measure::Rate }
     }
 
-    /// The figure of a run.
     pub(crate) fn value(self, run: &RunResult) -> f64 {
         match self {
             Measure::Rate => run.iops(),
@@ -42,13 +38,12 @@ impl Measure {
         }
     }
 
-    /// The figure of repeated runs: their median.
+    /// The median of repeated runs.
     pub(crate) fn of_all(self, known: &RepeatedRuns<'_>) -> f64 {
         known.median(|run| Some(self.value(run))).unwrap_or(f64::NAN)
     }
 
-    /// Compares runs with the same seed; `None` unless there are several such pairs with both figures above 0, and all
-    /// runs count.
+    /// Compares runs with the same seed; `None` without several such pairs, or if a run does not count.
     pub(crate) fn compare(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<Comparison> {
         let pair = |run: &&RunResult| {
             let twin = base.all.iter().find(|twin| twin.seed == run.seed)?;
@@ -63,14 +58,14 @@ impl Measure {
         compare(&pairs, MARGIN, better).filter(|known| counts && known.rounds > 1)
     }
 
-    /// Whether the figure of repeated runs is a measure of their speed: all count, and the figure is a latency, or the
-    /// clients do not fix the rate.
+    /// Whether the figure is a measure of speed: all runs count, and the figure is a latency, or the clients
+    /// do not fix the rate.
     pub(crate) fn says_something(self, known: &RepeatedRuns<'_>) -> bool {
         known.counts() && (self == Measure::MeanLatency || known.run.pacing == Pacing::Closed)
     }
 
-    /// The ratio of other runs' figure to the base's, round by round if there are several; `None` if either figure is
-    /// no measure of speed, or the ratio is not a finite number above 0.
+    /// The ratio of other runs' figure to the base's; `None` if either figure is no measure of speed, or the
+    /// ratio is not a finite number above 0.
     pub(crate) fn ratio(self, base: &RepeatedRuns<'_>, other: &RepeatedRuns<'_>) -> Option<f64> {
         let ratio = match self.compare(base, other) {
             Some(known) => known.ratio,
@@ -80,7 +75,6 @@ impl Measure {
         Some(ratio).filter(|ratio| is_known && ratio.is_finite() && *ratio > 0.0)
     }
 
-    /// The figure as a text, with the unit of a rate or the name of a latency.
     pub(crate) fn show_with_unit(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => format!("{} IOPS", self.show(known)),
@@ -88,7 +82,6 @@ impl Measure {
         }
     }
 
-    /// The measure's name.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Measure::Rate => "IOPS",
@@ -96,7 +89,6 @@ impl Measure {
         }
     }
 
-    /// The figure as a text, without the measure's name.
     pub(crate) fn show(self, known: &RepeatedRuns<'_>) -> String {
         match self {
             Measure::Rate => show_whole(self.of_all(known)),

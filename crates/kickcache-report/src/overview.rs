@@ -1,5 +1,5 @@
-//! Figures in rows: a table with their ratios to one column, and a mark for each figure above 0 on a scale that all
-//! rows share.
+//! Figures in rows: a table with their ratios to one column, and a mark for each figure above 0 on a common
+//! scale.
 
 use kickcache_units::show_rate;
 
@@ -9,32 +9,26 @@ use crate::summary::show_factor;
 /// A table of figures of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Overview {
-    /// Its heading.
     pub heading: String,
-    /// The meaning of the figures, in a sentence or two.
     pub note: String,
     /// The headings of the columns.
     pub series: Vec<String>,
-    /// The column that ratios are to.
+    /// The index of the column that ratios are to.
     pub measure: usize,
-    /// The rows.
     pub rows: Vec<OverviewRow>,
 }
 
-/// A row: the figures of one subject.
+/// The figures of one subject.
 #[derive(Clone, PartialEq, Debug)]
 pub struct OverviewRow {
-    /// The subject of the row.
     pub name: String,
-    /// More about the subject, in a few words.
     pub note: String,
     /// A figure for each series; `None` if it is missing.
     pub figures: Vec<Option<f64>>,
-    /// The index of the page's group that has the charts of the row.
+    /// The index of the group with the charts of the row.
     pub group: Option<usize>,
 }
 
-/// The HTML id of a group on the page.
 pub(crate) fn anchor(group: usize) -> String {
     format!("group-{group}")
 }
@@ -58,7 +52,7 @@ impl Scale {
         Scale { first, last: last.max(first + 1) }
     }
 
-    /// The position of a figure, in percent.
+    /// In percent.
     fn place(self, figure: f64) -> f64 {
         let span = f64::from(self.last - self.first);
         ((figure.max(f64::MIN_POSITIVE).log10() - f64::from(self.first)) / span * 100.0).clamp(0.0, 100.0)
@@ -75,7 +69,6 @@ fn power(exponent: f64) -> i32 {
 }
 
 impl Overview {
-    /// The section.
     pub(crate) fn html(&self) -> String {
         let scale = Scale::new(&self.rows);
         let head: String = self.series.iter().enumerate().map(|(index, name)| heading(index, name)).collect();
@@ -125,7 +118,6 @@ fn key(index: usize, name: &str) -> String {
     format!("<li><i class=\"mark m{index}\"></i>{}</li>", escape(name))
 }
 
-/// The powers of ten above the marks.
 fn axis(scale: Scale) -> String {
     let tick = |power: f64| {
         let text = show_rate(power).replace(".0k", "k").replace(".00M", "M");
@@ -134,7 +126,6 @@ fn axis(scale: Scale) -> String {
     format!("<div class=\"ticks\">{}</div>", scale.powers().map(tick).collect::<String>())
 }
 
-/// The marks of a row.
 fn strip(row: &OverviewRow, scale: Scale) -> String {
     let places: Vec<(usize, f64)> = (0..)
         .zip(&row.figures)

@@ -5,17 +5,15 @@ use crate::html::escape;
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// A page: the body is HTML already, and the data JSON; the title and the introduction are texts to be escaped.
+/// The body is HTML and the data is JSON; the title and the introduction are escaped.
 pub(crate) struct Page<'a> {
     pub(crate) title: &'a str,
     pub(crate) introduction: &'a str,
     pub(crate) body: &'a str,
-    /// The figures that the reader can save.
     pub(crate) data: &'a str,
 }
 
 impl Page<'_> {
-    /// The whole page.
     pub(crate) fn html(&self) -> String {
         let (title, introduction) = (escape(self.title), escape(self.introduction));
         let (body, data) = (self.body, self.data);

@@ -1,29 +1,26 @@
-//! Runs with the same name and different seeds: the table of results, the charts by size and the bars show medians,
-//! other charts and tables the middle run.
+//! Runs with the same name and different seeds.
 
 use kickcache_model::result::{RunResult, Validity};
 use kickcache_model::statistics::median;
 
-/// Runs of one kind.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct RepeatedRuns<'a> {
     /// The run with the median rate; of an even number, the faster of the two in the middle.
     pub(crate) run: &'a RunResult,
-    /// The lowest rate of all, in operations a second.
+    /// Operations a second.
     pub(crate) least: f64,
-    /// The highest rate of all, in operations a second.
+    /// Operations a second.
     pub(crate) most: f64,
-    /// All runs, ordered by their rates.
+    /// Ordered by their rates.
     pub(crate) all: Vec<&'a RunResult>,
 }
 
 impl RepeatedRuns<'_> {
-    /// Whether all of the runs count.
     pub(crate) fn counts(&self) -> bool {
         self.all.iter().all(|run| run.standing == Validity::Counts)
     }
 
-    /// The median of a figure over the runs that have it.
+    /// Over the runs that have the figure.
     pub(crate) fn median(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
         median(&self.all.iter().filter_map(|run| figure(run)).collect::<Vec<_>>())
     }

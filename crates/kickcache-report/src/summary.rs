@@ -1,4 +1,4 @@
-//! The table at the head of the page: a row for each run, compared with the first; repeated runs share a row.
+//! The table of results: a row for each run; repeated runs share a row.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,6 @@ use crate::measure::Measure;
 use crate::plot::axis::{show_bandwidth, show_nanos, show_size};
 use crate::repeated_runs::RepeatedRuns;
 
-/// The section; the reader may choose another run as the base of the ratios.
 pub(crate) fn table(runs: &[RepeatedRuns<'_>]) -> String {
     let columns = columns(runs);
     let head: String =
@@ -27,7 +26,6 @@ pub(crate) fn table(runs: &[RepeatedRuns<'_>]) -> String {
     section("Results", &format!("{}{table}{}{ramp}", chooser(runs), meaning(&columns, measure)))
 }
 
-/// The explanation of the columns.
 fn meaning(columns: &[Column], measure: Measure) -> String {
     let ratio = match measure {
         Measure::Rate => {
@@ -58,13 +56,11 @@ fn meaning(columns: &[Column], measure: Measure) -> String {
     format!("<p class=\"note\">{}.</p>\n", escape(&texts.join(". ")))
 }
 
-/// The note on the periods that the figures cover, if a run has a ramp time.
 const RAMP: &str = "<p class=\"note\">Operations and latencies exclude the ramp time; hits and bytes \
                     written cover the whole run.</p>\n";
-/// The cell of a missing figure.
 const NOTHING: &str = "\u{2013}";
 
-/// Lets the reader choose the base of the ratios; empty for fewer than two runs.
+/// The choice of the base of the ratios; empty for fewer than two runs.
 fn chooser(runs: &[RepeatedRuns<'_>]) -> String {
     if runs.len() < 2 {
         return String::new();
@@ -81,7 +77,6 @@ fn chooser(runs: &[RepeatedRuns<'_>]) -> String {
 struct Column {
     name: &'static str,
     class: &'static str,
-    /// The figure of one run.
     figure: fn(&RunResult) -> Option<f64>,
     show: fn(f64) -> String,
 }
@@ -96,8 +91,7 @@ impl Column {
     }
 }
 
-/// The columns that the runs need: a figure that some run has, ratios of several runs, the spread of repeated runs, the
-/// mean latency if that is the measure.
+/// The columns that the runs need.
 fn columns(runs: &[RepeatedRuns<'_>]) -> Vec<Column> {
     let unknown = |_: &RunResult| None;
     let all = [
@@ -167,8 +161,8 @@ fn show_spread(known: &RepeatedRuns<'_>) -> String {
     format!("{} to {} ({} runs)", show_rate(known.least), show_rate(known.most), known.all.len())
 }
 
-/// A factor with two decimals, one from 9.995 on and none from 99.95 on, as the script writes it too; a dash if it is
-/// not finite.
+/// A factor with two decimals, one from 9.995 on and none from 99.95 on, as the script writes it; a dash if
+/// it is not finite.
 pub(crate) fn show_factor(factor: f64) -> String {
     if !factor.is_finite() {
         return NOTHING.into();

@@ -206,7 +206,6 @@ fn a_row_of_an_overview_leads_to_its_charts() {
     assert!(page.contains("<a href=\"#group-0\">full</a>") && page.contains("<div id=\"group-0\">"));
     assert!(page.contains("\u{d7} 2.50"), "ratios are to the first column");
     assert!(page.contains("&lt;model&gt;") && !page.contains("<model>"));
-    // 1,000 is at the left end of 1,000 to 100,000, and 40,000 at 80 %.
     assert!(page.contains("class=\"mark m0\" style=\"left:0.00%\""));
     assert!(page.contains("class=\"mark m0\" style=\"left:80.10%\""));
 }
@@ -465,7 +464,6 @@ fn charts_and_table_have_the_same_figures_of_repeated_runs() {
         run.cache_device.as_mut().unwrap().write_bytes = written << 20;
         run
     };
-    // The middle rate is not the middle of the other figures.
     let runs = [
         sized(1 << 30, 1, 661, 20),
         sized(1 << 30, 2, 714, 30),

@@ -1,5 +1,4 @@
-//! The code map of ARCHITECTURE.md against the tree: every crate has a heading, and every module of its root a place in
-//! the table below.
+//! The code map of ARCHITECTURE.md against the tree.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 
@@ -7,7 +6,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-/// Files of a crate's root that are no modules to be found.
 const NO_MODULES: [&str; 3] = ["lib", "main", "tests"];
 
 type Map = BTreeMap<String, BTreeSet<String>>;
@@ -41,8 +39,7 @@ fn missing_and_removed_modules_are_both_found() {
     );
 }
 
-/// The modules in the tables, by crate. A heading of level three begins with the names of crates; the rows below are of
-/// the first.
+/// The modules in the tables, by crate.
 fn told(text: &str) -> Map {
     let mut map = Map::new();
     let mut current = None;
@@ -64,7 +61,6 @@ fn told(text: &str) -> Map {
     map
 }
 
-/// The modules of the roots of the crates. A crate of one file has none.
 fn found(crates: &Path) -> Map {
     let folders = fs::read_dir(crates).unwrap().map(|entry| entry.unwrap());
     let modules = folders.map(|folder| {

@@ -3,7 +3,6 @@
 use crate::der::{Elements, FIELD_0, INTEGER, SEQUENCE};
 use crate::key_type::KeyType;
 
-/// Parts of a certificate.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Certificate {
     /// The version of the certificate, from 1.

@@ -3,8 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// A certificate authority in a folder: ca-cert.pem, with the certificates that it issues in the
-/// same folder.
+/// A certificate authority in a folder, with the certificates that it issues.
 pub(crate) struct Authority(PathBuf);
 
 impl Authority {
@@ -32,7 +31,6 @@ impl Authority {
         self.openssl(&sign, &[]);
     }
 
-    /// Runs `openssl` in the folder; the words are separated by spaces.
     pub(crate) fn run(&self, words: &str) {
         self.openssl(words, &[]);
     }

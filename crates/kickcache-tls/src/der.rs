@@ -52,7 +52,6 @@ impl<'a> Iterator for Elements<'a> {
     }
 }
 
-/// An object identifier with dots.
 pub(crate) fn dotted(content: &[u8]) -> String {
     let mut arcs: Vec<u128> = Vec::new();
     let mut arc = 0_u128;

@@ -4,13 +4,11 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// A file, or a folder for a host, that cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[error("{}: {what}", .path.display())]
 pub struct TlsError {
     /// The file; the folder if no certificate can be for the host.
     pub path: PathBuf,
-    /// The defect, often with its remedy.
     pub what: String,
 }
 

@@ -92,7 +92,6 @@ fn unsupported_key(signature: &[u8], key: &[u8]) -> String {
     }
 }
 
-/// The defect of a certificate, by an error of webpki.
 pub(crate) fn explain_webpki(error: &webpki::Error) -> &'static str {
     match error {
         webpki::Error::UnsupportedCertVersion => {
@@ -162,7 +161,6 @@ const fn explain_incompatible(error: &PeerIncompatible) -> &'static str {
     }
 }
 
-/// Why a list of revoked certificates cannot be used.
 pub(crate) fn explain_revocations(error: &rustls::CertRevocationListError) -> String {
     use rustls::CertRevocationListError as List;
     match error {

@@ -16,16 +16,13 @@ use crate::explanation::{explain_revocations, explain_webpki};
 use crate::key_type::{KeyType, SUPPORTED};
 use crate::pem;
 
-/// The authorities that issue the certificates of peers.
 pub(crate) const AUTHORITIES: &str = "ca-cert.pem";
 /// Certificates that the authorities revoked; the file may be missing.
 pub(crate) const REVOKED: &str = "ca-crl.pem";
-/// A server's own certificate and key.
 pub(crate) const SERVER: PairNames = PairNames { certificate: "server-cert.pem", key: "server-key.pem" };
 /// A client's own certificate and key; both may be missing.
 pub(crate) const CLIENT: PairNames = PairNames { certificate: "client-cert.pem", key: "client-key.pem" };
 
-/// The files of a certificate and its key.
 #[derive(Clone, Copy)]
 pub(crate) struct PairNames {
     pub(crate) certificate: &'static str,
@@ -38,7 +35,6 @@ pub(crate) struct Pair {
     pub(crate) key: PrivateKeyDer<'static>,
 }
 
-/// A folder.
 #[derive(Clone, Debug)]
 pub(crate) struct Folder(PathBuf);
 
@@ -88,7 +84,6 @@ impl Folder {
         Ok(Pair { chain, key })
     }
 
-    /// The error of a list of revoked certificates that rustls refuses.
     pub(crate) fn unusable_revocations(&self, error: &VerifierBuilderError) -> TlsError {
         let why = match error {
             VerifierBuilderError::InvalidCrl(error) => explain_revocations(error),
@@ -97,7 +92,6 @@ impl Folder {
         TlsError::new(&self.file(REVOKED), format!("it cannot be used: {why}"))
     }
 
-    /// The error of a certificate and a key that rustls refuses.
     pub(crate) fn unusable_pair(&self, names: PairNames, error: &Error) -> TlsError {
         let why = match error {
             Error::InconsistentKeys(_) => "that key is of another certificate; replace both files",
@@ -115,7 +109,6 @@ impl Folder {
     }
 }
 
-/// Refuses a damaged key and a key of an unsupported type.
 fn check_key(path: &Path, key: &PrivateKeyDer<'_>) -> Result<(), TlsError> {
     match KeyType::of_private_key(key) {
         None => Err(TlsError::new(path, "its key is damaged; make a new key and a certificate for it")),
@@ -127,7 +120,6 @@ fn check_key(path: &Path, key: &PrivateKeyDer<'_>) -> Result<(), TlsError> {
     }
 }
 
-/// Refuses a certificate of this side that webpki cannot parse.
 fn check_own(path: &Path, chain: &[CertificateDer<'_>]) -> Result<(), TlsError> {
     let first = chain.first().ok_or_else(|| TlsError::new(path, "there is no certificate in it"))?;
     webpki::EndEntityCert::try_from(first).map(drop).map_err(|error| {

@@ -6,13 +6,11 @@ use rustls::pki_types::PrivateKeyDer;
 
 use crate::der::{BIT_STRING, Elements, FIELD_0, INTEGER, OBJECT_ID, OCTET_STRING, SEQUENCE, dotted};
 
-/// The supported types of keys, for messages.
 pub(crate) const SUPPORTED: &str = "RSA of 2048 to 4096 bits, ECDSA with P-256 or P-384, Ed25519";
 /// The least and the most bits of an RSA key that can sign here; a peer's may have up to twice the most.
 const RSA_BITS_MIN: u64 = 2048;
 const RSA_BITS_MAX: u64 = 4096;
 
-/// The type of a key.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum KeyType {
     Rsa {
@@ -22,7 +20,6 @@ pub(crate) enum KeyType {
     /// The object identifier of the curve; empty if there is none.
     Ec(String),
     Ed25519,
-    /// The object identifier of the algorithm.
     Other(String),
 }
 
@@ -75,7 +72,6 @@ impl KeyType {
         })
     }
 
-    /// Whether this side can sign with such a key.
     pub(crate) fn can_sign(&self) -> bool {
         match self {
             KeyType::Rsa { bits } => (RSA_BITS_MIN..=RSA_BITS_MAX).contains(bits),
@@ -85,7 +81,7 @@ impl KeyType {
         }
     }
 
-    /// Whether signatures of such a key, of an authority or a peer, can be verified.
+    /// Whether signatures by a key of this type, of an authority or a peer, can be verified.
     pub(crate) fn can_be_verified(&self) -> bool {
         match self {
             KeyType::Rsa { bits } => (RSA_BITS_MIN..=2 * RSA_BITS_MAX).contains(bits),
@@ -144,7 +140,6 @@ fn other_name(identifier: &str) -> Option<&'static str> {
     })
 }
 
-/// The name of a signature, by the content of its algorithm identifier.
 pub(crate) fn signature_name(algorithm: &[u8]) -> String {
     let identifier = Elements(algorithm).expect(OBJECT_ID).map(dotted).unwrap_or_default();
     let name = match identifier.as_str() {
@@ -171,7 +166,6 @@ pub(crate) fn signature_name(algorithm: &[u8]) -> String {
     name.into()
 }
 
-/// The bits of a positive number.
 fn bits(number: &[u8]) -> u64 {
     let mut digits = number.iter().skip_while(|digit| **digit == 0);
     let Some(first) = digits.next() else { return 0 };

@@ -2,12 +2,10 @@
 //!
 //! Modules:
 //! * `folder`: the files and their contents; `stamp`: whether they changed.
-//! * [`server`]: a server's TLS configuration, which follows changes of the files; [`client`]: a
-//!   client's.
+//! * [`server`], [`client`]: the TLS configuration of each.
 //! * [`names`]: the names in a peer's certificate, and the allowed names.
-//! * `explanation`: the reasons of failures, in words; `pem`, `certificate`, `key_type`, `der`: the parts of files that they name.
-//!
-//! The callers own the sockets.
+//! * `explanation`: the reasons of failures, in words; `pem`, `certificate`, `key_type`, `der`: the parts of files that
+//!   they name.
 
 mod certificate;
 pub mod client;

@@ -31,7 +31,6 @@ fn check_words(said: &str) {
     }
 }
 
-/// The refusal of a server's own files.
 #[track_caller]
 fn refusal(folder: &Path) -> String {
     let said = ServerCertificates::open(folder, PeerCheck::Required).unwrap_err().to_string();
@@ -39,7 +38,6 @@ fn refusal(folder: &Path) -> String {
     said
 }
 
-/// The messages on a certificate, first as a server's, then as a client's.
 fn on_peer(folder: &Path, name: &str) -> [String; 2] {
     let chain: Vec<CertificateDer<'_>> =
         CertificateDer::pem_file_iter(folder.join(format!("{name}-cert.pem")))

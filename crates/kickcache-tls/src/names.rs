@@ -7,7 +7,6 @@ use rustls::pki_types::CertificateDer;
 
 use crate::der::{Elements, OBJECT_ID, SEQUENCE, SET};
 
-/// The names in a peer's certificate: common names of its subject and DNS names.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct PeerNames {
     common: Vec<String>,
@@ -24,7 +23,6 @@ impl PeerNames {
         PeerNames { common: common_names(certificate.subject()), dns }
     }
 
-    /// Whether one of the names is allowed.
     pub fn is_allowed(&self, allowed: &AllowedClient) -> bool {
         let is_common = |name: &str| self.common.iter().any(|known| known == name);
         let is_dns = |name: &str| self.dns.iter().any(|known| known.eq_ignore_ascii_case(name));
@@ -45,7 +43,6 @@ impl fmt::Display for PeerNames {
     }
 }
 
-/// A name that a client's certificate must have.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum AllowedClient {
     /// A common name of its subject: `CN=NAME`.
@@ -56,7 +53,6 @@ pub enum AllowedClient {
     Either(String),
 }
 
-/// The error of a text that is no name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "a client's name is empty; write one as it is in its certificate, such as vm1, CN=vm1 or DNS=vm1.example.org"
@@ -91,7 +87,6 @@ const STRINGS: [u8; 3] = [0x0c, 0x13, 0x16];
 /// The object identifier 2.5.4.3 in DER.
 const COMMON_NAME: &[u8] = &[0x55, 0x04, 0x03];
 
-/// The common names of a subject: a sequence of sets of pairs of a type and a value, in DER.
 fn common_names(subject: &[u8]) -> Vec<String> {
     let sets = Elements(subject).filter(|element| element.tag == SET);
     let pairs = sets.flat_map(|set| Elements(set.content)).filter(|element| element.tag == SEQUENCE);

@@ -5,7 +5,6 @@ use rustls::pki_types::pem::Error;
 use crate::der::{Elements, INTEGER, SEQUENCE};
 use crate::key_type::SUPPORTED;
 
-/// Why no item of a kind, such as `certificate`, is found in a file.
 pub(crate) fn explain_missing(bytes: &[u8], kind: &str) -> String {
     let text = String::from_utf8_lossy(bytes);
     let mut labels = text.lines().filter_map(|line| {
@@ -39,7 +38,6 @@ pub(crate) fn explain_missing(bytes: &[u8], kind: &str) -> String {
     }
 }
 
-/// Why the PEM of a file cannot be parsed.
 pub(crate) fn explain_error(error: &Error, bytes: &[u8], kind: &str) -> String {
     if String::from_utf8_lossy(bytes).contains("Proc-Type: 4,ENCRYPTED") {
         return has_password();

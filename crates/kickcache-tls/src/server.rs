@@ -10,13 +10,11 @@ use crate::error::TlsError;
 use crate::folder::{AUTHORITIES, Folder, Pair, REVOKED, SERVER, provider};
 use crate::stamp::Stamp;
 
-/// Whether clients need a certificate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum PeerCheck {
     /// Clients need a certificate of an authority in ca-cert.pem.
     #[default]
     Required,
-    /// The server requests no certificate from clients.
     Off,
 }
 
@@ -29,12 +27,9 @@ pub struct ServerCertificates {
     config: Arc<ServerConfig>,
 }
 
-/// The result of a check for changed files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Refreshed {
-    /// The files have not changed since the last check.
     Unchanged,
-    /// New files are in use.
     Renewed,
     /// New files cannot be used; the previous files stay in use. Returned once for each change.
     Failed(TlsError),
@@ -54,7 +49,6 @@ impl ServerCertificates {
         Ok(ServerCertificates { folder, check, stamp, config })
     }
 
-    /// Reads the files if they changed.
     pub fn refresh(&mut self) -> Refreshed {
         let stamp = Stamp::of(&files(&self.folder, self.check));
         if stamp == self.stamp {
@@ -70,7 +64,6 @@ impl ServerCertificates {
         }
     }
 
-    /// The configuration for new connections.
     pub fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.config)
     }

@@ -14,46 +14,36 @@ use serde::de::{Deserialize, Deserializer, Visitor};
 pub struct Size(u64);
 
 impl Size {
-    /// Wraps a number of bytes.
     pub const fn from_bytes(bytes: u64) -> Size {
         Size(bytes)
     }
 
-    /// The number of bytes.
     pub const fn bytes(self) -> u64 {
         self.0
     }
 }
 
-/// Why a text is not a size.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum SizeError {
-    /// The text is empty.
     #[error("the size is empty; write a number with K, M, G or T, such as 512M or 10G")]
     Empty,
-    /// The text begins with a minus sign and a digit, or the number is negative.
+    /// The text begins with a minus sign and a digit.
     #[error("`{0}` is negative; a size is a number of bytes, such as 512M or 10G")]
     Negative(String),
-    /// The size has a space in it.
     #[error("`{0}` has a space in it; write the number and its unit together, such as 10GB")]
     Space(String),
-    /// The text is no number with or without a unit.
     #[error("`{0}` is not a size; write a number with K, M, G or T, such as 512M or 10G")]
     NotANumber(String),
-    /// A number is followed by an unknown unit.
     #[error(
         "`{text}` ends in the unknown unit `{unit}`; use K, M, G or T (1K is 1024 bytes, 1KB is 1000), such as 512M or 10G"
     )]
     Unit {
-        /// The text as written.
         text: String,
         /// The part behind the number.
         unit: String,
     },
-    /// The size has a fraction of a byte.
     #[error("`{0}` is not a whole number of bytes; write it with a smaller unit")]
     Fraction(String),
-    /// The size needs more than 64 bits.
     #[error("`{0}` is larger than any device: a size must be below 16777216T")]
     TooLarge(String),
 }
@@ -101,7 +91,6 @@ fn unknown_unit(text: &str, number: &str, unit: &str) -> SizeError {
     SizeError::Unit { text: text.into(), unit: unit.into() }
 }
 
-/// `number` times `factor`, exactly.
 fn whole_bytes(text: &str, number: &str, factor: u64) -> Result<u64, SizeError> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     let digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
@@ -189,12 +178,10 @@ pub fn counted(count: u64, noun: &str) -> String {
     format!("{} {noun}{}", show_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// The verb form that agrees with a count.
 pub const fn are(count: u64) -> &'static str {
     if count == 1 { "is" } else { "are" }
 }
 
-/// A rate in whole operations for people: `7`, `1,204`.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -5,9 +5,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
-/// Whether a character is escaped in text of several lines. Besides control characters (ECMA-48) other than line feed and
-/// tab, these are the characters that change the direction of a line or end it (Unicode UAX #9, bidirectional controls;
-/// U+2028, U+2029).
+/// Whether a character is escaped in text of several lines. These are control characters other than line feed and tab,
+/// and characters that change the direction of a line or end it (Unicode UAX #9; U+2028, U+2029).
 pub fn is_escaped(c: char) -> bool {
     let is_layout = matches!(
         c,
@@ -21,12 +20,11 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     escaped(text, is_escaped)
 }
 
-/// Text within a line, such as a name that another machine sent: line breaks and tabs are escaped as well.
+/// Text within a line: line breaks and tabs are escaped as well.
 pub fn printable_line(text: &str) -> Cow<'_, str> {
     escaped(text, |c| is_escaped(c) || c == '\n' || c == '\t')
 }
 
-/// Appends a character in its escaped form.
 pub fn push_escaped(text: &mut String, c: char) {
     match c {
         '\n' => text.push_str("\\n"),

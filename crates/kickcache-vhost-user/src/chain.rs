@@ -1,7 +1,7 @@
 //! Descriptor chains: from a head to the stretches of guest memory that it names.
 //!
-//! The crate walks chains itself for two reasons: a head that was in flight when the daemon died is walked
-//! again, and a chain that a fault cuts short must not be treated as complete.
+//! The crate walks chains itself: a head that was in flight when the daemon died is walked again, and a chain that a
+//! fault cuts short must not count as complete.
 
 use virtio_bindings::bindings::virtio_ring::VRING_DESC_F_INDIRECT;
 use virtio_queue::desc::split::Descriptor;
@@ -12,14 +12,12 @@ use super::memory::{read, write};
 
 const DESCRIPTOR_BYTES: u32 = 16;
 
-/// A segment of guest memory; the type does not promise that the memory exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Segment {
     pub(super) address: GuestAddress,
     pub(super) length: u32,
 }
 
-/// The segments of a chain: the segments that the device reads, then the segments that it writes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Chain {
     pub(super) readable: Vec<Segment>,
@@ -106,7 +104,6 @@ fn inner_table(descriptor: Descriptor) -> Result<Table, QueueFault> {
 }
 
 impl Chain {
-    /// Adds a descriptor.
     fn push(&mut self, descriptor: Descriptor) -> Result<(), QueueFault> {
         let segment = Segment { address: descriptor.addr(), length: descriptor.len() };
         if descriptor.is_write_only() {
@@ -121,7 +118,6 @@ impl Chain {
     }
 }
 
-/// Bytes of some segments.
 pub(super) fn length(segments: &[Segment]) -> u64 {
     segments.iter().map(|segment| u64::from(segment.length)).sum()
 }
@@ -137,8 +133,7 @@ pub(super) fn copy_in(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer
     Some(())
 }
 
-/// Copies to guest memory; `None` if a segment is not in guest memory, or the buffer is too short. The buffer must be
-/// as long as the segments.
+/// Copies to guest memory, as [`copy_in`].
 pub(super) fn copy_out(memory: &GuestMemoryMmap, segments: &[Segment], mut buffer: &[u8]) -> Option<()> {
     for segment in segments {
         let (part, rest) = buffer.split_at_checked(usize::try_from(segment.length).ok()?)?;

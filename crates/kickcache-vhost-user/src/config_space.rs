@@ -8,7 +8,6 @@ use super::features::{
     QUEUE_COUNT_MAX, RANGE_SECTORS_MAX, RANGES_MAX, SEGMENT_BYTES_MAX, SEGMENTS_MAX, offered,
 };
 
-/// Length of the configuration space.
 pub(super) const CONFIG_BYTES: usize = 60;
 /// The offset of the write cache field, the only field that a guest may write.
 pub(super) const WRITE_CACHE_AT: usize = 32;
@@ -16,14 +15,12 @@ pub(super) const WRITE_CACHE_AT: usize = 32;
 const PHYSICAL_BYTES: u32 = 4096;
 const OPTIMAL_BYTES: u32 = 64 << 10;
 
-/// The properties of a volume that are reported to a guest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Disk {
     /// The reply to GET_ID: the serial number and zeroes behind it.
     pub serial: [u8; 20],
     /// Bytes, a multiple of 512.
     pub size: u64,
-    /// Whether writes are refused.
     pub read_only: bool,
     /// Bytes of a logical block: 512 or 4096.
     pub block_size: u32,
@@ -38,7 +35,6 @@ pub(super) enum WriteCache {
 }
 
 impl WriteCache {
-    /// The switch for a byte of the configuration space: 0 is off.
     pub(super) const fn from_byte(byte: u8) -> WriteCache {
         if byte == 0 { WriteCache::Off } else { WriteCache::On }
     }
@@ -52,7 +48,6 @@ impl WriteCache {
 }
 
 impl Disk {
-    /// The virtio features that are offered.
     pub(super) fn features(&self) -> u64 {
         let own = if self.read_only {
             1 << VIRTIO_BLK_F_RO
@@ -62,7 +57,6 @@ impl Disk {
         offered() | own
     }
 
-    /// The configuration space of a disk.
     pub(super) fn config_space(&self, write_cache: WriteCache) -> [u8; CONFIG_BYTES] {
         let mut space = [0; CONFIG_BYTES];
         let mut put = |at: usize, bytes: &[u8]| space[at..at + bytes.len()].copy_from_slice(bytes);

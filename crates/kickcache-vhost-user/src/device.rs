@@ -1,5 +1,4 @@
-//! A vhost-user-blk device: its state, chains of its queues in, answers out. `front_end` handles the
-//! messages.
+//! A vhost-user-blk device: its state, chains of its queues in, answers out.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -40,39 +39,29 @@ pub struct Device {
     pub(super) notices: Vec<Notice>,
 }
 
-/// Something about a guest that is worth a line in the log.
 #[derive(Debug)]
 pub enum Notice {
-    /// A queue was stopped, for this reason.
     QueueStopped(u16, String),
-    /// The device refused a message; the connection continues.
     MessageRefused(ProtocolError),
-    /// The front end could not be notified of the disk's new size.
     SizeNotTold(io::Error),
 }
 
-/// The answer to a message.
 #[derive(Debug)]
 pub enum Answer {
-    /// The message has no answer.
     Nothing,
-    /// A reply.
     Reply(Reply),
     /// Requests in flight must end first; then the message is to be handled again.
     Wait(Packet),
 }
 
-/// A kick descriptor that is to be watched, or no longer.
 #[derive(Debug)]
 pub enum KickChange {
-    /// Watch [`Device::kick`] of this queue.
     Watch(u16),
     /// No longer watch this descriptor of the queue, and close it.
     Unwatch(u16, OwnedFd),
 }
 
 impl Device {
-    /// A device without a front end.
     pub fn new(disk: Disk) -> Device {
         Device {
             disk,
@@ -129,8 +118,7 @@ impl Device {
         self.protocol = VhostUserProtocolFeatures::empty();
     }
 
-    /// Changes the size of the disk. A front end with a backend channel is notified, and notifies its guest; a failure
-    /// becomes a notice.
+    /// Changes the size of the disk. A front end with a backend channel is notified; a failure becomes a notice.
     pub fn resize(&mut self, size: u64) {
         self.disk.size = size;
         let Some(channel) = &self.channel else { return };
@@ -139,7 +127,6 @@ impl Device {
         }
     }
 
-    /// Events for the log since the last call.
     pub fn take_notices(&mut self) -> Vec<Notice> {
         std::mem::take(&mut self.notices)
     }
@@ -152,15 +139,13 @@ impl Device {
         is_any_lost() && is_lost()
     }
 
-    /// Stops a queue that broke the rules. If memory is missing, no queue is stopped here: the owner disconnects the
-    /// device.
+    /// Stops a queue that broke the rules. If memory is missing, no queue is stopped here.
     fn fail(&mut self, queue: u16, fault: QueueFault) {
         if !self.has_lost_memory() && self.vrings[usize::from(queue)].fail() {
             self.notices.push(Notice::QueueStopped(queue, fault.to_string()));
         }
     }
 
-    /// Kick descriptors that changed since the last call.
     pub fn kick_changes(&mut self) -> Vec<KickChange> {
         std::mem::take(&mut self.kick_changes)
     }
@@ -185,13 +170,10 @@ impl Device {
             .inspect(|kick| vring::clear(kick));
     }
 
-    /// Whether a running queue does not rely on kicks: the event loop must look for its requests before it
-    /// sleeps.
     pub fn is_awake(&self) -> bool {
         self.vrings.iter().any(Vring::is_awake)
     }
 
-    /// Requests that were handed out and are not completed.
     pub fn outstanding(&self) -> u32 {
         self.outstanding
     }
@@ -270,7 +252,7 @@ impl Device {
         }
     }
 
-    /// Ends a request with its outcome; the guest gets the outcome unless its queue was stopped or reset since.
+    /// The guest gets the outcome unless its queue was stopped or reset since.
     pub fn complete(&mut self, request: &GuestRequest, outcome: Outcome) {
         self.outstanding -= 1;
         let Tag { queue, head, life } = request.tag;

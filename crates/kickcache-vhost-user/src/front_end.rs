@@ -25,7 +25,6 @@ const CONFIG_BYTES_MAX: usize = 256;
 /// In the payload of a message about an eventfd: the queue, and the flag that no descriptor is attached.
 const QUEUE_MASK: u64 = 0xff;
 const NO_FD: u64 = 0x100;
-/// Feature bit: there are protocol features.
 const PROTOCOL_FEATURES: u32 = 30;
 
 impl Device {
@@ -258,9 +257,7 @@ fn get_inflight(packet: &Packet) -> Result<Reply, ProtocolError> {
     Ok(Reply { fd: Some(fd), ..packet.reply(message.as_slice()) })
 }
 
-/// The queue and the eventfd of a message.
 struct QueueEvent {
-    /// The queue.
     index: u32,
     fd: Option<OwnedFd>,
 }

@@ -1,27 +1,23 @@
-//! Faults in memory that a front end shares: the file behind it can be cut short at any time. An access past
-//! the new end raises SIGBUS, which would end the daemon and thus the disks of all other guests.
+//! Faults in memory that a front end shares: the file behind it can be cut short at any time. An access past the new
+//! end raises SIGBUS, which would end the daemon and thus the disks of all other guests.
 //!
-//! The handler maps zero pages over the region of the fault and marks it as lost. Each reader checks the mark
-//! after a copy, and does not treat the zeroes as data of the guest. A fault anywhere else ends the process
-//! as it would without a handler.
+//! The handler maps zero pages over the region of the fault and marks it as lost.
 //!
 //! Invariants:
 //! - The handler takes no lock and allocates no memory: the table has a fixed size and consists of atomics.
-//! - A region is in the table from when it was mapped to before it is unmapped, and only the thread that serves its guest
-//!   touches it or takes it out.
+//! - A region is in the table from when it was mapped to before it is unmapped, and only the thread that serves its
+//!   guest touches it or takes it out.
 
 use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering, compiler_fence};
 
-/// The most regions of all guests at once. A front end may share 509 regions of guest memory; most share a
-/// few.
 const REGIONS_MAX: usize = 4096;
 
 static TABLE: [Row; REGIONS_MAX] = [const { Row::new() }; REGIONS_MAX];
 /// Rows from here on were never used.
 static ROWS_USED: AtomicUsize = AtomicUsize::new(0);
-/// Whether any region was ever lost: such losses are so rare that one flag for all guests suffices.
+/// Whether any region was ever lost.
 static ANY_LOST: AtomicBool = AtomicBool::new(false);
 static INSTALLED: Once = Once::new();
 
@@ -91,7 +87,6 @@ impl Drop for Guard {
     }
 }
 
-/// The row of the region that contains an address.
 fn find(address: usize) -> Option<&'static Row> {
     let rows = &TABLE[..ROWS_USED.load(Ordering::Acquire).min(REGIONS_MAX)];
     rows.iter().find(|row| {
@@ -197,7 +192,6 @@ mod tests {
         assert!(find((1 << 20) + 5).is_none());
     }
 
-    /// Accesses missing memory without a guard, in a separate process.
     #[test]
     fn a_fault_elsewhere_ends_the_process_as_before() {
         const CHILD: &str = "KICKCACHE_TEST_FAULT";

@@ -1,9 +1,9 @@
 //! Requests in flight, written down in memory that the front end keeps when this daemon dies.
 //!
-//! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes
-//! (features, version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in
-//! flight, next of the batch, counter). Behind the queues are 64 bytes that only this device uses: whether the
-//! guest switched the write cache off. No front end reports this to a device after a reconnect.
+//! The layout is that of the vhost-user specification for split rings: for each queue a header of 16 bytes (features,
+//! version, number of entries, head of the last batch, used index) and 16 bytes a descriptor (in flight, next of the
+//! batch, counter). Behind the queues are 64 bytes that only this device uses: whether the guest switched the write
+//! cache off.
 //!
 //! Invariants:
 //! - A head is marked before its request begins, and unmarked after the used ring has it.
@@ -27,7 +27,6 @@ use super::message::ProtocolError;
 const HEADER_BYTES: usize = 16;
 const ENTRY_BYTES: usize = 16;
 const ALIGNMENT: usize = 64;
-/// Bytes behind the queues that only this device uses.
 const OWN_BYTES: usize = 64;
 const VERSION: u16 = 1;
 
@@ -38,7 +37,6 @@ const USED_AT: usize = 14;
 const NEXT_AT: usize = 6;
 const COUNTER_AT: usize = 8;
 
-/// The mapped memory for requests in flight.
 pub(super) struct Inflight {
     /// Dropped before the mapping is.
     guard: Guard,
@@ -47,7 +45,6 @@ pub(super) struct Inflight {
     entries: u16,
 }
 
-/// Bytes that a queue needs.
 fn queue_bytes(entries: u16) -> usize {
     (HEADER_BYTES + ENTRY_BYTES * usize::from(entries)).next_multiple_of(ALIGNMENT)
 }
@@ -66,9 +63,7 @@ fn check(queues: u16, entries: u16) -> Result<(), ProtocolError> {
     Ok(())
 }
 
-/// Memory for requests in flight.
 pub(super) struct NewMemory {
-    /// The description that the front end receives.
     pub(super) message: VhostUserInflight,
     pub(super) fd: OwnedFd,
 }
@@ -84,12 +79,10 @@ pub(super) fn create(queues: u16, entries: u16) -> Result<NewMemory, ProtocolErr
     Ok(NewMemory { message: VhostUserInflight::new(size, 0, queues, entries), fd })
 }
 
-/// The requests that were in flight in a queue.
 #[derive(PartialEq, Eq, Debug)]
 pub(super) struct Recovered {
     /// The heads, in the order in which they began.
     pub(super) heads: Vec<u16>,
-    /// The counter of the next head that begins.
     pub(super) next: u64,
 }
 
@@ -110,12 +103,10 @@ impl Inflight {
         Ok(Inflight { guard, map, queues, entries })
     }
 
-    /// Whether a part of the memory was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.guard.is_lost()
     }
 
-    /// Whether the memory has entries for a queue of this size.
     pub(super) fn has(&self, queue: u16, size: u16) -> bool {
         queue < self.queues && size <= self.entries
     }
@@ -133,7 +124,6 @@ impl Inflight {
         queue_bytes(self.entries) * usize::from(self.queues)
     }
 
-    /// Writes down that a head is in flight.
     pub(super) fn begin(&self, queue: u16, head: u16, counter: u64) {
         let entry = self.entry(queue, head);
         self.store(entry + COUNTER_AT, counter);
@@ -275,7 +265,6 @@ mod tests {
         let (message, fd) = memory(1, 8);
         let inflight = open(&message, &fd);
         inflight.recover(0, 0);
-        // A batch that points outside of the table, and a batch that points to itself.
         inflight.store(BATCH_AT, 4000_u16);
         assert_eq!(inflight.recover(0, 9).heads, Vec::<u16>::new());
         inflight.store(BATCH_AT, 1_u16);

@@ -1,9 +1,8 @@
 //! The vhost-user-blk export: a guest's virtio queues served straight from its memory.
 //!
-//! A front end (QEMU, libvirt, cloud-hypervisor, a plain process) hands over its guest's memory and, for each
-//! queue, an eventfd that the guest kicks and an eventfd that interrupts the guest. The export turns messages and
-//! descriptor chains into requests and results into used descriptors. It does no I/O on volumes and never names the
-//! driver; its owner watches the descriptors.
+//! A front end, such as QEMU, hands over its guest's memory, and for each queue an eventfd that the guest kicks and an
+//! eventfd that interrupts the guest. It does no I/O on volumes and never names the driver; its owner watches the
+//! descriptors.
 //!
 //! Modules:
 //! * `device`, `front_end`: the device, and the messages of a front end; `message`, `socket`, `features`,
@@ -12,24 +11,20 @@
 //! * `inflight`: the record of requests in flight that survives the daemon.
 //! * `memory`, `guard`: the guest's memory, and faults in it.
 //!
-//! Invariants: no guest and no front end causes a panic, or reaches memory other than its own. `unsafe` is in `guard` only.
-//! Start with [`Device`].
+//! Invariants: no guest and no front end causes a panic, or reaches memory other than its own. `unsafe` is in `guard`
+//! only. Start with [`Device`].
 //!
 //! Decisions:
 //!
-//! - **Payload is copied once, between guest memory and memory of the daemon.** A guest may change its memory
-//!   at any time. Written data must match the checksum that was computed over it, so a write is copied before
-//!   its checksum is computed. Read data is verified before it is copied to the guest: if it were verified in
-//!   guest memory, a guest that overwrites its own buffer would look like a damaged cache device. At the copy
-//!   of a read, the bytes are usually in the processor's cache: their checksum was just computed.
+//! - **Payload is copied once, between guest memory and memory of the daemon.** Written data must match the checksum
+//!   that was computed over it, so a write is copied before its checksum is computed. Read data is verified before it
+//!   is copied to the guest: a guest that overwrites its own buffer must not look like a damaged cache device.
 //! - **Descriptors, headers and ranges are read once**, into values of the daemon, and checked there.
-//! - **An invalid request is answered with an error if its chain is sound and has a status byte; a queue with
-//!   another chain, or with a broken ring, is stopped.** Other queues and volumes continue.
+//! - **An invalid request is answered with an error if its chain is sound and has a status byte; a queue with another
+//!   chain, or with a broken ring, is stopped.**
 //! - **Requests in flight are written down in memory that the front end keeps**, if it offers some (`inflight`): after
 //!   a daemon was killed, the next one finishes them.
-//! - **If the file of guest memory is cut short while the daemon uses it, only its guest loses the disk** (`guard`). A
-//!   guest cannot do that, its front end can. Data copied from such memory may be zeroes that the guest did not write:
-//!   the mark is checked after each copy, before the data is used.
+//! - **If the file of guest memory is cut short while the daemon uses it, only its guest loses the disk** (`guard`).
 
 mod chain;
 mod config_space;

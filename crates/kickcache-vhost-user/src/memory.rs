@@ -27,7 +27,6 @@ pub(super) struct SharedMemory {
 }
 
 impl SharedMemory {
-    /// Whether a part of the memory was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.guards.iter().any(|guard| guard.is_lost())
     }
@@ -41,7 +40,6 @@ impl Deref for SharedMemory {
     }
 }
 
-/// The regions of a guest's memory.
 #[derive(Default)]
 pub(super) struct GuestRam {
     slots: Vec<Slot>,
@@ -55,10 +53,8 @@ struct Slot {
     region: Arc<GuestRegionMmap>,
 }
 
-/// A region of guest memory that a front end shares.
 pub(super) struct SharedRegion {
     pub(super) region: VhostUserMemoryRegion,
-    /// The file of the region.
     pub(super) fd: OwnedFd,
 }
 
@@ -67,14 +63,12 @@ impl GuestRam {
         &self.memory
     }
 
-    /// Replaces all regions.
     pub(super) fn replace(&mut self, regions: Vec<SharedRegion>) -> Result<(), ProtocolError> {
         let mapped: Result<Vec<Slot>, _> =
             regions.into_iter().map(|shared| map(&shared.region, shared.fd)).collect();
         self.adopt(mapped?)
     }
 
-    /// Adds a region.
     pub(super) fn add(&mut self, region: &VhostUserMemoryRegion, fd: OwnedFd) -> Result<(), ProtocolError> {
         if self.slots.len() >= MEMORY_SLOTS_MAX {
             return Err(failed("another region: there are too many"));
@@ -84,7 +78,6 @@ impl GuestRam {
         self.adopt(slots)
     }
 
-    /// Removes a region.
     pub(super) fn remove(&mut self, region: &VhostUserMemoryRegion) -> Result<(), ProtocolError> {
         let (guest, user, size) = (region.guest_phys_addr, region.user_addr, region.memory_size);
         let mut slots = self.copies();
@@ -157,8 +150,7 @@ pub(super) fn check_file(fd: &OwnedFd, offset: u64, size: u64) -> Result<(), Pro
     }
 }
 
-/// Reads guest memory; `None` if it does not exist. A range within one region, the usual case, is read
-/// without the iterator over regions of [`Bytes::read_slice`], which a request would enter ten times.
+/// Reads guest memory; `None` if it does not exist.
 pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) -> Option<()> {
     match region_of(memory, at, into.len()) {
         Some(Place { region, at }) => region.read_slice(into, at).ok(),
@@ -166,7 +158,6 @@ pub(super) fn read(memory: &GuestMemoryMmap, at: GuestAddress, into: &mut [u8]) 
     }
 }
 
-/// Writes guest memory, as [`read`].
 pub(super) fn write(memory: &GuestMemoryMmap, at: GuestAddress, from: &[u8]) -> Option<()> {
     match region_of(memory, at, from.len()) {
         Some(Place { region, at }) => region.write_slice(from, at).ok(),
@@ -174,10 +165,8 @@ pub(super) fn write(memory: &GuestMemoryMmap, at: GuestAddress, from: &[u8]) -> 
     }
 }
 
-/// A place in guest memory.
 struct Place<'a> {
     region: &'a GuestRegionMmap,
-    /// The offset in the region.
     at: MemoryRegionAddress,
 }
 

@@ -13,91 +13,66 @@ const VERSION: u32 = 1;
 const REPLY: u32 = 1 << 2;
 const NEED_REPLY: u32 = 1 << 3;
 
-/// A message of the front end.
 #[derive(Debug)]
 pub struct Packet {
-    /// Number of the request.
     pub request: u32,
     /// Whether an acknowledgement is wanted.
     pub need_reply: bool,
-    /// The bytes behind the header.
     pub payload: Vec<u8>,
-    /// Descriptors attached to the message.
     pub fds: Vec<OwnedFd>,
 }
 
-/// A reply to the front end.
 #[derive(Debug)]
 pub struct Reply {
-    /// Header and payload.
     pub bytes: Vec<u8>,
-    /// A descriptor attached to the reply.
     pub fd: Option<OwnedFd>,
 }
 
-/// Why a front end's message is refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ProtocolError {
-    /// The header is invalid.
     #[error(
         "a message begins with flags {flags:#x} and length {length}; version 1 and at most {MAX_MSG_SIZE} bytes are possible"
     )]
     Header {
-        /// Flags found.
         flags: u32,
         /// Payload length found.
         length: u32,
     },
-    /// The payload has another length than its request needs.
     #[error("a message of type {request} has {found} bytes, which does not fit its type")]
     Length {
-        /// Number of the request.
         request: u32,
         /// Bytes found.
         found: usize,
     },
-    /// The message has another number of descriptors than its request needs.
     #[error("a message of type {request} has {found} descriptors, expected {expected}")]
     Descriptors {
-        /// Number of the request.
         request: u32,
-        /// Descriptors found.
         found: usize,
         /// Descriptors needed.
         expected: usize,
     },
-    /// A request that this device does not offer.
     #[error("the front end sent a message of type {0}, which this device does not offer")]
     Unknown(u32),
-    /// A value that makes no sense.
     #[error("{what} {found} is not possible here")]
     Value {
         /// The kind of the number.
         what: &'static str,
-        /// The value found.
         found: u64,
     },
-    /// Memory that cannot be used.
     #[error("{what} cannot be used: {why}")]
     Memory {
         /// The memory that cannot be used.
         what: &'static str,
-        /// The reason.
         why: String,
     },
-    /// The system refused something.
     #[error("{0}")]
     System(#[from] io::Error),
 }
 
-/// The fields before a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Header {
-    /// Number of the request.
     pub(super) request: u32,
-    /// Whether an acknowledgement is wanted.
     pub(super) need_reply: bool,
-    /// Bytes of the payload.
     pub(super) length: usize,
 }
 
@@ -120,7 +95,6 @@ pub(super) struct Split<'a, T> {
 }
 
 impl Packet {
-    /// The payload as one struct.
     pub(super) fn body<T: ByteValued + Default>(&self) -> Result<T, ProtocolError> {
         let mut body = T::default();
         if self.payload.len() != body.as_slice().len() {
@@ -130,7 +104,6 @@ impl Packet {
         Ok(body)
     }
 
-    /// Splits the payload.
     pub(super) fn split<T: ByteValued + Default>(&self) -> Result<Split<'_, T>, ProtocolError> {
         let mut body = T::default();
         let head = self.payload.split_at_checked(body.as_slice().len());
@@ -139,7 +112,6 @@ impl Packet {
         Ok(Split { body, rest })
     }
 
-    /// The only attached descriptor.
     pub(super) fn only_fd(&mut self) -> Result<OwnedFd, ProtocolError> {
         self.expect_fds(1)?;
         Ok(self.fds.remove(0))
@@ -157,7 +129,6 @@ impl Packet {
         ProtocolError::Length { request: self.request, found: self.payload.len() }
     }
 
-    /// The reply with this payload.
     pub(super) fn reply(&self, payload: &[u8]) -> Reply {
         Reply { bytes: encode(self.request, VERSION | REPLY, payload), fd: None }
     }

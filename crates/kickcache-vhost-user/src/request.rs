@@ -18,37 +18,26 @@ const HEADER_BYTES: usize = 16;
 const RANGE_BYTES: usize = 16;
 const UNMAP: u32 = 1;
 
-/// The type of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RequestKind {
-    /// Fill guest memory from the volume.
     Read,
-    /// Store guest memory.
     Write {
         /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
-    /// Make all acknowledged writes durable.
     Flush,
-    /// The data is no longer needed.
     Discard,
-    /// Store zeroes.
     WriteZeroes {
         /// Space may be given back.
         unmap: bool,
-        /// Durable if the guest switched its write cache off, or can neither flush nor switch.
         durability: Durability,
     },
 }
 
-/// How a request ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Outcome {
-    /// The request succeeded.
     Done,
-    /// The request failed.
     Failed,
-    /// The device does not support the request.
     Unsupported,
 }
 
@@ -70,7 +59,6 @@ pub struct GuestRequest {
     pub(super) memory: Memory,
     pub(super) status: GuestAddress,
     kind: RequestKind,
-    /// The current extent on the volume.
     extent: ByteExtent,
     /// The extents behind the current one, the last one first: only discards and writes of zeroes have
     /// several.
@@ -86,7 +74,6 @@ pub(super) struct Tag {
     pub(super) life: u32,
 }
 
-/// The rules that apply to the requests of a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rules {
     pub(super) size: u64,
@@ -95,7 +82,6 @@ pub(super) struct Rules {
     pub(super) features: u64,
 }
 
-/// The result of parsing a chain.
 pub(super) enum Parsed {
     /// A request that needs the volume.
     Request(GuestRequest),
@@ -105,7 +91,6 @@ pub(super) enum Parsed {
 }
 
 impl GuestRequest {
-    /// The type of the request.
     pub fn kind(&self) -> RequestKind {
         self.kind
     }
@@ -122,13 +107,11 @@ impl GuestRequest {
         next.is_some()
     }
 
-    /// Bytes of payload in guest memory.
     pub fn payload_length(&self) -> u64 {
         length(&self.data)
     }
 
-    /// Bytes of memory that the request occupies: its payload, and the list of its segments, whose length the
-    /// guest decides.
+    /// Bytes of memory that the request occupies: its payload, and the list of its segments.
     pub fn memory_length(&self) -> u64 {
         let list = u64::try_from(size_of_val(self.data.as_slice())).expect("usize has at most 64 bits");
         self.payload_length() + list
@@ -191,7 +174,6 @@ pub(super) fn parse(
     }
 }
 
-/// The fields of a chain that was parsed as a request.
 struct Understood {
     kind: RequestKind,
     extent: ByteExtent,
@@ -240,7 +222,6 @@ fn understand(
     }
 }
 
-/// The extent of a read or write.
 fn transfer(sector: u64, segments: &[Segment], rules: Rules) -> Result<ByteExtent, Outcome> {
     let bytes = length(segments);
     if bytes == 0 || bytes > REQUEST_BYTES_MAX || !bytes.is_multiple_of(SECTOR_BYTES) {

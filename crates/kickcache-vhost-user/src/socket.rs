@@ -13,7 +13,6 @@ use vhost::vhost_user::message::MAX_ATTACHED_FD_ENTRIES;
 
 use super::message::{HEADER_BYTES, Header, Packet, ProtocolError, Reply};
 
-/// A connection to a front end.
 #[derive(Debug)]
 pub struct Socket {
     socket: OwnedFd,
@@ -24,10 +23,8 @@ pub struct Socket {
     fds: Vec<OwnedFd>,
 }
 
-/// The result of a receive.
 #[derive(Debug)]
 pub enum Received {
-    /// A whole message.
     Packet(Packet),
     /// No whole message; wait until the socket is readable.
     Nothing,

@@ -20,7 +20,6 @@ use super::memory::GuestRam;
 use super::message::ProtocolError;
 use crate::inflight::Recovered;
 
-/// A queue of a device.
 pub(super) struct Vring {
     index: u16,
     queue: Queue,
@@ -92,7 +91,6 @@ impl Vring {
         self.queue.try_set_size(size).map_err(|_| bad())
     }
 
-    /// Records the places of the rings, given as addresses of the front end.
     pub(super) fn set_addresses(
         &mut self,
         addresses: VhostUserVringAddr,
@@ -140,19 +138,16 @@ impl Vring {
         self.stage != QueuePhase::Stopped
     }
 
-    /// Whether chains may be taken from the queue.
     pub(super) fn is_running(&self) -> bool {
         self.stage == QueuePhase::Started && self.enabled
     }
 
-    /// Whether the queue may start: it is stopped, and the front end has set its addresses and its kick descriptor.
     pub(super) fn is_ready(&self) -> bool {
         !self.is_started() && self.kick.is_some() && self.addresses.is_some()
     }
 
-    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room
-    /// for the queue, it starts with the requests that another daemon left in flight, and continues at the
-    /// used index plus their number; without, at the index that the front end set.
+    /// Begins a life with the features that the guest chose. With memory for requests in flight that has room for the
+    /// queue, it starts with the requests that another daemon left in flight.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -230,18 +225,16 @@ impl Vring {
         Ok(Some(head))
     }
 
-    /// The descriptor table of the queue.
     pub(super) fn table(&self) -> Table {
         Table { address: GuestAddress(self.queue.desc_table()), size: self.queue.size().into() }
     }
 
-    /// Stops counting a head as in flight that cannot be answered, for example because its chain cannot be
-    /// followed; the guest cannot use the head again before the queue starts again.
+    /// Stops counting a head as in flight that cannot be answered; the guest cannot use the head again before the queue
+    /// starts again.
     pub(super) fn give_up(&mut self) {
         self.in_flight -= 1;
     }
 
-    /// Hands a chain back, with the number of bytes written to it.
     pub(super) fn put_used(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -261,7 +254,6 @@ impl Vring {
         Ok(())
     }
 
-    /// Whether the queue runs without relying on the guest's kicks, so that requests may be available without a kick.
     pub(super) fn is_awake(&self) -> bool {
         self.is_running() && !self.armed
     }
@@ -271,8 +263,6 @@ impl Vring {
         self.armed = false;
     }
 
-    /// Whether there are more requests: recovered requests, or requests that the guest added; `true`
-    /// also if the ring cannot be read, which the next take reports.
     pub(super) fn has_more(&self, memory: &GuestMemoryMmap) -> bool {
         !self.again.is_empty() || self.has_added(memory)
     }
@@ -282,7 +272,6 @@ impl Vring {
         available.map_or(true, |index| index.0 != self.queue.next_avail())
     }
 
-    /// Requests kicks from the guest from now on; `true` if there are requests already.
     pub(super) fn arm(&mut self, memory: &GuestMemoryMmap) -> Result<bool, QueueFault> {
         let more =
             !self.again.is_empty() || self.queue.enable_notification(memory).map_err(|_| QueueFault::Ring)?;
@@ -290,7 +279,6 @@ impl Vring {
         Ok(more)
     }
 
-    /// Interrupts the guest for the entries used since the last time, unless it suppresses interrupts.
     pub(super) fn signal(&mut self, memory: &GuestMemoryMmap) -> Result<(), QueueFault> {
         if !std::mem::take(&mut self.used_changed) || !self.wants_interrupt(memory)? {
             return Ok(());
@@ -328,7 +316,6 @@ impl Vring {
         true
     }
 
-    /// Whether the memory for the queue's requests in flight was missing when it was accessed.
     pub(super) fn is_lost(&self) -> bool {
         self.inflight.as_ref().is_some_and(|inflight| inflight.is_lost())
     }
@@ -346,7 +333,6 @@ fn ring(fd: impl AsFd) {
     let _ = rustix::io::write(fd, &1_u64.to_ne_bytes());
 }
 
-/// Reads a kick, so that its descriptor is no longer readable.
 pub(super) fn clear(fd: impl AsFd) {
     let _ = rustix::io::read(fd, &mut [0; 8]);
 }

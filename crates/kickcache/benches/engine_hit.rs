@@ -1,9 +1,8 @@
-//! How many hits the engine alone answers in a second of processor time: request, submission, completion, reply; no
-//! device, no payload. With the daemon's allocator, so that the tables are in memory as in a daemon.
+//! Hits of the engine alone a second of processor time, without device and payload.
 //!
 //! `cargo bench -p kickcache --bench engine_hit`: uniform over 512k cached blocks, and over a hot tenth of
 //! the blocks; one request at a time, and 32 that arrive together. With `-- DEPTH HITS`, it makes this number
-//! of hits once at that depth, for `scripts/engine-instructions`.
+//! of hits once at that depth.
 
 // Links the daemon's allocator.
 use kickcache_daemon as _;
@@ -58,7 +57,6 @@ fn open() -> Engine {
     engine
 }
 
-/// Completes all operations at once, successfully.
 fn drive(engine: &mut Engine) {
     blank_device::run(engine, Instant::ZERO);
     while engine.poll_reply().is_some() {}
@@ -85,7 +83,7 @@ fn fill(engine: &mut Engine) {
     assert_eq!(engine.status().volumes[0].cached_blocks, BLOCKS);
 }
 
-/// Processor time of this thread so far: other programs on the machine do not count.
+/// Of this thread so far: other programs on the machine do not count.
 fn cpu_seconds() -> f64 {
     let line = std::fs::read_to_string("/proc/thread-self/schedstat").expect("Linux counts processor time");
     let nanos =
@@ -100,7 +98,6 @@ struct Load {
     hits: u64,
 }
 
-/// Hits a second of processor time.
 fn measure(engine: &mut Engine, Load { span, depth, hits }: Load, seed: u64) -> f64 {
     let mut random = 0x9e37_79b9_7f4a_7c15 ^ seed;
     let now = Instant::from_nanos(61_000_000_000);

@@ -1,5 +1,5 @@
-//! Makes a cache device that is full of 4 KiB blocks, for measurements of recovery: the real engine fills it, and all of
-//! its headers, summaries, records and checkpoints are written; the data, all zeroes, stays a hole in the file.
+//! Makes a cache device that is full of 4 KiB blocks, for measurements of recovery: the metadata is written
+//! by the real engine; the data, all zeroes, stays a hole in the file.
 //!
 //! `cargo run --release -p kickcache --example full_cache -- FILE GIBIBYTES ORIGIN_GIBIBYTES [stop]`: as `kill -9` leaves
 //! it, or with `stop` as a daemon does that was stopped.
@@ -19,7 +19,7 @@ use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
 use rustix::fs::{FallocateFlags, fallocate};
 
-/// Bytes of a request: the data that a miss or a write adds.
+/// Of a request.
 const REQUEST_BYTES: u64 = 64 << 10;
 const BLOCKS_MAX: usize = 256;
 
@@ -95,7 +95,6 @@ impl Filler {
         Ok(())
     }
 
-    /// Completes all operations; a millisecond passes.
     fn drive(&mut self) -> anyhow::Result<()> {
         while let Some(submission) = self.engine.poll_submission() {
             self.perform(&submission)?;

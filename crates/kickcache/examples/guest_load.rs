@@ -1,5 +1,5 @@
-//! Load on a vhost-user-blk device without a virtual machine: this process is the driver of its queues, with a thread
-//! for each. Prints one line of JSON.
+//! Load on a vhost-user-blk device without a virtual machine: this process is the driver of its queues.
+//! Prints one line of JSON.
 //!
 //! `guest_load SOCKET --depth 32 --queues 1 --seconds 5 [--write] [--no-event-idx] [--poll] [--server PID] [--size BYTES]`
 #![expect(clippy::unwrap_used, reason = "a tool for measurements")]

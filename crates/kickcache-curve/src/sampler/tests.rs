@@ -40,7 +40,6 @@ fn feed(sampler: &mut LruSampler, block: u64, effect: Effect) {
     }
 }
 
-/// Skewed reads with now and then a scan, and a part that is read in a loop.
 fn mixture(length: usize, blocks: u64, seed: u64) -> Vec<u64> {
     let mut random = Random::new(seed);
     let mut accesses = Vec::new();

@@ -1,12 +1,7 @@
 //! Finds the conditions of a daemon in its report, and follows them from report to report.
 //!
-//! * [`watch`]: the memory between reports: when a condition began, and figures that have to be compared;
-//!   `unlinked`: refuses a stop that loses data of removed files.
-//! * `of_daemon`, `of_cache`, `of_volume`: the conditions of each subject; `volume_history`: the compared figures of a volume.
-//! * [`state_probe`]: whether the state directory can be written.
-//!
-//! Invariant: a condition is found from a report, the [`Surroundings`], that memory and the time alone, so that all
-//! outputs show the same conditions.
+//! Invariant: a condition is found from a report, the [`Surroundings`], the memory of [`watch`] and the time
+//! alone.
 //!
 //! To add a condition: a row in `control/condition_kind.rs`, its finder here. Shown: docs/reference/status.md.
 
@@ -30,9 +25,7 @@ use crate::shell_command::DaemonCommands;
 pub struct Surroundings<'a> {
     /// Cache devices with an event loop that did not answer, or has ended; none while the daemon stops.
     pub silent: &'a [String],
-    /// Why the state directory cannot be written; `None` if it can, if there is none, and until the first attempt
-    /// to write has ended.
+    /// Why the state directory cannot be written.
     pub state_failure: Option<&'a str>,
-    /// The commands for this daemon.
     pub commands: &'a DaemonCommands,
 }

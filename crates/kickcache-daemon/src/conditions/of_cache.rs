@@ -82,7 +82,7 @@ fn dirty_of(volume: &VolumeReport) -> String {
     format!("{} of {}", show_bytes(volume.dirty_bytes), volume.name)
 }
 
-/// The steps to another device without a stop; the way back to the same device needs one.
+/// The steps to another device without a stop.
 fn use_another(cache: &CacheReport, commands: &DaemonCommands) -> Remedy {
     let device = Path::new(&cache.device);
     let drains: Vec<Step> = incomplete(cache)
@@ -163,8 +163,7 @@ fn failing(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> 
     Some(condition.figure("errors", error.count as f64, "operations").figure("retired", retired, "segments"))
 }
 
-/// The condition of a nearly full log; its remedy drains the volume with most dirty blocks. `None` below the limit,
-/// and without volumes.
+/// `None` below [`DIRTY_SHARE_MAX`], and without volumes.
 fn nearly_full(cache: &CacheReport, commands: &DaemonCommands) -> Option<Condition> {
     let dirty = cache.not_clean_bytes();
     let limit = DIRTY_SHARE_MAX * cache.capacity_bytes as f64;
@@ -208,7 +207,6 @@ fn worn(cache: &CacheReport) -> Option<Condition> {
     Some(condition.figure("written", wear.day_bytes as f64, "bytes").figure("budget", budget as f64, "bytes"))
 }
 
-/// The running operations of the device and its server; a drain is an operation of a volume.
 fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     let running = |what: String| Condition::new(ConditionKind::OperationRunning, what, "wait for its end");
     let replacing = cache.replacing.as_ref().map(|replacing| {
@@ -241,7 +239,6 @@ fn operations(cache: &CacheReport) -> impl Iterator<Item = Condition> {
     [replacing, growing, leaving, stopping].into_iter().flatten()
 }
 
-/// The progress of the replacement.
 fn show_replacing(ReplacingReport { with, step, copied_bytes, bytes }: &ReplacingReport) -> String {
     match step {
         ReplacingStep::Preparing => format!("is being replaced: {with} is prepared"),

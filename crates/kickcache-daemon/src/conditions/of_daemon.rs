@@ -8,7 +8,7 @@ use crate::control::report::Report;
 /// Memory is short if each report of at least this many seconds has had requests that wait for memory.
 pub(super) const MEMORY_WAIT_MIN: f64 = 10.0;
 
-/// The conditions; `memory_wait` is for how many seconds each report has had requests that wait for memory.
+/// `memory_wait` is for how many seconds each report has had requests that wait for memory.
 pub(super) fn find(report: &Report, around: &Surroundings<'_>, memory_wait: f64, found: &mut Vec<Condition>) {
     for device in around.silent {
         let condition = Condition::new(

@@ -20,18 +20,15 @@ use crate::words::ModeWord;
 
 /// How long an error of a device counts for a condition, in seconds.
 pub(super) const RECENT_SECONDS: f64 = 600.0;
-/// A volume is `DirtyTooOld` if it has had dirty blocks for at least this many seconds, and fewer bytes than are
-/// dirty were written back in the last six hours or a little longer.
+/// Seconds with dirty blocks after which a volume may be `DirtyTooOld`.
 const DIRTY_SECONDS_MAX: f64 = 6.0 * 3_600.0;
-/// The least time without progress of writeback for `WritebackStuck`; idle volumes have to write back once they
-/// have been idle for this time beyond `idle_after`.
+/// The least time without progress of writeback for `WritebackStuck`.
 const STUCK_MIN: Duration = Duration::from_secs(60);
 /// How long requests that were held back count for a condition.
 const HELD_SPAN: Duration = Duration::from_secs(60);
 /// How long healed blocks count for a condition.
 const HEALED_SPAN: Duration = Duration::from_secs(3_600);
 
-/// A volume in a report, with the cache device's report, and the volume's history, which includes this report.
 pub(super) struct VolumeContext<'a> {
     pub(super) cache: &'a CacheReport,
     pub(super) volume: &'a VolumeReport,
@@ -62,8 +59,7 @@ impl VolumeContext<'_> {
         found.extend(all.into_iter().flatten().map(named));
     }
 
-    /// The remedy has no command that overwrites the blocks: they may hold a partition table or metadata, or be
-    /// restored already.
+    /// The remedy has no command that overwrites the blocks: they may hold a partition table or metadata.
     fn damaged(&self, commands: &DaemonCommands) -> Option<Condition> {
         let (name, bytes) = (&self.volume.name, self.volume.damaged_bytes);
         let status = commands.to_daemon(ShellCommand::new("status").word(name).word("--json"));
@@ -148,7 +144,6 @@ impl VolumeContext<'_> {
         })
     }
 
-    /// The effect of a lost server on clients: its limit of time is that of the outage, not of each request.
     fn effect_without_origin(&self) -> String {
         let VolumeReport { name, mode, limits, .. } = self.volume;
         let needing = match self.volume.origin_fails_in_seconds {
@@ -238,7 +233,6 @@ impl VolumeContext<'_> {
         let volume = self.volume;
         let seconds = volume.dirty_seconds.filter(|seconds| *seconds >= DIRTY_SECONDS_MAX)?;
         let written = self.history.written_back_in_six_hours()? * BLOCK_SIZE;
-        // A volume in write-back mode that is written to without a pause nearly always has some dirty block.
         if written >= volume.dirty_bytes {
             return None;
         }
@@ -363,7 +357,6 @@ pub(super) fn dirty_reads(cache: &CacheReport) -> String {
     }
 }
 
-/// The lost blocks of a volume.
 fn lost(volume: &VolumeReport, device: &str) -> String {
     let what = match volume.damaged_bytes / BLOCK_SIZE {
         1 => "1 dirty block is".into(),
@@ -376,7 +369,6 @@ fn lost(volume: &VolumeReport, device: &str) -> String {
     format!("{what} lost, damaged on {device}; on the volume, as {which}{more}")
 }
 
-/// A command of libnbd that connects to a server.
 fn nbdinfo(uri: &str) -> String {
     format!("nbdinfo {}", quoted(OsStr::new(uri)))
 }

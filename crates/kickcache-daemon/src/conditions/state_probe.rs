@@ -1,5 +1,4 @@
-//! Whether the state directory can be written: tried at intervals, on a thread of its own, because the directory's disk
-//! may hang.
+//! Whether the state directory can be written, tried on a thread of its own because its disk may hang.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -11,10 +10,8 @@ use std::time::{Duration, Instant};
 const PROBE_EVERY: Duration = Duration::from_secs(10);
 /// An attempt that has taken this long counts as failed while it runs.
 const PROBE_MAX: Duration = Duration::from_secs(30);
-/// The content of a probe.
 const PROBE_BYTES: [u8; 4096] = [0; 4096];
 
-/// Attempts to write a file to the state directory, at intervals.
 #[derive(Debug)]
 pub struct StateProbe {
     directory: PathBuf,
@@ -30,13 +27,12 @@ struct Probed {
 }
 
 impl StateProbe {
-    /// A probe of a directory, before the first attempt.
     pub fn new(directory: PathBuf) -> StateProbe {
         StateProbe { directory, state: Arc::default() }
     }
 
-    /// Begins an attempt if one is due and none is in progress. Returns why the last completed attempt failed, or
-    /// that the attempt in progress has taken [`PROBE_MAX`]; else `None`, also before the end of the first attempt.
+    /// Begins an attempt if one is due and none is in progress. Returns why the last completed attempt
+    /// failed, or that the attempt in progress has taken [`PROBE_MAX`]; else `None`.
     pub fn poll(&self, now: Instant) -> Option<String> {
         let mut probed = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(begun) = probed.begun {
@@ -62,7 +58,7 @@ impl StateProbe {
     }
 }
 
-/// Writes a file that has no name, or loses it at once: the directory has no other files afterwards.
+/// Writes a file that has no name, or loses it at once.
 fn attempt(directory: &Path) -> Result<(), String> {
     let written = tempfile::tempfile_in(directory).and_then(|mut file| file.write_all(&PROBE_BYTES));
     written.map_err(|error| error.to_string())

@@ -42,7 +42,6 @@ fn commands() -> DaemonCommands {
     DaemonCommands { state, control: Some("/srv/it's/control".into()), service: None }
 }
 
-/// Reports, this many seconds after the first one.
 struct Scene {
     watch: ConditionWatch,
     began: Instant,
@@ -74,21 +73,18 @@ impl Scene {
     }
 }
 
-/// The conditions of one report with a change.
 fn found(change: impl Fn(&mut Report)) -> Vec<Condition> {
     let mut report = report();
     change(&mut report);
     Scene::new().conditions(0, &report)
 }
 
-/// The only condition.
 fn one(change: impl Fn(&mut Report)) -> Condition {
     let found = found(change);
     assert_eq!(found.len(), 1, "{found:#?}");
     found.into_iter().next().unwrap()
 }
 
-/// The commands of the remedy.
 fn commands_of(condition: &Condition) -> Vec<&str> {
     condition.steps.iter().filter_map(|step| step.command.as_deref()).collect()
 }
@@ -329,18 +325,15 @@ fn writeback_without_progress_is_stuck_when_it_is_due() {
     let stuck = |scene: &mut Scene, second, report: &Report| {
         scene.conditions(second, report).iter().any(|it| it.kind == ConditionKind::WritebackStuck)
     };
-    // Idle: it is due.
     let mut scene = Scene::new();
     assert!(!stuck(&mut scene, 0, &dirty) && !stuck(&mut scene, 59, &dirty) && stuck(&mut scene, 62, &dirty));
     dirty.caches[0].volumes[0].counters.writeback_blocks = 1;
     assert!(!stuck(&mut scene, 63, &dirty));
-    // In use, and below the marks: it may wait.
     let mut scene = Scene::new();
     for second in 0..200 {
         dirty.caches[0].volumes[0].counters.writes = second;
         assert!(!stuck(&mut scene, second, &dirty), "{second}");
     }
-    // During a drain, writeback is due.
     dirty.caches[0].volumes[0].draining = true;
     assert!(stuck(&mut scene, 201, &dirty));
 }

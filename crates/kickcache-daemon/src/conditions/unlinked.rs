@@ -1,13 +1,11 @@
-//! Files of origins and cache devices that are served and have no name any more, because they were removed or
-//! replaced: their data end with the daemon.
+//! Files of origins and cache devices that are served and have no name any more.
 
 use crate::control::ControlError;
 use crate::control::condition::{Condition, ConditionKind};
 use crate::control::report::{CacheReport, Report};
 use crate::shell_command::{DaemonCommands, ShellCommand};
 
-/// Refuses a stop that would lose data: the data of a removed origin, or dirty and unflushed blocks on a removed
-/// cache file.
+/// Refuses a stop that would lose the data of a removed file.
 ///
 /// # Errors
 /// A sentence that names the file, and how its data can be kept.
@@ -27,7 +25,7 @@ pub(crate) fn check_linked(report: &Report, commands: &DaemonCommands) -> Result
     )))
 }
 
-/// The sentence about the origin of a volume, if its file was removed, or replaced by another one.
+/// The sentence about the origin of a volume, if its file was removed or replaced.
 pub fn unlinked_origin(report: &Report, volume: &str) -> Option<String> {
     let is_meant = |condition: &&Condition| {
         condition.kind == ConditionKind::FileUnlinked && condition.volume.as_deref() == Some(volume)

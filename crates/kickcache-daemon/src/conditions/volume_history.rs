@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use crate::control::report::VolumeReport;
 
-/// The least distance of two marks of writeback, and the number of distances that are kept: six hours in all.
+/// The least distance of two marks of writeback.
 const MARK_EVERY: Duration = Duration::from_secs(900);
 const MARK_COUNT: usize = 24;
 
-/// A counter, and when it last changed.
 #[derive(Clone, Copy, Debug)]
 struct Counter {
     value: u64,
@@ -17,7 +16,6 @@ struct Counter {
     changed: Option<Instant>,
 }
 
-/// The compared figures.
 #[derive(Clone, Debug)]
 pub(super) struct VolumeHistory {
     first_seen: Instant,
@@ -28,7 +26,6 @@ pub(super) struct VolumeHistory {
     held: Counter,
     healed: Counter,
     marks: VecDeque<(Instant, u64)>,
-    /// Whether recent reads were faster with the cache, by the last report that had recent requests.
     pub(super) gain: Gain,
 }
 
@@ -74,7 +71,6 @@ impl VolumeHistory {
         }
     }
 
-    /// Compares a report with the earlier ones.
     pub(super) fn see(&mut self, now: Instant, volume: &VolumeReport) {
         let counters = &volume.counters;
         if volume.dirty_bytes == 0 || counters.writeback_blocks != self.writeback.value {

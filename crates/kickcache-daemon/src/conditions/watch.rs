@@ -1,5 +1,4 @@
-//! The conditions of a daemon from report to report: the begin of each condition, and the log entries of begins and
-//! ends, except ends of notices, and kinds that other code logs.
+//! The conditions of a daemon from report to report.
 
 use std::collections::BTreeMap;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -13,7 +12,6 @@ use crate::control::report::Report;
 /// The identity of a condition.
 type Key = (ConditionKind, Option<String>, Option<String>);
 
-/// The state that is kept from report to report.
 #[derive(Debug, Default)]
 pub struct ConditionWatch {
     present: BTreeMap<Key, Present>,
@@ -24,7 +22,6 @@ pub struct ConditionWatch {
     health: Health,
 }
 
-/// A condition of the last report.
 #[derive(Debug)]
 struct Present {
     since: u64,
@@ -34,8 +31,7 @@ struct Present {
 }
 
 impl ConditionWatch {
-    /// Completes a report with its conditions and the health. Of the kinds that have no event of their own, logs
-    /// begins, and ends of problems.
+    /// Completes a report with its conditions and the health.
     pub fn complete(&mut self, report: &mut Report, around: &Surroundings<'_>) {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
         self.complete_at(Instant::now(), unix, report, around);
@@ -80,8 +76,7 @@ impl ConditionWatch {
         found
     }
 
-    /// Adds to each condition when it began and how long it has lasted, and logs begins and ends, except ends of
-    /// notices, and kinds with an event of their own.
+    /// Adds to each condition when it began and how long it has lasted.
     fn follow(&mut self, now: Instant, unix: u64, conditions: &mut [Condition]) {
         let mut before = std::mem::take(&mut self.present);
         for condition in conditions {
@@ -111,7 +106,7 @@ fn whole(seconds: f64) -> u64 {
     seconds as u64
 }
 
-/// Logs the begin of a condition, unless the kind has an event of its own: other code logs that.
+/// Logs the begin of a condition, unless the kind has an event of its own.
 fn log_begin(condition: &Condition) {
     let entry = condition.kind.entry();
     if entry.event.is_some() {

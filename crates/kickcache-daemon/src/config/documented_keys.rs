@@ -15,7 +15,6 @@ fn accepted(lines: &str) -> BTreeSet<String> {
     keys.split(", ").map(str::to_owned).collect()
 }
 
-/// The keys of the tables of a section. Each has a default, a range and a meaning.
 fn documented(heading: &str) -> BTreeSet<String> {
     let section = PAGE.split(&format!("\n## {heading}\n")).nth(1).unwrap().split("\n## ").next().unwrap();
     let mut keys = BTreeSet::new();

@@ -25,33 +25,28 @@ use crate::plan::{Exposure, PlanError, ServePlan};
 /// The most bytes of a configuration file.
 const LENGTH_MAX: u64 = 1 << 20;
 
-/// Why a configuration file cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
     /// The file cannot be read, is no regular file, or is too long.
     #[error("the configuration file {} cannot be read", .path.display())]
     Read {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
-        /// Why.
         source: io::Error,
     },
     /// A line has a syntax error, an unknown key or an invalid value, or lacks a key.
     #[error("{}, line {line}: {what}", .path.display())]
     Content {
-        /// Its path.
         path: PathBuf,
         /// The number of the line, counted from 1.
         line: usize,
-        /// The defect.
         what: String,
     },
-    /// The file was read, but the plan in it is impossible.
+    /// The plan in the file is impossible.
     #[error("{}: {source}", .path.display())]
     Plan {
-        /// Its path.
+        /// The path of the file.
         path: PathBuf,
-        /// The defect.
         source: PlanError,
     },
 }
@@ -126,7 +121,6 @@ struct File {
     cache: Vec<CacheSpec>,
 }
 
-/// Reads the list of cache devices.
 fn caches<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<CacheSpec>, D::Error> {
     struct List;
     impl<'de> Visitor<'de> for List {

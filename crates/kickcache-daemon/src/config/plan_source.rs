@@ -8,10 +8,8 @@ use crate::plan::ServePlan;
 
 type Read = dyn Fn() -> anyhow::Result<ServePlan> + Send + Sync;
 
-/// Why the plan cannot be read again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PlanSourceError {
-    /// The daemon was started without a configuration file.
     #[error(
         "the daemon was started with flags, and has no configuration file to read again; \
          `kickcache add`, `remove` and `mode` change the served volumes"
@@ -33,10 +31,8 @@ struct SourceFile {
 }
 
 impl PlanSource {
-    /// Flags, which cannot be read again.
     pub const FLAGS: PlanSource = PlanSource(None);
 
-    /// A file, and how it is read.
     pub fn file(
         path: PathBuf,
         read: impl Fn() -> anyhow::Result<ServePlan> + Send + Sync + 'static,
@@ -44,12 +40,11 @@ impl PlanSource {
         PlanSource(Some(SourceFile { path, read: Arc::new(read) }))
     }
 
-    /// The absolute path of the file; `None` without a file.
+    /// The absolute path of the file.
     pub(crate) fn path(&self) -> Option<&Path> {
         self.0.as_ref().map(|file| file.path.as_path())
     }
 
-    /// Whether the daemon was started with a configuration file.
     pub(crate) fn is_file(&self) -> bool {
         self.0.is_some()
     }

@@ -1,6 +1,6 @@
 //! Rewrites a parser's message about a line in the words of the configuration file.
 
-/// Example values of keys, for messages about a wrong value.
+/// Example values of keys, for messages.
 const EXAMPLES: &[(&str, &str)] = &[
     ("control", "\"/run/kickcache/control.sock\""),
     ("metrics", "\"tcp:127.0.0.1:9469\""),
@@ -82,7 +82,6 @@ pub(super) fn sentence(message: &str, line: &str) -> String {
     }
 }
 
-/// A value of the wrong type, or out of range, in the words of the parser.
 struct WrongValue<'a> {
     found: &'a str,
     expected: &'a str,
@@ -105,13 +104,11 @@ impl WrongValue<'_> {
     }
 }
 
-/// An unknown word in a message of the parser, and the known ones.
 struct Unknown<'a> {
     word: &'a str,
     known: String,
 }
 
-/// The unknown word of this kind in a message.
 fn unknown<'a>(message: &'a str, kind: &str) -> Option<Unknown<'a>> {
     let rest = message.strip_prefix("unknown ")?.strip_prefix(kind)?.strip_prefix(" `")?;
     let (word, expected) = rest.split_once("`, expected ")?;

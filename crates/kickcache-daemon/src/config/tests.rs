@@ -1,4 +1,4 @@
-//! Tests of the configuration file: accepted files, and the sentence for every mistake.
+//! Tests of the configuration file.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -6,23 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Activity {
-    /// The length of the span in seconds.
     pub seconds: f64,
-    /// Reads a second.
     pub reads_per_second: f64,
-    /// Writes a second.
     pub writes_per_second: f64,
-    /// Bytes read a second.
     pub read_bytes_per_second: f64,
-    /// Bytes written a second.
     pub write_bytes_per_second: f64,
     /// Reads that the cache served alone.
     pub hits: RequestLatency,
     /// Reads that used the origin, in whole or in part.
     pub misses: RequestLatency,
-    /// Writes.
     pub writes: RequestLatency,
-    /// Flushes.
     pub flushes: RequestLatency,
 }
 
@@ -30,16 +23,13 @@ pub struct Activity {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct RequestLatency {
-    /// The number of requests.
     pub count: u64,
-    /// The average time of these requests, in milliseconds.
     pub mean_ms: f64,
     /// The time within which 99 of 100 ended, in milliseconds.
     pub p99_ms: f64,
 }
 
 impl Activity {
-    /// All reads that ended well, no matter which device served them.
     pub fn reads(&self) -> u64 {
         self.hits.count + self.misses.count
     }

@@ -17,9 +17,7 @@ use crate::plan::address::{AddressError, check_socket_path};
 use crate::shell_command::ShellCommand;
 use crate::unix_connection::connect_within;
 
-/// The longest wait for the sending of a request, for a connection (not of a client from [`Client::waiting`]), and
-/// for an answer (only to a request with a time limit, and not of a client from [`Client::waiting`] or
-/// [`Client::patient`]).
+/// The time limit for the steps of a request that have one.
 pub const ANSWER_MAX: Duration = Duration::from_secs(10);
 
 /// The reason why a request failed.
@@ -40,23 +38,17 @@ pub enum ClientError {
     /// The path is empty or too long.
     #[error(transparent)]
     Path(#[from] AddressError),
-    /// The daemon ended, or closed the connection, before it answered; or another error of the connection.
+    /// The connection failed, or was closed before the answer.
     #[error("the daemon at {} ended or closed the connection before it answered", .path.display())]
-    Io {
-        /// Path of the socket.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The daemon did not accept the connection in time; or it has not answered, and may still carry the request
-    /// out.
+    Io { path: PathBuf, source: io::Error },
+    /// The daemon did not accept the connection or answer in time.
     #[error(
         "the daemon at {} has not answered for {} s, and may still carry the request out: it is paused, or waits for a device (see its log); \
          repeat the command",
         .0.display(), ANSWER_MAX.as_secs()
     )]
     Late(PathBuf),
-    /// The daemon ended, and another daemon has the socket.
+    /// Another daemon than the first one answers at the socket.
     #[error(
         "the daemon of this command ended, and another one answers at {}, to which the command does not apply; repeat it if it is meant for \
          that one, too", .0.display()
@@ -65,7 +57,6 @@ pub enum ClientError {
     /// The operation is still running at the end of the daemon's time limit.
     #[error("{0}")]
     Running(String),
-    /// The daemon refused the request.
     #[error("{0}")]
     Refused(String),
     /// The request, or the configuration file, is wrong in itself.
@@ -76,48 +67,42 @@ pub enum ClientError {
     Answer(PathBuf),
 }
 
-/// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to the daemon that answered
-/// the first one, since a service manager may start another daemon meanwhile; daemons of an old version have no name, and count as
-/// one daemon.
+/// Asks the daemon behind a control socket; each request has a connection of its own. All requests apply to
+/// the daemon that answered the first one; daemons of an old version have no name, and count as one daemon.
 #[derive(Clone, Debug)]
 pub struct Client {
     path: PathBuf,
-    /// Time limit for the daemon to accept a connection, and to name itself on it; `None` if there is no limit.
+    /// Time limit for an accepted connection; `None` if there is none.
     accept_max: Option<Duration>,
-    /// Time limit for answers, except to requests that may take long; without one, the client waits until the
-    /// daemon answers or closes the connection.
+    /// Time limit for answers, except to requests that may take long.
     answer_max: Option<Duration>,
     /// The daemon that answered first, for all clones.
     instance: Arc<OnceLock<String>>,
 }
 
 impl Client {
-    /// A client for the control socket at `path`; it connects at the first request.
     pub fn new(path: &Path) -> Client {
         let (accept_max, answer_max) = (Some(ANSWER_MAX), Some(ANSWER_MAX));
         Client { path: path.into(), accept_max, answer_max, instance: Arc::default() }
     }
 
-    /// This client, with another limit for answers.
     #[cfg(test)]
     pub(super) fn answered_within(&self, answer_max: Duration) -> Client {
         Client { answer_max: Some(answer_max), ..self.clone() }
     }
 
-    /// This client, with another limit for accepted connections.
     #[cfg(test)]
     pub(super) fn accepted_within(&self, accept_max: Duration) -> Client {
         Client { accept_max: Some(accept_max), ..self.clone() }
     }
 
-    /// A client that waits for answers as long as the daemon process exists: the kernel closes the connection when the
-    /// process ends.
+    /// A client that waits for answers without a time limit.
     #[must_use]
     pub fn patient(&self) -> Client {
         Client { answer_max: None, ..self.clone() }
     }
 
-    /// A client of a daemon that carries out a request of this command already: it also waits for the daemon to accept connections.
+    /// A client that waits without a time limit for an accepted connection, too.
     #[must_use]
     pub fn waiting(&self) -> Client {
         Client { accept_max: None, ..self.patient() }
@@ -143,7 +128,7 @@ impl Client {
         T::of(reply).map_err(|other| self.refusal(other))
     }
 
-    /// Records the requests of a volume, until the returned value is dropped or the daemon ends the recording.
+    /// Begins a recording of the requests of a volume.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -173,7 +158,6 @@ impl Client {
         Ok(AwaitedEnd(BufReader::new(stream)))
     }
 
-    /// The error for a reply of another type than expected.
     fn refusal(&self, reply: Reply) -> ClientError {
         match reply {
             Reply::Error { message } => ClientError::Refused(message),
@@ -194,7 +178,6 @@ impl Client {
         }
     }
 
-    /// A connection to the daemon that accepted the earlier ones, or to any daemon if it is the first.
     fn connect_same(&self) -> Result<UnixStream, ClientError> {
         let stream = self.connect()?;
         let limit = self.accept_max.map(|limit| self.answer_max.map_or(limit, |other| limit.min(other)));
@@ -283,9 +266,9 @@ pub struct AwaitedEnd(BufReader<UnixStream>);
 /// The reported end of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum KnownEnd {
-    /// The daemon ended cleanly, with these dirty blocks on cache devices.
+    /// The daemon ended cleanly, with these blocks left on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// The daemon did not end cleanly, for this reason, or closed the connection without a report.
+    /// No clean end is known, for this reason.
     Unclean(String),
     /// The daemon is an older one, which does not report its end.
     Untold,

@@ -1,5 +1,4 @@
-//! A condition of the daemon, and its health: the one source of `status`, `top`, the live page, metrics, the log
-//! and the status line of the service manager.
+//! A condition of the daemon, and its health.
 
 use std::time::Duration;
 
@@ -13,30 +12,21 @@ use crate::control::remedy::{Remedy, Step};
 /// A condition of a volume, a device or the daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// Its kind.
     pub kind: ConditionKind,
-    /// How urgent the condition is.
     pub severity: Severity,
     /// When the condition began, in seconds since 1970.
     pub since: u64,
-    /// How long the condition has lasted, in seconds.
     pub lasted_seconds: f64,
-    /// The volume, if it concerns one.
     pub volume: Option<String>,
-    /// The device, if it concerns one.
     pub device: Option<String>,
     /// The condition in a few words, with its figures.
     pub summary: String,
-    /// The cause of the condition, if it is known.
     pub cause: Option<String>,
-    /// Its effect on clients.
     #[serde(default)]
     pub effect: String,
-    /// Its figures, for programs.
     pub figures: Vec<Figure>,
     /// The remedy: the steps in a sentence, and the text of `otherwise` if there is one.
     pub remedy: String,
-    /// The steps of the remedy, in their order.
     #[serde(default)]
     pub steps: Vec<Step>,
     /// Another way, or a case in which the steps do not help.
@@ -44,14 +34,10 @@ pub struct Condition {
     pub otherwise: Option<String>,
 }
 
-/// A figure of a condition.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figure {
-    /// Its name.
     pub name: String,
-    /// The value.
     pub value: f64,
-    /// The unit.
     pub unit: String,
 }
 
@@ -71,15 +57,12 @@ pub enum HealthColour {
 /// The health of a daemon in a sentence.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Health {
-    /// How urgent the most urgent problem is; green if there is none.
     pub colour: HealthColour,
-    /// A sentence that there is no problem; otherwise the sentences of the most urgent problem, and the number of
-    /// the others.
     pub sentence: String,
 }
 
 impl Condition {
-    /// A condition of a kind, without its times, which are added later.
+    /// A condition of a kind, without its times.
     pub fn new(kind: ConditionKind, summary: impl Into<String>, remedy: impl Into<Remedy>) -> Condition {
         let remedy = remedy.into();
         Condition {
@@ -99,31 +82,26 @@ impl Condition {
         }
     }
 
-    /// Adds the volume.
     #[must_use]
     pub fn of_volume(self, volume: &str) -> Condition {
         Condition { volume: Some(volume.into()), ..self }
     }
 
-    /// Adds the device.
     #[must_use]
     pub fn of_device(self, device: &str) -> Condition {
         Condition { device: Some(device.into()), ..self }
     }
 
-    /// Adds the cause.
     #[must_use]
     pub fn because(self, cause: impl Into<String>) -> Condition {
         Condition { cause: Some(cause.into()), ..self }
     }
 
-    /// Adds how long the condition has lasted, if the report shows that.
     #[must_use]
     pub fn lasting(self, seconds: f64) -> Condition {
         Condition { lasted_seconds: seconds, ..self }
     }
 
-    /// Adds a figure.
     #[must_use]
     pub fn figure(mut self, name: &str, value: f64, unit: &str) -> Condition {
         self.figures.push(Figure { name: name.into(), value, unit: unit.into() });
@@ -143,8 +121,7 @@ impl Condition {
         self.volume.as_deref() == Some(volume) || is_of_device && self.kind.entry().reach == Reach::Volumes
     }
 
-    /// The condition, and how long it has lasted if that is at least a second; the effect of a problem; the remedy:
-    /// a sentence each.
+    /// The condition with its remedy, in sentences.
     pub fn sentence(&self) -> String {
         format!("{} {}", self.situation(), self.remedy_sentence())
     }
@@ -158,12 +135,10 @@ impl Condition {
         self.statement(self.span().as_deref()) + &effect
     }
 
-    /// The remedy alone.
     pub fn remedy_sentence(&self) -> String {
         sentence(&self.remedy)
     }
 
-    /// The volume, the device, or else the daemon.
     pub fn subject(&self) -> &str {
         self.volume.as_deref().or(self.device.as_deref()).unwrap_or("the daemon")
     }
@@ -173,7 +148,7 @@ impl Condition {
         self.statement(None)
     }
 
-    /// For how long it has lasted, as in `for 40 s`. `None` if it has lasted for less than a second.
+    /// For how long it has lasted; `None` below a second.
     fn span(&self) -> Option<String> {
         (self.lasted_seconds >= 1.0).then(|| format!("for {}", show_span(self.lasted_seconds)))
     }
@@ -199,7 +174,6 @@ pub fn show_span(seconds: f64) -> String {
     }
 }
 
-/// A text with a capital letter and a full stop.
 fn sentence(text: &str) -> String {
     let mut letters = text.chars();
     let first = letters.next().map(|first| first.to_uppercase().to_string()).unwrap_or_default();
@@ -208,7 +182,7 @@ fn sentence(text: &str) -> String {
 }
 
 impl Health {
-    /// The health of a daemon that serves these volumes; the most urgent condition is the first.
+    /// The health of a daemon that serves these volumes; `conditions` begin with the most urgent one.
     pub fn new(volumes: &[&str], conditions: &[Condition]) -> Health {
         let problems = conditions.iter().filter(|condition| condition.severity.is_problem());
         let count = problems.clone().count() as u64;

@@ -1,4 +1,4 @@
-//! The kinds of conditions, in one table: the name, the severity, the word of `status` and the effect on clients.
+//! The kinds of conditions, in one table.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,17 +6,15 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
-    /// The condition is no problem: it is intended, an operation in progress, or only worth knowing.
+    /// The condition is no problem.
     Notice,
-    /// Most requests are served, but a device, a limit or an operation needs attention.
+    /// A problem that is less urgent than an error.
     Warning,
-    /// Requests wait or fail, data are at risk, a volume is not served, or a part of the daemon or a device has
-    /// failed.
+    /// The most urgent problems.
     Error,
 }
 
 impl Severity {
-    /// Its name in JSON and metrics.
     pub const fn as_str(self) -> &'static str {
         match self {
             Severity::Notice => "notice",
@@ -34,9 +32,9 @@ impl Severity {
 /// Whether a condition of a cache device is also a condition of its volumes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// No: the volumes of the device are served as before, or no device has such a condition.
+    /// A condition of a device concerns the device alone.
     Subject,
-    /// Yes: it changes how the volumes of the device are served.
+    /// A condition of a device concerns its volumes, too.
     Volumes,
 }
 
@@ -45,13 +43,10 @@ pub enum Reach {
 pub struct KindEntry {
     /// Its name in JSON, metrics and the log.
     pub name: &'static str,
-    /// How urgent conditions of this kind are.
     pub severity: Severity,
     /// The word in the column HEALTH.
     pub word: &'static str,
-    /// Its usual effect on clients.
     pub effect: &'static str,
-    /// Whether a condition of a device concerns the device's volumes too.
     pub reach: Reach,
     /// The log event of the begin of such a condition; `None` if the event is `condition_begun`.
     pub event: Option<&'static str>,
@@ -67,10 +62,8 @@ macro_rules! kinds {
         }
 
         impl ConditionKind {
-            /// All kinds.
             pub const ALL: &'static [ConditionKind] = &[$(ConditionKind::$kind,)*];
 
-            /// Its entry in the table.
             pub const fn entry(self) -> KindEntry {
                 match self {
                     $(ConditionKind::$kind => KindEntry {
@@ -84,10 +77,8 @@ macro_rules! kinds {
 }
 
 kinds! {
-    /// Dirty blocks on the cache device are damaged.
     DamagedBlocks: "damaged-blocks", Error, "DAMAGED", Subject, Some("dirty_lost"),
         "reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served";
-    /// A cache device is out of service, and this cannot be recorded.
     OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded"),
         "writes fail; reads are served";
     /// Blocks of a volume are dirty or unflushed, and on a cache device that is out of service.
@@ -100,7 +91,6 @@ kinds! {
     /// A cache device failed; at most its dirty and unflushed blocks are used.
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service"),
         "clients are served by the origins, without the cache";
-    /// The server of a remote origin is lost, or unusable.
     OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost"),
         "requests that need the origin wait; cached blocks are served";
     /// An origin has completed none of its outstanding operations for at least 10 s.
@@ -109,7 +99,6 @@ kinds! {
     /// A cache device has completed none of its outstanding operations for at least 10 s.
     CacheSilent: "cache-silent", Error, "SILENT", Volumes, Some("device_silent"),
         "requests of its volumes wait";
-    /// The event loop of a cache device does not answer, or has ended.
     LoopSilent: "loop-silent", Error, "SILENT", Volumes, None,
         "requests of its volumes are not answered";
     /// A configured volume is not served, or a volume without a configuration has blocks on a cache device which
@@ -119,7 +108,6 @@ kinds! {
     /// The ublk device of a volume was removed by another program.
     DeviceRemoved: "device-removed", Error, "DEVICE REMOVED", Subject, Some("ublk_lost"),
         "requests at the removed device fail";
-    /// The state directory cannot be written.
     StateUnwritable: "state-unwritable", Error, "STATE", Subject, None,
         "clients are served; if a cache device fails meanwhile, writes may fail";
     /// The privileged process of a daemon with another user has ended.
@@ -131,10 +119,8 @@ kinds! {
     /// Operations of a cache device failed in the last 10 minutes.
     CacheFailing: "cache-failing", Warning, "cache errors", Subject, Some("device_error"),
         "clients are served; unreadable clean blocks are read from the origin; this ends 10 minutes after the last error";
-    /// The last replacement of a cache device failed, and no new replacement has begun.
     ReplacementFailed: "replacement-failed", Warning, "not replaced", Subject, Some("cache_replacement_failed"),
         "clients are served with the old device";
-    /// Writeback has to run, and has made no progress for at least a minute.
     WritebackStuck: "writeback-stuck", Warning, "writeback stuck", Subject, None,
         "clients are served until the log is full of dirty blocks; then writes wait for the origin";
     /// A volume has had dirty blocks for at least 6 hours, and fewer bytes than are dirty were written back in the
@@ -144,14 +130,12 @@ kinds! {
     /// Dirty and unflushed blocks fill at least 60 % of the capacity of the cache device.
     LogNearlyFull: "log-nearly-full", Warning, "log full", Subject, None,
         "clients are served; at the dirty limit writes are as slow as the origin";
-    /// More was written to a cache device in a day than its budget permits, or blocks are kept out of the cache
-    /// because of the budget.
+    /// The write budget of a cache device is exceeded, or running out.
     WearOverBudget: "wear-over-budget", Warning, "wear", Subject, None,
         "clients are served";
-    /// New certificates cannot be used.
     CertificatesUnusable: "certificates-unusable", Warning, "certificates", Subject, Some("tls_not_renewed"),
         "clients are served with the earlier certificates until these expire";
-    /// Requests have waited for memory for their payload in all reports of at least 10 s.
+    /// Requests have waited for memory for at least 10 s.
     MemoryShort: "memory-short", Warning, "memory", Subject, None,
         "these requests wait";
     /// In the last hour, clean or unflushed blocks were found damaged in the cache, and read from the origin.
@@ -160,19 +144,14 @@ kinds! {
     /// In the last minute, a limit on clients held requests back.
     ClientsLimited: "clients-limited", Notice, "limited", Subject, None,
         "requests wait as long as the limit demands";
-    /// Reads from the cache take on average at least as long as reads that use the origin.
     CacheDoesNotPay: "cache-does-not-pay", Notice, "no gain", Subject, None,
         "clients are served, as fast as without the cache";
-    /// The start found dirty blocks, and the volume has had some without a pause since then.
     Recovered: "recovered", Notice, "recovered", Subject, None,
         "clients are served";
-    /// A cache device is left out by order.
     CacheLeftOut: "cache-left-out", Notice, "no cache", Volumes, Some("cache_left_out"),
         "clients are served by the origins, without the cache";
-    /// Reads are not cached for a time.
     CachingPaused: "caching-paused", Notice, "paused", Subject, Some("caching_paused"),
         "clients are served";
-    /// A drain, a growth, a replacement, a leave-out or a stop is under way.
     OperationRunning: "operation-running", Notice, "busy", Subject, None,
         "clients are served";
 }

@@ -1,4 +1,4 @@
-//! Connections to the control socket, all held by one thread: bytes in, whole requests out, replies back.
+//! Connections to the control socket, all held by one thread.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,13 +12,12 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// If there are this many connections, a new one closes an idle one; see [`Connections::close_longest_idle`].
+/// From this number of connections on, a new one closes an idle one, if there is one.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
 /// A connection without bytes for this long is closed, unless its request is being executed or its client waits for
 /// the end of the daemon.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(10);
 
-/// The connections that are open.
 pub(super) struct Connections {
     open: Vec<Connection>,
     number: u64,
@@ -38,20 +37,16 @@ pub(super) struct Connection {
     input: Vec<u8>,
     /// Whether the client has closed its side of the connection.
     ended: bool,
-    /// The rest of a reply, and the step after it.
     output: Vec<u8>,
     then: Continuation,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum ExchangePhase {
-    /// A request is being received, or may arrive.
     Reading,
-    /// Its request is being executed.
     Waiting,
     /// The client waits for the report of the daemon's end.
     AwaitingEnd,
-    /// A reply is being sent.
     Writing,
     Closed,
 }
@@ -62,14 +57,12 @@ enum Continuation {
     Close,
 }
 
-/// A request and its connection.
 pub(super) struct ControlRequest {
     pub(super) number: u64,
     pub(super) request: Request,
     pub(super) peer: Option<UCred>,
 }
 
-/// The awaited events of a connection.
 pub(super) struct Watch<'a> {
     pub(super) number: u64,
     pub(super) fd: BorrowedFd<'a>,
@@ -77,13 +70,11 @@ pub(super) struct Watch<'a> {
 }
 
 impl Connections {
-    /// An empty set of connections, for the daemon with this name.
     pub(super) fn of(instance: &str) -> Connections {
         Connections { open: Vec::new(), number: 0, instance: instance.into() }
     }
 
-    /// Adds a new connection, except if it cannot be set to nonblocking mode; returns its first request for a
-    /// worker if that has arrived completely.
+    /// Adds a connection; returns its first request for a worker, if that has arrived.
     pub(super) fn insert(&mut self, stream: UnixStream, now: Instant) -> Option<ControlRequest> {
         stream.set_nonblocking(true).ok()?;
         if self.open.len() >= CONNECTION_COUNT_MAX {
@@ -105,9 +96,8 @@ impl Connections {
         self.open.last_mut().and_then(|connection| connection.receive(now))
     }
 
-    /// Closes the connection that was silent for longest, except connections with a running request. A client that
-    /// waits for the daemon's end is silent for as long as the stop takes, and its connection is closed only if there is
-    /// no other one.
+    /// Closes the connection that was silent for longest, except connections with a running request. A
+    /// connection that waits for the daemon's end is closed only if no other one can be.
     pub(super) fn close_longest_idle(&mut self) {
         let idle =
             self.open.iter().enumerate().filter(|(_, connection)| connection.stage != ExchangePhase::Waiting);
@@ -118,7 +108,6 @@ impl Connections {
         }
     }
 
-    /// The watched descriptors, with the number of each connection.
     pub(super) fn watches(&self) -> impl Iterator<Item = Watch<'_>> {
         self.open.iter().filter_map(|connection| {
             let flags = match connection.stage {
@@ -132,8 +121,7 @@ impl Connections {
         })
     }
 
-    /// A watched connection is ready; returns a request if one is complete. A client that waited for the end has
-    /// disconnected.
+    /// Handles an event of a watched connection; returns a request for a worker, if there is one.
     pub(super) fn handle_ready(&mut self, number: u64, now: Instant) -> Option<ControlRequest> {
         let connection = self.find(number)?;
         match connection.stage {
@@ -147,7 +135,6 @@ impl Connections {
         }
     }
 
-    /// The daemon has ended: reports it to the clients that requested it.
     pub(super) fn tell_end(&mut self, reply: &Reply, now: Instant) {
         for connection in &mut self.open {
             if connection.stage == ExchangePhase::AwaitingEnd {
@@ -156,7 +143,7 @@ impl Connections {
         }
     }
 
-    /// A request was executed; returns the next one of the same connection, if it has arrived already.
+    /// Sends a reply; may return the next request of the connection.
     pub(super) fn handle_reply(
         &mut self,
         number: u64,
@@ -166,7 +153,7 @@ impl Connections {
         self.find(number)?.reply(reply, Continuation::GoOn, now)
     }
 
-    /// Removes a connection and returns its socket: the next bytes are not of this protocol.
+    /// Removes a connection and returns its socket.
     pub(super) fn take(&mut self, number: u64) -> Option<UnixStream> {
         let index = self.open.iter().position(|connection| connection.number == number)?;
         Some(self.open.swap_remove(index).stream)
@@ -183,14 +170,12 @@ impl Connections {
         });
     }
 
-    /// The time at which the next connection will have been silent for too long; `None` if all may be silent.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         let is_timed = |stage| !matches!(stage, ExchangePhase::Waiting | ExchangePhase::AwaitingEnd);
         let timed = self.open.iter().filter(|connection| is_timed(connection.stage));
         timed.map(|connection| connection.active + IDLE_MAX).min()
     }
 
-    /// Whether a request is being executed, or a reply is not sent completely.
     pub(super) fn owes(&self) -> bool {
         self.open
             .iter()
@@ -295,7 +280,6 @@ mod tests {
 
     use super::*;
 
-    /// A client's end of a new connection, with a request that was sent.
     fn client(connections: &mut Connections, request: Option<&Request>, now: Instant) -> UnixStream {
         let (mut client, daemon) = UnixStream::pair().unwrap();
         request.iter().for_each(|request| write_line(&mut client, request).unwrap());

@@ -9,6 +9,5 @@ pub struct ErrorCount {
     pub operation: String,
     /// The name of the error, such as `EIO`, or `short`.
     pub name: String,
-    /// How often this error occurred.
     pub count: u64,
 }

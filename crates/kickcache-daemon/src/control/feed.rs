@@ -1,4 +1,4 @@
-//! The feed of a recording: a thread that sends recorded accesses over the connection that requested it.
+//! The feed of a recording.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -11,11 +11,9 @@ use crate::control::wire::{Reply, write_line};
 use crate::recording::parcel::{COUNT_MAX, More, pack};
 use crate::recording::ring::{Recording, SLOT_COUNT};
 
-/// The longest and the shortest wait between two parcels: the first wait, and the first one after a full parcel, is
-/// the shortest; each further wait is doubled.
 const PAUSE_MAX: Duration = Duration::from_millis(200);
 const PAUSE_MIN: Duration = Duration::from_millis(20);
-/// If no access is recorded, an empty parcel is sent this often.
+/// Without accesses, an empty parcel is sent after this time.
 const BEAT: Duration = Duration::from_secs(1);
 
 /// Sends a recording until the client ends it or disconnects, or the server of the volume ends it.
@@ -55,7 +53,7 @@ fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8
     stream.write_all(bytes)
 }
 
-/// Waits a moment; returns whether the client has ended the recording meanwhile: it sends no other message.
+/// Waits for at most `pause`; returns whether the client has ended the recording.
 fn is_over(stream: &mut UnixStream, pause: Duration) -> io::Result<bool> {
     let span = Timespec::try_from(pause).ok();
     let is_ready = {
@@ -110,7 +108,6 @@ mod tests {
         (0..count).for_each(|at| recorder.note(access(at)));
     }
 
-    /// The accesses of all parcels up to the last, and how many were lost.
     fn rest(client: &mut RecordingClient) -> (u64, u64) {
         let mut count = 0;
         loop {

@@ -1,4 +1,4 @@
-//! The machine of a daemon, and the steps of a user without an answer of the daemon.
+//! The machine of a daemon.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,16 +9,13 @@ use crate::shell_command::DaemonCommands;
 /// Where the commands in messages of a daemon are to be run.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct HostReport {
-    /// The name of the machine.
     pub name: String,
     /// The user who runs commands for the daemon.
     pub user: String,
-    /// The steps if the daemon does not answer any more, in their order.
     pub steps_without_answer: Vec<Step>,
 }
 
 impl HostReport {
-    /// The report of this machine and this process.
     pub fn own(commands: &DaemonCommands) -> HostReport {
         let name = rustix::system::uname().nodename().to_string_lossy().into_owned();
         let is_system_service = commands.service.as_ref().is_some_and(|service| service.is_of_system());

@@ -8,25 +8,21 @@ use serde::{Deserialize, Serialize};
 /// The errors of a device since the daemon put it into use.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LastError {
-    /// The number of errors of the device.
     pub count: u64,
-    /// The errno of the last error; `None` if the device moved fewer bytes than it should.
+    /// The errno of the last error; `None` if the device moved a wrong number of bytes.
     pub errno: Option<i32>,
-    /// The name of the last error, such as `EIO`; `short` if fewer bytes were moved.
+    /// The name of the last error, such as `EIO`; `short` without an errno.
     pub name: String,
     /// The failed operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace` if the
     /// replacement of the device met an error.
     pub operation: String,
-    /// The offset of the failed operation, in bytes.
     pub offset: u64,
     /// The length of the failed operation, in bytes; 0 for a flush and for `replace`.
     pub length: u64,
-    /// Seconds since this error.
     pub seconds_ago: f64,
 }
 
 impl LastError {
-    /// The errors as text, such as `12 errors, the last EIO (read) 3.0 s ago`.
     pub fn show(&self) -> String {
         let errors = if self.count == 1 { "error" } else { "errors" };
         let count = show_count(self.count);

@@ -20,32 +20,25 @@ pub struct LimitsReport {
     pub dirty_limit: f64,
     /// Seconds without requests after which all dirty blocks are written back.
     pub idle_after_seconds: f64,
-    /// The cap of writeback in bytes a second; `None` without a cap.
     #[serde(default)]
     pub writeback_bytes_per_second: Option<u64>,
-    /// The cap of writeback in requests a second; `None` without a cap.
     #[serde(default)]
     pub writeback_requests_per_second: Option<u64>,
-    /// The cap of clients in bytes a second; `None` without a cap.
     #[serde(default)]
     pub client_bytes_per_second: Option<u64>,
-    /// The cap of clients in requests a second; `None` without a cap.
     #[serde(default)]
     pub client_requests_per_second: Option<u64>,
     /// How long unused quota accumulates, in seconds, if clients have a cap.
     #[serde(default)]
     pub client_burst_seconds: Option<f64>,
-    /// Bytes of the cache device reserved for the volume, if it has a reservation.
     #[serde(default)]
     pub room_min_bytes: Option<u64>,
-    /// The limit of the volume's bytes on the cache device, if it has one; dirty and unflushed blocks are not dropped
-    /// for it.
+    /// The limit of the volume's bytes on the cache device, if it has one.
     #[serde(default)]
     pub room_max_bytes: Option<u64>,
 }
 
 impl LimitsReport {
-    /// The limits of a volume on a cache device with room for `capacity` blocks.
     pub(super) fn new(settings: &VolumeSettings, clients: ClientCap, capacity: u64) -> LimitsReport {
         let room = |room: Option<Room>| room.map(|room| room.blocks(capacity).min(capacity) * BLOCK_SIZE);
         let burst = || clients.burst.as_nanos() as f64 / 1e9;
@@ -65,8 +58,7 @@ impl LimitsReport {
     }
 }
 
-/// A part of 1024, as a share rounded up to the thousandth, which restores the rounding loss of the
-/// percentage.
+/// A part of 1024 as a share, rounded up to the thousandth.
 fn part(of_1024: u16) -> f64 {
     (f64::from(of_1024) * 1000.0 / 1024.0).ceil() / 1000.0
 }

@@ -11,11 +11,10 @@ const BLOCKS_MIN: u64 = (16 << 20) / BLOCK_SIZE;
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LruCurve {
-    /// Blocks read; the base of the ratios.
     pub read_blocks: u64,
     /// Bytes of the blocks that were read or written.
     pub footprint_bytes: u64,
-    /// Each cache is twice as large as the previous one; the last is the first that holds all blocks.
+    /// Each cache is twice as large as the previous one.
     pub points: Vec<LruPoint>,
 }
 
@@ -23,7 +22,6 @@ pub struct LruCurve {
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LruPoint {
-    /// The size of this cache in bytes.
     pub cache_bytes: u64,
     /// The part of the blocks read that this cache would have hit, from 0 to 1.
     pub hit_ratio: f64,

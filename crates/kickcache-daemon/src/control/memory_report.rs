@@ -7,8 +7,6 @@ use serde::{Deserialize, Serialize};
 pub struct MemoryReport {
     /// The limit in bytes; 0 from a daemon of a version without this limit.
     pub limit_bytes: u64,
-    /// Bytes of memory that requests use.
     pub used_bytes: u64,
-    /// Requests that wait for memory.
     pub waiting_requests: u64,
 }

@@ -1,7 +1,6 @@
 //! The control socket: queries and commands to a running daemon.
 //!
-//! Each request and each reply is a line with a JSON object, except the parcels of a recording. Only the owner and
-//! root can open the control socket; the status socket is also for its group, and only reports the status.
+//! Each request and each reply is a line with a JSON object, except the parcels of a recording.
 
 pub mod activity;
 pub mod client;

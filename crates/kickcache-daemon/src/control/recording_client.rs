@@ -22,16 +22,15 @@ impl RecordingClient {
         RecordingClient { stream, title, came }
     }
 
-    /// The recorded volume.
     pub fn title(&self) -> &RecordingTitle {
         &self.title
     }
 
-    /// The next parcel. Waits once for bytes, for at most `wait`; `None` if no parcel is complete then.
+    /// The next parcel. Waits for at most `wait`; `None` if no parcel is complete then.
     ///
     /// # Errors
-    /// The daemon has ended or closed the connection, the connection fails, or the daemon sends bytes that are no
-    /// recording. A paused daemon is not an error.
+    /// The daemon has ended or closed the connection, the connection fails, or the daemon sends bytes that
+    /// are no recording.
     pub fn next(&mut self, wait: Duration) -> io::Result<Option<Parcel>> {
         if let Some(parcel) = self.take()? {
             return Ok(Some(parcel));
@@ -50,7 +49,7 @@ impl RecordingClient {
     /// Requests the end; parcels follow up to the last one.
     ///
     /// # Errors
-    /// The daemon has ended.
+    /// If the socket cannot be shut down.
     pub fn finish(&self) -> io::Result<()> {
         self.stream.shutdown(Shutdown::Write)
     }
@@ -77,7 +76,6 @@ mod tests {
         let (stream, mut daemon) = UnixStream::pair().unwrap();
         let title = RecordingTitle { volume: "v".into(), volume_bytes: 4096, started_nanos: 0 };
         let mut client = RecordingClient::new(stream, title, Vec::new());
-        // 20 waits without a parcel: silence is no error.
         for _ in 0..20 {
             assert!(client.next(WAIT).unwrap().is_none());
         }

@@ -1,13 +1,11 @@
-//! The remedy of a condition: steps in their order, which are also a sentence.
+//! The remedy of a condition.
 
 use std::fmt::Display;
 
 use serde::{Deserialize, Serialize};
 
-/// A step of a remedy.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// The action in words.
     pub action: String,
     /// The command for it, as a shell reads it; `None` if no command carries the action out.
     pub command: Option<String>,
@@ -16,7 +14,6 @@ pub struct Step {
 /// The steps that end a condition, and another way if there is one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remedy {
-    /// The steps, in their order.
     pub steps: Vec<Step>,
     /// Another way, or a case in which the steps do not help.
     pub otherwise: Option<String>,
@@ -28,7 +25,6 @@ impl Step {
         Step { action: action.into(), command: None }
     }
 
-    /// An action with its command.
     pub fn run(action: impl Into<String>, command: impl Display) -> Step {
         Step { action: action.into(), command: Some(command.to_string()) }
     }
@@ -39,7 +35,6 @@ impl Step {
         Step { action: format!("if {case}, {}", self.action), ..self }
     }
 
-    /// The action in a line, with the command, if there is one, at its end.
     pub fn line(&self) -> String {
         match &self.command {
             Some(command) => format!("{}: {command}", self.action),
@@ -47,7 +42,6 @@ impl Step {
         }
     }
 
-    /// The action in words, with the command, if there is one, in brackets.
     pub fn sentence(&self) -> String {
         match &self.command {
             Some(command) => format!("{} (`{command}`)", self.action),
@@ -57,13 +51,11 @@ impl Step {
 }
 
 impl Remedy {
-    /// Adds another way.
     #[must_use]
     pub fn or(self, otherwise: Option<String>) -> Remedy {
         Remedy { otherwise, ..self }
     }
 
-    /// The steps and the other way in one sentence.
     pub fn sentence(&self) -> String {
         let steps: Vec<String> = self.steps.iter().map(Step::sentence).collect();
         let otherwise = self.otherwise.as_ref().map_or_else(String::new, |text| format!("; {text}"));

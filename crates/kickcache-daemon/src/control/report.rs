@@ -30,41 +30,31 @@ use crate::words::ModeWord;
 /// The state of a daemon.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Report {
-    /// Version of kickcache.
     pub version: String,
-    /// Its process.
     pub pid: u32,
-    /// Seconds since the daemon started.
     pub uptime_seconds: f64,
     /// The configured I/O engine: `auto`, `io_uring` or `threads`.
     pub io_engine: String,
-    /// The state directory, if the daemon has one.
     #[serde(default)]
     pub state_directory: Option<PathBuf>,
-    /// The cache devices.
     pub caches: Vec<CacheReport>,
     /// Configured volumes that are not served, and volumes without a configuration that have blocks on a cache
     /// device which their origins lack.
     #[serde(default)]
     pub unserved: Vec<UnservedReport>,
-    /// Whether the monitor, which opens devices for a daemon that root started with `--user`, has ended before the
-    /// daemon.
+    /// Whether the monitor has ended before the daemon.
     #[serde(default)]
     pub monitor_ended: bool,
-    /// Memory for the payload of requests.
     #[serde(default)]
     pub memory: MemoryReport,
-    /// Why the present files of certificates cannot be used, so that the previous certificates are in use; `None` if
-    /// they can, or without certificates.
+    /// Why the present files of certificates cannot be used; `None` if they can, or without certificates.
     #[serde(default)]
     pub tls_failure: Option<String>,
-    /// The health of the daemon: a colour, and a sentence.
     #[serde(default)]
     pub health: Health,
     /// The conditions, the most urgent first.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// The machine.
     #[serde(default)]
     pub host: HostReport,
 }
@@ -72,7 +62,6 @@ pub struct Report {
 /// A volume that is not served.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnservedReport {
-    /// Its name.
     pub name: String,
     /// Why the volume is not served, and the remedy.
     pub why: String,
@@ -90,20 +79,16 @@ impl From<SkippedVolume> for UnservedReport {
 /// A cache device.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CacheReport {
-    /// Its path.
     pub device: String,
-    /// Whether the cache device is in service.
     pub health: HealthWord,
-    /// How the cache device and the local origins are read and written: `io_uring` or `threads`.
+    /// The I/O engine in use: `io_uring` or `threads`.
     #[serde(default)]
     pub io_engine: String,
     /// If the cache device is out of service: where this is recorded.
     #[serde(default)]
     pub record: Option<RecordWord>,
-    /// Its errors, if it had any.
     #[serde(default)]
     pub last_error: Option<LastError>,
-    /// The errors of the cache device, counted by kind.
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
     /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
@@ -113,8 +98,6 @@ pub struct CacheReport {
     /// The path below /proc of the cache file, if the file has no name any more.
     #[serde(default)]
     pub unlinked_at: Option<String>,
-    /// The devices, records or requests, in words, that this cache device's server waits for while the daemon
-    /// stops.
     #[serde(default)]
     pub stop_waits_for: Option<String>,
     /// The size of the cache device in bytes, as its superblock records it.
@@ -123,42 +106,35 @@ pub struct CacheReport {
     /// The size in bytes after the growth in progress; `None` without one, and until the new size has been checked.
     #[serde(default)]
     pub growing_to_bytes: Option<u64>,
-    /// The replacement in progress, with the device that takes over once the copy is complete.
+    /// The replacement in progress.
     #[serde(default)]
     pub replacing: Option<ReplacingReport>,
     /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
     /// replacement has begun.
     #[serde(default)]
     pub replacement_failure: Option<String>,
-    /// The progress of a leave-out of the device, if one is running.
     #[serde(default)]
     pub leaving_out: Option<LeavingOutReport>,
     /// Bytes that its segments can hold.
     pub capacity_bytes: u64,
-    /// Segments in all.
     pub segments: u64,
     /// Segments that are free for new blocks.
     pub free_segments: u64,
-    /// Segments that get no more blocks, mostly because the device failed in them.
+    /// Segments that get no more blocks.
     #[serde(default)]
     pub retired_segments: u64,
-    /// Bytes on probation.
     pub probation_bytes: u64,
     /// The size in bytes that the policy aims at for probation.
     pub probation_target_bytes: u64,
-    /// Bytes in the main queue.
     pub main_bytes: u64,
     /// Memory of the tables in bytes.
     pub memory_bytes: u64,
-    /// Bytes written to the cache device, and the write budget.
     #[serde(default)]
     pub wear: WearReport,
     /// Seconds of the server's time for this report; for metrics only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sample_seconds: Option<f64>,
-    /// Counters.
     pub counters: CacheCounters,
-    /// The volumes.
     pub volumes: Vec<VolumeReport>,
 }
 
@@ -166,10 +142,8 @@ pub struct CacheReport {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HealthWord {
-    /// The cache device is in service.
     Good,
-    /// The cache device failed, or was left out: requests use the origins, except for blocks that are dirty or
-    /// unflushed on the device.
+    /// The cache device failed, or was left out.
     OutOfService,
 }
 
@@ -182,34 +156,26 @@ pub enum RecordWord {
     ByOrder,
     /// The record that the start found: the device was out of service before.
     Earlier,
-    /// The record is on the device itself.
     OnDevice,
-    /// The record is in the state directory.
     InStateDirectory,
-    /// The record is being written.
     Pending,
-    /// No record could be written.
     Failed,
 }
 
 /// The state of a volume.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct VolumeReport {
-    /// Its name.
     pub name: String,
     /// The recorded identity of the origin, such as `file:/srv/vm1.raw`.
     pub origin: String,
-    /// The errors of the origin, if it had any.
     #[serde(default)]
     pub origin_last_error: Option<LastError>,
-    /// The errors of the origin, counted by kind.
     #[serde(default)]
     pub origin_errors_by_kind: Vec<ErrorCount>,
     /// Seconds since the origin last completed an outstanding operation, if they are at least 10.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
-    /// Seconds since the connection to the server of a remote origin was lost, if it has not been replaced by
-    /// another one.
+    /// Seconds since the connection to the server of a remote origin was lost, if there is none now.
     #[serde(default)]
     pub origin_away_seconds: Option<f64>,
     /// How the connection was lost, or why the last attempt to connect again failed; `None` if there is a
@@ -223,25 +189,19 @@ pub struct VolumeReport {
     /// The path below /proc of the origin's file, if the file has no name any more.
     #[serde(default)]
     pub origin_unlinked_at: Option<String>,
-    /// The addresses where clients find the volume.
     #[serde(flatten)]
     pub served_at: ServedAt,
-    /// Its mode.
     pub mode: ModeWord,
-    /// Its limits.
     #[serde(default)]
     pub limits: LimitsReport,
     /// Requests that waited because of the clients' caps, since the volume was added.
     #[serde(default)]
     pub held_requests: u64,
-    /// Running recordings of requests (`kickcache record`).
     #[serde(default)]
     pub recordings: u64,
-    /// Bytes of the volume.
     pub size_bytes: u64,
-    /// Bytes in the cache.
     pub cached_bytes: u64,
-    /// Bytes of dirty blocks: the origin lacks them, and their writeback has not ended.
+    /// Bytes of dirty blocks.
     pub dirty_bytes: u64,
     /// Seconds since the volume last had no dirty bytes, or since it was opened if it has had some since then; `None`
     /// if it has none now.
@@ -250,7 +210,7 @@ pub struct VolumeReport {
     /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     #[serde(default)]
     pub recovered_bytes: u64,
-    /// Dirty bytes that are lost: reads fail until their blocks are overwritten as a whole, or discarded.
+    /// Dirty bytes that are lost.
     #[serde(default)]
     pub damaged_bytes: u64,
     /// Where the damaged bytes are; a part of a very long list.
@@ -264,11 +224,8 @@ pub struct VolumeReport {
     /// Remaining seconds of a pause of caching; `None` if caching is not paused.
     #[serde(default)]
     pub caching_paused_seconds: Option<f64>,
-    /// Fill window in bytes.
     pub fill_window_bytes: u64,
-    /// Requests in flight.
     pub requests_in_flight: u64,
-    /// Clients.
     #[serde(default)]
     pub sessions: Sessions,
     /// Whether the cache device is out of service, and may hold blocks that the origin lacks.
@@ -302,7 +259,6 @@ pub struct VolumeReport {
     /// How long requests took, in fixed buckets; for metrics only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub latencies: Option<Latencies>,
-    /// Counters.
     pub counters: VolumeCounters,
 }
 
@@ -311,84 +267,47 @@ pub struct VolumeReport {
 pub struct CacheFacts {
     /// The time of the engine's numbers.
     pub now: Instant,
-    /// Its path.
     pub device: PathBuf,
-    /// The size of the cache device in bytes, as its superblock records it.
     pub size: u64,
-    /// The size in bytes after the growth in progress; `None` without one, and until the new size has been checked.
     pub growing_to: Option<u64>,
-    /// The replacement in progress, with the device that takes over once the copy is complete.
     pub replacing: Option<ReplacingReport>,
-    /// Why the last replacement failed; `None` if it did not, if its caller got the error, or if a new
-    /// replacement has begun.
     pub replacement_failure: Option<String>,
-    /// Bytes written to the cache device, and the write budget.
     pub wear: WearReport,
-    /// Its problem.
     pub trouble: Trouble,
-    /// The devices, records or requests, in words, that this cache device's server waits for while the daemon
-    /// stops.
     pub stop_waits_for: Option<String>,
-    /// How the cache device is read and written.
     pub io_engine: String,
-    /// How long the server took for this report, in seconds; for metrics only.
     pub sample_seconds: Option<f64>,
-    /// Its volumes.
     pub volumes: Vec<VolumeFacts>,
 }
 
 /// The problems of a device, as far as it has any.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Trouble {
-    /// Its errors, if it had any.
     pub last_error: Option<LastError>,
-    /// The errors of the device, counted by kind.
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
-    /// device only waits for the new one.
     pub silent_seconds: Option<f64>,
-    /// Seconds since the connection to its server was lost, if there is none now.
     pub away_seconds: Option<f64>,
-    /// How the connection was lost, or why the last attempt to connect again failed.
     pub away_why: Option<String>,
-    /// Seconds until requests fail because the server is unreachable; 0 if they fail already, `None` if there is a
-    /// connection.
     pub fails_in_seconds: Option<f64>,
-    /// The path below /proc of the device's file, if the file has no name any more.
     pub unlinked_at: Option<String>,
 }
 
 /// The data of a report about a volume that the engine's status does not have, and its id.
 #[derive(Clone, PartialEq, Debug)]
 pub struct VolumeFacts {
-    /// Its id in the engine.
     pub id: VolumeId,
-    /// Its name.
     pub name: String,
-    /// The recorded identity of the origin, such as `file:/srv/vm1.raw`.
     pub origin: String,
-    /// The problem of the origin.
     pub trouble: Trouble,
-    /// The requests since the volume was added; none in a report for metrics.
     pub since_start: Activity,
-    /// The requests of the present interval, of at least 30 seconds, and of the interval before; none in a report
-    /// for metrics.
     pub recent: Activity,
-    /// The hit ratios of LRU caches of other sizes; for metrics, of one volume at a time.
     pub lru_curve: Option<LruCurve>,
-    /// How long requests took, in fixed buckets, for metrics.
     pub latencies: Option<Latencies>,
-    /// The addresses where clients find the volume.
     pub served_at: ServedAt,
-    /// Clients.
     pub sessions: Sessions,
-    /// The caps of the clients.
     pub client_cap: ClientCap,
-    /// Requests that waited because of the caps, since the volume was added.
     pub held_requests: u64,
-    /// Running recordings of client requests.
     pub recordings: u64,
-    /// Bytes that were dirty at the start; 0 once the volume has had no dirty block.
     pub recovered: u64,
 }
 
@@ -400,8 +319,7 @@ impl Report {
 }
 
 impl CacheReport {
-    /// Whether the daemon uses the device. A device that was left out, or failed before the start, is not
-    /// used; a device that failed later counts as used.
+    /// Whether the device was neither left out, nor out of service at the start.
     pub fn is_in_use(&self) -> bool {
         !matches!(self.record, Some(RecordWord::ByOrder | RecordWord::Earlier))
     }
@@ -411,7 +329,6 @@ impl CacheReport {
         self.probation_bytes + self.main_bytes
     }
 
-    /// Dirty bytes of all its volumes.
     pub fn dirty_bytes(&self) -> u64 {
         self.volumes.iter().map(|volume| volume.dirty_bytes).sum()
     }

@@ -5,10 +5,8 @@ use std::sync::Arc;
 use crate::control::wire::{RecordingTitle, Reply, Request};
 use crate::recording::ring::Recording;
 
-/// The daemon behind a control socket.
 pub trait RequestHandler: Send + Sync + 'static {
-    /// Carries out a request on the calling thread. Requests with [`Request::may_take_long`] may take as long as a device or the
-    /// writeback of dirty blocks; all others return soon. The socket itself answers `AwaitEnd` and `Ping`.
+    /// Carries out a request on the calling thread. The socket itself answers `AwaitEnd` and `Ping`.
     ///
     /// # Errors
     /// The daemon refuses the request.
@@ -17,7 +15,6 @@ pub trait RequestHandler: Send + Sync + 'static {
 
 /// The result of a request.
 pub enum Answer {
-    /// A line.
     Reply(Reply),
     /// A line, followed by a recording, which then has the connection for itself.
     Feed(RecordingTitle, Recording),
@@ -29,18 +26,12 @@ impl From<Reply> for Answer {
     }
 }
 
-/// Why a command has no result: it is refused, it has failed, or it continues after the longest wait.
+/// Why a command has no result.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum ControlError {
     /// No volume has the name.
     #[error("there is no volume `{name}` here; there is {}", known.join(", "))]
-    NoVolume {
-        /// The requested name.
-        name: String,
-        /// The names of the served volumes.
-        known: Vec<String>,
-    },
-    /// The daemon is ending.
+    NoVolume { name: String, known: Vec<String> },
     #[error("the daemon is stopping")]
     Stopped,
     /// The request, or the configuration file, is wrong in itself.

@@ -1,4 +1,4 @@
-//! The daemon's end of the control socket: one thread holds all connections, and a few threads carry out requests.
+//! The daemon's end of the control socket.
 
 use std::io;
 use std::os::unix::fs::MetadataExt;
@@ -43,15 +43,13 @@ pub struct ControlServer {
 /// How a daemon ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DaemonEnd {
-    /// The daemon ended cleanly; dirty blocks may be left on cache devices.
+    /// The daemon ended cleanly, with these blocks left on cache devices.
     Clean(Vec<LeftOnCache>),
-    /// The daemon did not end cleanly, for this reason.
     Unclean(String),
 }
 
 impl ControlServer {
-    /// Opens the socket and serves it on a thread of its own until dropped. A socket without a server is
-    /// replaced; missing folders are created, accessible to their owner only.
+    /// Opens the socket and serves it on a thread of its own until dropped.
     ///
     /// # Errors
     /// The path is unusable or in use, see [`ServerError`]; or the system refuses.
@@ -100,7 +98,6 @@ impl ControlServer {
         let _ = self.ended.set(end);
     }
 
-    /// The path of the control socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -125,7 +122,6 @@ fn instance() -> String {
     format!("{}-{}", std::process::id(), now.as_nanos())
 }
 
-/// The thread that holds all connections.
 struct Acceptor {
     listener: UnixListener,
     connections: Connections,
@@ -138,7 +134,6 @@ struct Acceptor {
     pause: Option<Instant>,
 }
 
-/// The watched descriptors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum WatchKey {
     Workers,
@@ -169,13 +164,11 @@ impl Acceptor {
         }
     }
 
-    /// Whether a client waits for an answer, or for the end of a recording.
     fn owes(&self) -> bool {
         self.connections.owes() || self.feeds.load(Ordering::Acquire) > 0
     }
 
-    /// Waits for the next events, and handles them. If there is an `end`, the wait ends by then, and no connection
-    /// is accepted.
+    /// If there is an `end`, the wait ends by then, and no connection is accepted.
     fn turn(&mut self, end: Option<Instant>) {
         let now = Instant::now();
         self.pause = self.pause.filter(|pause| *pause > now);

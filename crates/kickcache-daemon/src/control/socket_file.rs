@@ -1,5 +1,4 @@
-//! The files of the control socket and of the status socket: a socket without a server is replaced, missing folders are
-//! created, and every other file stays.
+//! The files of the control socket and of the status socket.
 
 use std::fs::{DirBuilder, File, Permissions};
 use std::io;
@@ -22,7 +21,6 @@ use crate::socket_path::{SocketFile, look};
 const BACKLOG: i32 = 1024;
 /// How long a start waits for the lock of a folder. Any user who may read the folder can hold it.
 const LOCK_MAX: Duration = Duration::from_secs(2);
-/// The pause between two tries to lock a folder.
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 
 /// Why a socket cannot be opened.
@@ -31,11 +29,10 @@ const LOCK_PAUSE: Duration = Duration::from_millis(20);
 pub struct ServerError {
     users: SocketUsers,
     path: PathBuf,
-    /// The reason.
     pub fault: SocketFault,
 }
 
-/// The reason why a socket cannot be opened; [`ServerError`] has the sentence.
+/// The reason of a [`ServerError`].
 #[derive(Debug)]
 pub enum SocketFault {
     /// Another daemon has the socket; the value is its process, if that could be found.
@@ -48,7 +45,6 @@ pub enum SocketFault {
     Path(AddressError),
     /// A socket of the user with this number is there, and this process may not connect to it.
     OtherUsers(u32),
-    /// Other errors.
     Io(io::Error),
 }
 
@@ -100,7 +96,6 @@ pub(super) enum SocketUsers {
 }
 
 impl SocketUsers {
-    /// An error of the socket at `path`.
     pub(super) fn fault(self, path: &Path, fault: SocketFault) -> ServerError {
         ServerError { users: self, path: path.into(), fault }
     }
@@ -127,7 +122,6 @@ impl SocketUsers {
         }
     }
 
-    /// The mode of folders that are missing.
     fn folder_mode(self) -> u32 {
         match self {
             SocketUsers::Owner => 0o700,
@@ -136,7 +130,7 @@ impl SocketUsers {
     }
 }
 
-/// Opens a socket for these users. A socket without a server is replaced, and missing folders are created.
+/// Opens a socket for these users; a socket without a server is replaced, and missing folders are created.
 pub(super) fn open(path: &Path, users: SocketUsers) -> Result<UnixListener, ServerError> {
     try_open(path, users).map_err(|fault| users.fault(path, fault))
 }
@@ -167,7 +161,7 @@ fn create_folders(folder: &Path, users: SocketUsers) -> Result<(), SocketFault> 
     Ok(())
 }
 
-/// Locks a folder. If another user holds the lock for long, the start continues without it.
+/// Locks a folder, or returns without the lock after [`LOCK_MAX`].
 fn lock(folder: &Path) -> io::Result<File> {
     let (lock, start) = (File::open(folder)?, Instant::now());
     loop {
@@ -197,8 +191,7 @@ fn make_room(path: &Path) -> Result<(), SocketFault> {
 
 fn bind_for(path: &Path, users: SocketUsers) -> io::Result<UnixListener> {
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The mode of the socket before bind is the mode of the file that bind creates: no other user can ever
-    // connect.
+    // Set before bind, so that the file never has more rights.
     fchmod(&socket, Mode::from_raw_mode(users.socket_mode()))?;
     bind(&socket, &SocketAddrUnix::new(path)?)?;
     if users == SocketUsers::Group {

@@ -26,7 +26,6 @@ use crate::recording::parcel::More;
 use crate::recording::ring::{Ends, Recorder, ring};
 use crate::words::ModeWord;
 
-/// A daemon with one volume `vm1` that records its commands.
 #[derive(Default)]
 struct Daemon {
     told: Mutex<Vec<String>>,
@@ -321,7 +320,6 @@ fn an_equal_request_gets_the_answer_of_the_first() {
 fn a_patient_client_waits_as_long_as_the_daemon_exists() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("socket");
-    // A paused daemon does not accept connections.
     let paused = UnixListener::bind(&path).unwrap();
     let client = Client::new(&path);
     let late = client.answered_within(Duration::from_millis(1)).status().unwrap_err();
@@ -566,7 +564,6 @@ fn commands_that_take_long_do_not_wait_for_a_connection() {
     let listener = UnixListener::bind(&room.path).unwrap();
     rustix::net::listen(&listener, 0).unwrap();
     let client = Client::new(&room.path).accepted_within(Duration::from_millis(20));
-    // The first connections wait to be accepted, the others for room among those.
     for _ in 0..3 {
         assert!(matches!(reload(&client, true), Err(ClientError::Late(_))));
         assert!(matches!(client.status(), Err(ClientError::Late(_))));

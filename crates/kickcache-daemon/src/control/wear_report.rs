@@ -15,15 +15,12 @@ const COUNTED_SECONDS_MIN: f64 = 3_600.0;
 pub struct WearReport {
     /// Bytes that were written in the last 24 hours, or in the shorter time since the count began.
     pub day_bytes: u64,
-    /// The seconds in which `day_bytes` were written.
     pub day_seconds: f64,
     /// Bytes that may be written in a day, if that is bounded.
     #[serde(default)]
     pub budget_bytes_per_day: Option<u64>,
-    /// The fills that are skipped for the budget.
     #[serde(default)]
     pub given_up: GivenUpWord,
-    /// Bytes that may be written in the life of the device, if that is known.
     #[serde(default)]
     pub endurance_bytes: Option<u64>,
     /// Years that it takes to write `endurance_bytes`, if each day is like the last one; `None` without an
@@ -32,7 +29,7 @@ pub struct WearReport {
     pub life_years: Option<f64>,
 }
 
-/// The fills that are skipped, because the write budget of the cache device is running out or is exceeded.
+/// The fills that are skipped for the write budget of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum GivenUpWord {
@@ -82,7 +79,6 @@ impl From<GivenUp> for GivenUpWord {
 }
 
 impl WearReport {
-    /// The report of a device with this endurance.
     pub fn new(wear: &Wear, endurance: Option<Endurance>) -> WearReport {
         let day_seconds = wear.counted.as_nanos() as f64 / 1e9;
         let a_day = wear.day_bytes as f64 * DAY_SECONDS / day_seconds;

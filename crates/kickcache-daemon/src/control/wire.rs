@@ -22,65 +22,49 @@ pub const REPLY_LINE_MAX: u64 = 4 << 20;
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Request {
-    /// State and counters.
     Status {},
-    /// Change a volume's mode.
     Mode {
-        /// The volume's name.
         volume: String,
-        /// Its new mode.
         mode: ModeWord,
     },
-    /// Write a volume's dirty blocks back.
     Drain {
-        /// The volume's name.
         volume: String,
     },
     /// Stop caching reads of a volume for a time.
     PauseCaching {
-        /// The volume's name.
         volume: String,
         /// The length of the pause in seconds; 0 ends a pause.
         seconds: u64,
     },
     /// Take over the size of a volume's origin.
     Resize {
-        /// The volume's name.
         volume: String,
     },
     /// Use more of a cache device.
     Grow {
-        /// The path of the cache device; `None` if the daemon has only one.
+        /// The path of the cache device; `None` for the only one.
         #[serde(default)]
         device: Option<String>,
         /// The new size in bytes; `None` for the whole file or block device.
         #[serde(default)]
         size_bytes: Option<u64>,
-        /// Only report the planned change.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Replace a cache device by a new one.
     Replace(ReplacementOrder),
     /// Serve the volumes of a cache device without it.
     LeaveOut(LeaveOutOrder),
-    /// Record the requests of a volume: parcels follow the reply, until the client shuts down its side of the
-    /// connection.
+    /// Record the requests of a volume; parcels follow the reply.
     Record {
-        /// The volume's name.
         volume: String,
     },
-    /// Serve one more volume.
     Add(VolumeToAdd),
-    /// Serve a volume no longer.
     Remove(RemoveOrder),
     /// Apply the present configuration file.
     Reload {
-        /// Only report the difference.
         #[serde(default)]
         dry_run: bool,
     },
-    /// Stop cleanly.
     Stop {
         /// Whether the data in removed files may be lost.
         #[serde(default, skip_serializing_if = "Not::not")]
@@ -93,8 +77,7 @@ pub enum Request {
 }
 
 impl Request {
-    /// Whether the answer may take as long as a device, or the writeback of dirty blocks: the client then waits for
-    /// it without a limit.
+    /// Whether the answer may take as long as a device, or the writeback of dirty blocks.
     pub(super) fn may_take_long(&self) -> bool {
         matches!(
             self,
@@ -106,8 +89,8 @@ impl Request {
         )
     }
 
-    /// Whether an equal request that arrives while this one is running gets the same answer: users repeat a command that was
-    /// interrupted. A reload must read its file again, and a resize its origin.
+    /// Whether an equal request that arrives while this one is running gets the same answer. A reload must
+    /// read its file again, and a resize its origin.
     pub(super) fn is_shared(&self) -> bool {
         match self {
             Request::Grow { .. }
@@ -135,35 +118,28 @@ impl Request {
 pub enum Reply {
     /// The request was carried out, or its operation has begun.
     Done,
-    /// The daemon serves the connection.
     Present {
         /// A name that no other daemon has had at this socket.
         instance: String,
     },
     /// The request was refused, or its operation failed.
     Error {
-        /// A sentence.
         message: String,
     },
     /// The request is impossible: an argument or the configuration file is wrong.
     Wrong {
-        /// A sentence.
         message: String,
     },
     /// The operation is still running.
     Running {
-        /// A sentence.
         message: String,
     },
-    /// A volume is served, or could be.
     Added(AddedVolume),
-    /// A volume was removed.
     Removed(Removed),
     /// The difference to the configuration file, applied or not.
     Reloaded(Reloaded),
     /// A recording begins; parcels follow.
     Recording(RecordingTitle),
-    /// The daemon has ended.
     Ended {
         /// Why the daemon did not end cleanly; `None` if it did.
         error: Option<String>,
@@ -172,15 +148,10 @@ pub enum Reply {
         #[serde(default)]
         left: Vec<LeftOnCache>,
     },
-    /// The size of a volume, new or unchanged.
     Resized(Resized),
-    /// A cache device grows, or in a dry run would grow.
     Growing(Growing),
-    /// A cache device is being replaced, or in a dry run could be.
     Replacing(Replacing),
-    /// A cache device is left out, or in a dry run could be.
     LeftOut(LeftOut),
-    /// State and counters.
     Status(Box<Report>),
 }
 
@@ -191,10 +162,9 @@ pub struct AddedVolume {
     pub hint: Option<String>,
 }
 
-/// A cache device that grows; `status` shows the completion.
+/// A cache device that grows, or in a dry run would grow.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Growing {
-    /// Its path.
     pub device: String,
     /// The bytes that the cache device uses before the growth.
     pub before_bytes: u64,
@@ -209,7 +179,6 @@ pub struct ReplacementOrder {
     /// The cache device; `None` if the daemon has only one.
     #[serde(default)]
     pub device: Option<String>,
-    /// The device that is to take over.
     pub with: PathBuf,
     /// The size in bytes of a file that must be made for the copy; if missing, the bytes that the cache
     /// device uses.
@@ -218,22 +187,18 @@ pub struct ReplacementOrder {
     /// Whether the present data on the new device may be lost.
     #[serde(default)]
     pub force: bool,
-    /// Only report the planned change.
     #[serde(default)]
     pub dry_run: bool,
 }
 
-/// A cache device that is being replaced, or in a dry run would be; `status` shows the progress.
+/// A cache device that is being replaced, or in a dry run would be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Replacing {
-    /// Its path.
     pub device: String,
-    /// The path of the device that is to take over.
     pub with: String,
     /// Bytes to copy: 0 for a device taken in, and the size of the cache device once the replacement has
     /// ended.
     pub bytes: u64,
-    /// Whether this order began the replacement.
     #[serde(default)]
     pub stage: ReplacementStage,
     /// The data on the other device that would be lost, in words, for a dry run.
@@ -266,7 +231,6 @@ pub struct LeaveOutOrder {
     /// Whether dirty blocks that cannot be written back may be lost.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub abandon_dirty: bool,
-    /// Only report the planned change.
     #[serde(default)]
     pub dry_run: bool,
 }
@@ -274,7 +238,6 @@ pub struct LeaveOutOrder {
 /// A cache device that is left out, or in a dry run would be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeftOut {
-    /// Its path.
     pub device: String,
     /// The dirty blocks at the time of the request.
     pub dirty: Vec<DirtyVolume>,
@@ -285,7 +248,6 @@ pub struct LeftOut {
 /// The dirty blocks of a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct DirtyVolume {
-    /// Its name.
     pub volume: String,
     /// Bytes that the origin lacks, or has not flushed.
     pub bytes: u64,
@@ -294,22 +256,17 @@ pub struct DirtyVolume {
 /// Dirty blocks of a volume after a stop.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LeftOnCache {
-    /// The name of the volume.
     pub volume: String,
-    /// Bytes of the volume on the cache device that the origin lacks, or has not flushed.
+    /// Bytes that the origin lacks, or has not flushed.
     pub bytes: u64,
-    /// The cache device.
     pub device: String,
-    /// The command that writes these bytes back.
     pub drain: String,
 }
 
 /// The recorded volume.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RecordingTitle {
-    /// The volume's name.
     pub volume: String,
-    /// Its size in bytes.
     pub volume_bytes: u64,
     /// When the recording began, in nanoseconds since the beginning of 1970, UTC.
     pub started_nanos: u64,
@@ -319,7 +276,6 @@ pub struct RecordingTitle {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct VolumeToAdd {
-    /// The cache device.
     pub cache: PathBuf,
     /// The volume as a table of a configuration file, with absolute paths.
     pub volume: serde_json::Value,
@@ -335,7 +291,6 @@ pub struct VolumeToAdd {
     /// Dirty blocks of the volume on another cache device may be lost.
     #[serde(default)]
     pub new_cache: bool,
-    /// Only check that the volume could be served.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub dry_run: bool,
 }
@@ -359,15 +314,12 @@ impl VolumeToAdd {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoveOrder {
-    /// Its name.
     pub volume: String,
-    /// Whether clients are disconnected.
     #[serde(default)]
     pub disconnect: bool,
     /// Whether dirty blocks of the volume may be lost.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub abandon_dirty: bool,
-    /// Only check for obstacles.
     #[serde(default, skip_serializing_if = "Not::not")]
     pub dry_run: bool,
 }
@@ -385,7 +337,6 @@ pub struct Removed {
 /// The difference to a configuration file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Reloaded {
-    /// The differences.
     pub changes: Vec<PlanChange>,
     /// Differences to the file that remain, and other notes, in sentences.
     #[serde(default)]
@@ -397,7 +348,6 @@ pub struct Reloaded {
 pub struct Resized {
     /// The size from now on, in bytes.
     pub size_bytes: u64,
-    /// Whether the size is unchanged.
     #[serde(default)]
     pub is_unchanged: bool,
 }

@@ -1,4 +1,4 @@
-//! Threads that carry out requests, as these may take long: started when they are needed, up to a limit.
+//! Threads that carry out requests.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,10 +23,8 @@ pub(super) struct Workers {
     running: Vec<Running>,
 }
 
-/// A request that is being carried out.
 struct Running {
     request: Request,
-    /// The connection that sent the request.
     number: u64,
     /// Connections that sent an equal request later.
     sharers: Vec<u64>,
@@ -36,14 +34,12 @@ struct Shared {
     handler: Arc<dyn RequestHandler>,
     jobs: Jobs<ControlRequest>,
     answers: Mutex<Vec<NumberedAnswer>>,
-    /// The users of the socket; at a socket that others may use, no requests are logged, because all changes are
-    /// refused.
+    /// The users of the socket; requests are logged at the socket of [`SocketUsers::Owner`] alone.
     users: SocketUsers,
     /// Rung when there is an answer, when the thread of a recording ends, or at the end of the server.
     wakeup: Arc<Wakeup>,
 }
 
-/// An answer to a connection.
 pub(super) struct NumberedAnswer {
     pub(super) number: u64,
     pub(super) answer: Answer,
@@ -81,7 +77,6 @@ impl Workers {
         }
     }
 
-    /// The answers since the last call.
     pub(super) fn take_answers(&mut self) -> Vec<NumberedAnswer> {
         self.shared.wakeup.clear();
         let mut answers =

@@ -19,13 +19,11 @@ use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::server::{self, Errors, FaultCount, ServerSample, ServerStatus, TakeoverStage};
 use crate::whole_path::whole_path;
 
-/// The report on a server of this cache device.
 pub(crate) fn cache_report(status: ServerStatus, spec: &CacheSpec) -> CacheReport {
     as_used(report_of(status, spec, None, &[]), spec.service)
 }
 
-/// The report of a cache device, with the progress of its leave-out if one is running; `bytes` were then dirty or
-/// unflushed at the begin, and are `None` otherwise.
+/// Adds the progress of a leave-out, if one is running; `bytes` were dirty or unflushed at its begin.
 pub(crate) fn with_leaving(report: CacheReport, bytes: Option<u64>) -> CacheReport {
     let left_bytes = report.not_clean_bytes();
     CacheReport { leaving_out: bytes.map(|bytes| LeavingOutReport { left_bytes, bytes }), ..report }

@@ -1,5 +1,4 @@
-//! The conditions of a running daemon: found for each report, and every few seconds for the log and the service
-//! manager.
+//! The conditions of a running daemon.
 
 use std::io;
 use std::path::PathBuf;
@@ -22,17 +21,14 @@ use crate::whole_path::whole_path;
 /// Time between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
-/// Finds the conditions of a daemon, and keeps the conditions of the last look.
 pub(crate) struct ConditionBook {
     watch: Mutex<ConditionWatch>,
     probe: Option<StateProbe>,
     host: HostReport,
-    /// The commands for this daemon.
     pub(crate) commands: DaemonCommands,
 }
 
 impl ConditionBook {
-    /// A book for a plan with this state directory.
     pub(crate) fn new(plan: &ServePlan, state: Option<PathBuf>) -> ConditionBook {
         let place = state.clone().map_or(StatePlace::NotKept, StatePlace::Directory);
         let commands = DaemonCommands::new(place, Some(whole_path(&plan.control)));
@@ -52,15 +48,13 @@ impl ConditionBook {
         report.host = self.host.clone();
     }
 
-    /// The health in the last report.
     pub(crate) fn health(&self) -> Health {
         self.watch.lock().unwrap_or_else(PoisonError::into_inner).health().clone()
     }
 }
 
-/// A daemon whose conditions can be found.
 pub(crate) trait Look: Send + Sync + 'static {
-    /// Finds and logs the conditions; no conditions while the daemon starts or stops.
+    /// Finds the conditions; none while the daemon starts or stops.
     fn look(&self);
 }
 
@@ -71,8 +65,6 @@ pub(crate) struct ConditionThread {
 }
 
 impl ConditionThread {
-    /// Starts the thread.
-    ///
     /// # Errors
     /// If the thread cannot be started.
     pub(crate) fn start(target: Arc<dyn Look>) -> io::Result<ConditionThread> {

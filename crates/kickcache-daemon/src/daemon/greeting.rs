@@ -14,7 +14,6 @@ use crate::serve::config::StatePlace;
 use crate::serve::server::VolumeInfo;
 use crate::start::servers::PlannedServer;
 
-/// The addresses to print.
 pub(crate) struct Greeting<'a> {
     pub(crate) control: &'a Path,
     pub(crate) state: &'a StatePlace,
@@ -23,7 +22,7 @@ pub(crate) struct Greeting<'a> {
     pub(crate) tls: TlsWord,
 }
 
-/// An address as it is printed: the URI of an NBD server has the scheme for TLS if TLS is required.
+/// An address as it is printed.
 fn shown(place: &str, tls: TlsWord) -> String {
     match (place.strip_prefix("nbd"), tls) {
         (Some(rest), TlsWord::Require) => format!("nbds{rest}"),
@@ -31,7 +30,7 @@ fn shown(place: &str, tls: TlsWord) -> String {
     }
 }
 
-/// Prints all addresses. A closed pipe does not stop the daemon.
+/// A closed pipe does not stop the daemon.
 pub(crate) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, servers, tls }: &Greeting<'_>) {
     let mut text = format!("kickcache {}\n", env!("CARGO_PKG_VERSION"));
     let volumes = servers.iter().flat_map(|served| served.cache.volumes.iter().map(move |it| (served, it)));
@@ -67,7 +66,7 @@ pub(crate) fn greet(out: &mut dyn Write, &Greeting { control, state, metrics, se
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
 }
 
-/// A line for each volume with recovered dirty blocks, as in `vm1: 1,204 dirty blocks recovered in 0.3 s`.
+/// A line for each volume with recovered dirty blocks.
 fn recovered(served: &PlannedServer) -> String {
     let Ok(status) = served.handle.status() else { return String::new() };
     let took = status.recovery.took.as_nanos() as f64 / 1e9;
@@ -79,7 +78,6 @@ fn recovered(served: &PlannedServer) -> String {
     status.volumes.iter().filter_map(line).collect()
 }
 
-/// Whether the system chooses a port for one of the volumes.
 fn chooses_port(cache: &CacheSpec) -> bool {
     let any_port = |address: &NbdAddress| matches!(address, NbdAddress::Tcp { port: 0, .. });
     cache.volumes.iter().any(|volume| volume.served_by().nbd.addresses().iter().any(any_port))

@@ -47,7 +47,6 @@ pub fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::
     if let Err(error) = &served
         && !log.is_text()
     {
-        // The caller prints the error as text, which a reader of a log in another format does not get.
         tracing::error!(event = "failed", "{error:#}");
     }
     log.end();
@@ -62,7 +61,6 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     let daemon = Arc::new(Daemon::new(Changes::new(source, plan.clone())));
     service_manager::tell_start();
     let told = Arc::clone(&daemon);
-    // Signals have no effect after the servers have ended: the remaining work takes little time.
     let _signals = signals::catch(move |wish| told.handle_signal(wish)).context("cannot catch signals")?;
     // The control socket listens before the volumes do: clients of a volume can then reach its daemon.
     let control = ControlServer::start(&plan.control, daemon.clone())?;
@@ -78,8 +76,7 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
         }
     };
     let StartResult { servers, unserved, .. } = started.clone();
-    // A service manager that passes sockets has their addresses, and may parse standard output as the output
-    // of another program.
+    // A service manager that passes sockets has their addresses.
     let greeting = Greeting {
         control: control.path(),
         state: &state,
@@ -115,13 +112,11 @@ fn serve(mut plan: ServePlan, source: PlanSource, out: &mut dyn Write, log: &Out
     worst(errors)
 }
 
-/// Opens the socket that only reports the status, if the plan has one.
 fn start_status_socket(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<ControlServer>> {
     let start = |path| ControlServer::start_status(path, daemon.clone());
     Ok(plan.status_socket.as_deref().map(start).transpose()?)
 }
 
-/// Serves metrics, if the plan gives an address.
 fn start_metrics(plan: &ServePlan, daemon: &Arc<Daemon>) -> anyhow::Result<Option<MetricsServer>> {
     let start = |address| MetricsServer::start(address, plan.exposure, daemon.clone());
     plan.metrics.as_ref().map(start).transpose().context("cannot serve metrics")

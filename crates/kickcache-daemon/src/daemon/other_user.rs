@@ -1,5 +1,4 @@
-//! Drops the privileges of a daemon that root started: resources for the new user are prepared, then the
-//! process forks into a monitor and the daemon.
+//! Drops the privileges of a daemon that root started.
 
 use std::collections::BTreeSet;
 use std::os::unix::fs::DirBuilderExt;
@@ -78,13 +77,11 @@ pub(crate) fn become_user(plan: &ServePlan, source: &PlanSource) -> anyhow::Resu
     Ok(Some(separated))
 }
 
-/// Starts a thread that logs the end of the monitor, if there is a monitor.
 pub(crate) fn watch(separated: Option<MonitorHandle>) -> anyhow::Result<()> {
     separated.map_or(Ok(()), MonitorHandle::watch).context("cannot start a thread that waits for the monitor")
 }
 
-/// The paths that the monitor may open: cache devices and origins of the plan, the paths of `may-open`, and the
-/// configuration file.
+/// The paths that the monitor may open.
 fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     let grant = |path: &Path, right| Grant { path: whole_path(path), right };
     let caches = plan.caches.iter().map(|cache| grant(&cache.device, Right::Make));
@@ -100,8 +97,7 @@ fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     caches.chain(origins).chain(later).chain(config).collect()
 }
 
-/// Folders of sockets that are the daemon's own: below a runtime directory, or, for the control and the status
-/// socket, missing.
+/// Folders of sockets that are the daemon's own.
 fn socket_folders(plan: &ServePlan) -> BTreeSet<PathBuf> {
     let places: Vec<_> =
         plan.caches.iter().flat_map(|cache| &cache.volumes).map(|volume| volume.served_by()).collect();

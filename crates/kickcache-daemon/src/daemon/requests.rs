@@ -1,4 +1,4 @@
-//! The requests of the control socket, each carried out by its operation.
+//! The requests of the control socket.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, UNIX_EPOCH};
@@ -76,7 +76,6 @@ impl Daemon {
         self.on_volume(volume, |handle| handle.set_mode(volume, mode.into()))
     }
 
-    /// Calls a verb of the server that serves the volume.
     fn on_volume<T>(
         &self,
         volume: &str,
@@ -117,7 +116,6 @@ impl Daemon {
         }
     }
 
-    /// Takes a cache device in, where volumes are served without one.
     fn take_in(
         &self,
         served: &PlannedServer,

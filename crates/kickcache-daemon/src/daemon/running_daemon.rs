@@ -1,4 +1,4 @@
-//! A running daemon: its servers, and their status, changes and end.
+//! A running daemon.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,6 @@ use crate::whole_path::{shown_path, whole_path};
 /// How long a request waits for a daemon that is starting.
 const START_MAX: Duration = Duration::from_secs(8);
 
-/// The state directory of a plan, from the root.
 fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     match StatePlace::named(plan.state.as_deref()) {
         StatePlace::Directory(directory) => Some(whole_path(&directory)),
@@ -40,7 +39,6 @@ fn state_directory(plan: &ServePlan) -> Option<PathBuf> {
     }
 }
 
-/// The daemon behind the control socket.
 pub(super) struct Daemon {
     began: Instant,
     pub(super) state: Option<PathBuf>,
@@ -179,7 +177,6 @@ impl Daemon {
         }
     }
 
-    /// The status of all servers, with the conditions found in it.
     pub(super) fn report(&self, started: &StartResult, depth: Depth) -> Scrape {
         let plan = self.changes.plan();
         let gathered = self.gather(started, depth);
@@ -207,7 +204,6 @@ impl Daemon {
         Scrape { report, silent }
     }
 
-    /// The answers of the servers.
     fn gather(&self, started: &StartResult, depth: Depth) -> StatusParts {
         let mut gathered = StatusParts::default();
         for served in &started.servers {
@@ -226,7 +222,6 @@ impl Daemon {
                     let bytes = self.changes.under_way().leaving_out(&report.device);
                     gathered.caches.push(with_leaving(report, bytes));
                 }
-                // The reason of a server that ended by itself is in the log.
                 Err(_) => gathered.silent.push(shown_path(&served.cache.device)),
             }
         }
@@ -237,7 +232,6 @@ impl Daemon {
 /// How much of the servers' state a report has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Depth {
-    /// The whole status.
     Status,
     /// All but the curves of other cache sizes.
     Vitals,

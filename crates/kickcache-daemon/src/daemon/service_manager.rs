@@ -1,5 +1,4 @@
-//! Notifications to systemd (`NOTIFY_SOCKET`): that the daemon serves its volumes, its state, and that every event
-//! loop runs which has not ended.
+//! Notifications to systemd (`NOTIFY_SOCKET`).
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt as _;
@@ -17,37 +16,31 @@ use sd_notify::NotifyState;
 use crate::control::condition::Health;
 use crate::serve::server::{Pulse, ServerHealth};
 
-/// The longest interval of status notifications; a short limit of the watchdog makes it shorter.
+/// The longest interval of status notifications.
 const SPAN: Duration = Duration::from_secs(5);
 /// How long sending a notification may take.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// The source of the pulses of the event loops.
 pub(crate) trait Pulses: Send + Sync + 'static {
-    /// The health of the daemon at the last look.
     fn health(&self) -> Health;
 
-    /// The pulse of each server, with its cache device.
     fn pulses(&self) -> Vec<DevicePulse>;
 }
 
-/// The pulse of the server of a cache device.
 pub(crate) struct DevicePulse {
     pub(crate) device: String,
     pub(crate) pulse: Pulse,
 }
 
-/// Says that the daemon starts.
 pub(crate) fn tell_start() {
     tell(&[NotifyState::Status("starting")]);
 }
 
-/// Says that the daemon stops.
 pub(crate) fn tell_stop() {
     tell(&[NotifyState::Stopping, NotifyState::Status("stopping")]);
 }
 
-/// Says that the configuration is read again.
 pub(crate) fn tell_reload() {
     let told = [NotifyState::Reloading, NotifyState::Status("reading the configuration again")];
     match NotifyState::monotonic_usec_now() {
@@ -56,7 +49,6 @@ pub(crate) fn tell_reload() {
     }
 }
 
-/// Says that a reload has ended and the volumes are served.
 pub(crate) fn tell_reloaded() {
     tell(&[NotifyState::Ready, NotifyState::Status("serving")]);
 }
@@ -68,8 +60,7 @@ pub(crate) struct ServiceManager {
 }
 
 impl ServiceManager {
-    /// Notifies that the daemon serves its volumes, and then sends status notifications; no notifications are sent
-    /// without a service manager.
+    /// Notifies that the daemon serves its volumes, and then sends status notifications.
     ///
     /// # Errors
     /// If there can be no thread for it.
@@ -129,7 +120,6 @@ enum Turns {
     NotAll,
 }
 
-/// The state of the daemon.
 #[derive(PartialEq, Eq, Debug)]
 struct News {
     status: String,

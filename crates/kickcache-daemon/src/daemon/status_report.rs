@@ -9,7 +9,6 @@ use crate::shell_command::DaemonCommands;
 use crate::start::servers::{PlannedServer, StartResult};
 use crate::start::unserved_volumes::orphan_reports;
 
-/// The collected parts of the servers queried so far.
 #[derive(Default)]
 pub(crate) struct StatusParts {
     pub(crate) caches: Vec<CacheReport>,
@@ -21,7 +20,6 @@ pub(crate) struct StatusParts {
 }
 
 impl StatusParts {
-    /// The use of memory for payload, with the limit of the daemon.
     pub(crate) fn memory(&self, limit: MemoryLimit) -> MemoryReport {
         MemoryReport { limit_bytes: limit.bytes() as u64, ..self.memory }
     }

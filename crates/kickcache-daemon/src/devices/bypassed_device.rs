@@ -1,5 +1,4 @@
-//! Whether an origin was used without this cache device since: served with another device or without one, changed,
-//! or replaced by another file. The blocks of the origin on the cache device may be stale then.
+//! Whether an origin was used without its cache device.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -12,15 +11,12 @@ use crate::shell_command::{Flag, ShellCommand};
 /// The reason why the blocks of an origin on a cache device may be stale.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ServedSince {
-    /// The origin was served with the cache device at this path.
     With(PathBuf),
-    /// The origin was served without a cache device.
     Without,
-    /// The origin was not served since, but another file is at its path, as after a restore.
+    /// The origin was not served since, but another file is at its path.
     Replaced,
     /// The origin was not served since, but the times of its file have changed.
     Changed,
-    /// The record of the origin cannot be read.
     Unknown,
 }
 
@@ -62,22 +58,17 @@ impl ServedSince {
 /// Whether the user claims that an origin is the recorded one, even with another identity.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Sameness {
-    /// The user made no such claim.
     Unsaid,
-    /// The user claims that the origin is the recorded one.
     Said,
 }
 
 impl Sameness {
-    /// The user's claim about an origin.
     pub(crate) fn of(claims: OriginClaims) -> Sameness {
         if claims.moved { Sameness::Said } else { Sameness::Unsaid }
     }
 }
 
-/// How an origin was served or changed since; `None` if the records show no writes that bypassed the cache device,
-/// also if there are no records, their directory cannot be read, or the user claims that a replaced or changed file
-/// is the recorded one.
+/// How an origin was used without the cache device, as far as the records show it.
 pub(crate) fn served_since(
     place: &StatePlace,
     uuid: &str,
@@ -90,7 +81,6 @@ pub(crate) fn served_since(
         Ok(Some(record)) if record.is_current(uuid) => passed_by(&record, sameness),
         Ok(Some(record)) if record.written_without => Some(ServedSince::Without),
         Ok(Some(record)) => Some(ServedSince::With(record.cache_path)),
-        // If the whole directory is unreadable, the start reports that instead.
         Err(_) if store.origins().is_err() => None,
         Err(_) => Some(ServedSince::Unknown),
     }
@@ -99,19 +89,14 @@ pub(crate) fn served_since(
 /// A volume on a cache device that no daemon serves, which may have dirty blocks there.
 #[derive(Clone, Copy, Debug)]
 pub struct HeldVolume<'a> {
-    /// The path of the cache device.
     pub cache: &'a Path,
-    /// The uuid of the cache device.
     pub uuid: &'a str,
-    /// The name of the volume.
     pub name: &'a str,
-    /// The identity of the volume's origin.
     pub identity: &'a str,
 }
 
 impl HeldVolume<'_> {
-    /// The command that writes the blocks back. If the origin may have newer data, the command has the flag that
-    /// accepts this.
+    /// The command that writes the blocks back.
     pub fn drain(&self, place: &StatePlace) -> ShellCommand {
         match served_since(place, self.uuid, self.identity, Sameness::Unsaid) {
             Some(_) => ShellCommand::drain_older(self.name, self.cache, place),
@@ -120,13 +105,13 @@ impl HeldVolume<'_> {
     }
 }
 
-/// The flag of `kickcache serve` that accepts an origin as the recorded origin of the cache device.
+/// The flag of `kickcache serve` that accepts an origin as the recorded one.
 pub fn origin_moved(volume: &str) -> Flag {
     Flag::new("--origin-moved", volume.as_ref())
 }
 
-/// Whether the file of an origin was replaced, or changed since its last clean stop without a change of its size;
-/// `None` if neither, or if the user claims that it is the recorded one.
+/// See [`ServedSince::Replaced`] and [`ServedSince::Changed`]; `None` if the user claims that the file is the
+/// recorded one.
 fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
     if sameness == Sameness::Said {
         return None;
@@ -135,7 +120,6 @@ fn passed_by(record: &OriginRecord, sameness: Sameness) -> Option<ServedSince> {
         return Some(ServedSince::Replaced);
     }
     let (before, now) = (record.stopped?, FileStamp::of_origin(&record.identity)?);
-    // A changed size is checked when the volume is attached.
     (before != now && before.size == now.size).then_some(ServedSince::Changed)
 }
 
@@ -146,8 +130,7 @@ fn is_replaced(record: &OriginRecord) -> bool {
     matches!((before, now), (Some(before), Some(now)) if !now.is_same(before))
 }
 
-/// The record of an origin, if another cache device than that with this uuid, or any without a uuid, may hold
-/// blocks that the origin lacks; `None` also without a state directory.
+/// The record of an origin, if another cache device than the given one may hold blocks that the origin lacks.
 ///
 /// # Errors
 /// If its record is unreadable: such a device may exist.
@@ -162,12 +145,12 @@ pub fn missed(
     Ok(found.filter(|record| record.may_be_dirty && is_other(record)))
 }
 
-/// Notes, durably, that an origin is going to be written without the cache device that it was served with; without
-/// a state directory, no note is made.
+/// If there is a state directory, notes durably that an origin is going to be written without its cache
+/// device.
 ///
 /// # Errors
-/// If the record cannot be written, and the origin has an earlier record that can be read; otherwise the failure is
-/// only logged.
+/// If the record cannot be written, and the origin has an earlier record that can be read; otherwise the
+/// failure is only logged.
 pub(crate) fn note_written_without(
     place: &StatePlace,
     identity: &str,

@@ -1,5 +1,4 @@
-//! Opening and matching the cache device and origins: errors are found before any device is formatted, as far
-//! as possible.
+//! Opens and matches the cache device and the origins of a start.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -37,13 +36,11 @@ use crate::serve::stop_wish::StopWish;
 use crate::shell_command::ShellCommand;
 use crate::whole_path::whole_path;
 
-/// A cache device and its volumes.
 pub(crate) struct Prepared {
     pub(crate) path: PathBuf,
     pub(crate) superblock: Superblock,
     pub(crate) cache: Medium,
     pub(crate) volumes: Vec<OpenVolume>,
-    /// Changes that are undone if the start fails.
     pub(crate) made: CreatedFiles,
     /// The records of the volumes, if the cache device is in service.
     pub(crate) notes: Option<Arc<OriginRecords>>,
@@ -70,7 +67,6 @@ pub(crate) fn check(config: &ServerConfig) -> Result<(), ServeError> {
     Ok(())
 }
 
-/// A cache device and origins that were looked at, and not changed.
 struct ExaminedDevices {
     found: Examination,
     volumes: Vec<OpenVolume>,
@@ -131,7 +127,7 @@ impl ExaminedDevices {
             volume.settings.volume = cache.attach(facts(volume, state))?;
             volume.known_as.cache = Some(uuid_text(cache.superblock.uuid));
         }
-        // The superblock of a device out of service is not written, as the device may not accept writes.
+        // The superblock of a device out of service is not written.
         let mut notes = None;
         let path = cache.file.path().to_path_buf();
         if spec.service == CacheService::InService {
@@ -148,8 +144,7 @@ impl ExaminedDevices {
     }
 }
 
-/// Checks the volumes of a cache device for a start without it, and changes nothing: before any of its blocks are
-/// dropped or lost.
+/// Checks the volumes of a cache device for a start without it.
 ///
 /// # Errors
 /// As the start would.
@@ -161,7 +156,7 @@ pub fn rehearse_volumes(config: &ServerConfig) -> Result<(), ServeError> {
     if has_server { look() } else { quietly(look) }
 }
 
-/// Checks a cache device and its volumes, without a change.
+/// Checks a cache device and its volumes for a start.
 ///
 /// # Errors
 /// As the start would.
@@ -176,7 +171,6 @@ pub fn rehearse(config: &ServerConfig) -> Result<(), ServeError> {
 /// [`ServeError::Origin`] or [`ServeError::Volume`], or [`ServeError::Stopped`] after a stop request.
 pub fn check_origin(spec: &VolumeSpec, wish: &StopWish) -> Result<(), ServeError> {
     let open = || open_volume(spec, wish).map(drop);
-    // The check logs its messages, since a wait for a server must be logged.
     if spec.origin.has_server() { open() } else { quietly(open) }
 }
 
@@ -208,7 +202,6 @@ impl Prepared {
     }
 }
 
-/// Opens volumes without their cache device, which may be missing.
 fn open_left(config: &ServerConfig) -> Result<Vec<OpenVolume>, ServeError> {
     let ServerConfig { cache, state, .. } = config;
     let mut volumes = open_volumes(config, None)?;
@@ -239,7 +232,6 @@ fn noted_uuid(device: &Path, name: &str, state: &StatePlace) -> Option<String> {
     noted.into_iter().find(is_meant).map(|record| record.cache_uuid).filter(|uuid| !uuid.is_empty())
 }
 
-/// The state of a volume for its record.
 pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candidate<'a> {
     Candidate {
         name: &volume.name,
@@ -250,8 +242,8 @@ pub(crate) fn candidate<'a>(volume: &'a OpenVolume, held: &Superblock) -> Candid
     }
 }
 
-/// If volumes are to use the cache device, refuses an older copy and a device out of service: its blocks may be
-/// stale. A record of the device by a later version is refused in any case.
+/// If volumes are to use the cache device, refuses an older copy and a device out of service. A record of the
+/// device by a later version is refused in any case.
 fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) -> Result<(), ServeError> {
     let refuse =
         |error: StateError| ServeError::Cache { path: cache.device.clone(), what: error.to_string() };
@@ -273,8 +265,7 @@ fn check_service(device: &CacheDevice, cache: &CacheSpec, state: &StatePlace) ->
     Err(ServeError::Cache { path: cache.device.clone(), what })
 }
 
-/// Refuses a volume if its blocks on the cache device may be stale, because the origin was served, replaced or
-/// changed without this device.
+/// Refuses a volume if its blocks on the cache device may be stale.
 fn check_current(
     superblock: &Superblock,
     path: &Path,
@@ -302,8 +293,7 @@ fn check_current(
 pub struct RecordedService {
     /// The volumes that may need the device; `None` if it is in service.
     pub incomplete: Option<VolumeSet>,
-    /// The error of an unreadable record: the device may hold dirty blocks; `None` if the record was read or
-    /// does not exist.
+    /// The error of an unreadable record.
     pub doubt: Option<StateError>,
 }
 
@@ -399,7 +389,6 @@ fn swapped(error: ServeError, cache: &Path, volumes: Vec<OpenVolume>) -> ServeEr
     }
 }
 
-/// Locks the origin of a volume and opens it, at a start or for a running server.
 pub(crate) fn open_held(
     spec: &VolumeSpec,
     state: &StatePlace,

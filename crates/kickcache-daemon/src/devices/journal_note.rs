@@ -1,5 +1,4 @@
-//! Writes the journal's end to the superblock once the engine has stopped, in a thread, as the cache device
-//! may not respond.
+//! The write of the journal's end to the superblock, in a thread, as the cache device may not respond.
 
 use std::io;
 use std::sync::Arc;
@@ -12,14 +11,12 @@ use crate::serve::background::Background;
 use crate::serve::error::ServeError;
 use crate::wakeup::Wakeup;
 
-/// The write of the superblock with the journal's end, the last write to the cache device at a stop.
 pub(crate) struct JournalNote {
     background: Background<Result<(), ServeError>>,
     is_storing: bool,
 }
 
 impl JournalNote {
-    /// No write is in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> JournalNote {
         JournalNote { background: Background::new(wakeup), is_storing: false }
     }
@@ -34,12 +31,10 @@ impl JournalNote {
         Ok(())
     }
 
-    /// Whether the superblock is being written.
     pub(crate) fn is_storing(&self) -> bool {
         self.is_storing
     }
 
-    /// The result of the write.
     pub(crate) fn poll(&mut self) -> Option<Result<(), ServeError>> {
         let stored = self.background.poll()?;
         self.is_storing = false;

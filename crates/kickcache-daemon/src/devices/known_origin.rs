@@ -1,5 +1,4 @@
-//! A file that is to become a cache device, but is recorded as an origin: even if blank, it is a volume's
-//! disk.
+//! A file that is to become a cache device, but is recorded as an origin.
 
 use std::path::Path;
 
@@ -8,12 +7,10 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// Refuses to format the recorded origin of a volume. A missing file is not refused; without a state directory, no
-/// file is.
+/// Refuses to format the recorded origin of a volume.
 ///
 /// # Errors
-/// [`ServeError::Cache`] if the file is recorded as an origin, with the volume and its cache device, or
-/// if the record cannot be read.
+/// [`ServeError::Cache`] if the file is recorded as an origin, or if the record cannot be read.
 pub fn check_no_origin(place: &StatePlace, path: &Path) -> Result<(), ServeError> {
     let (Some(store), Ok(identity)) = (place.store(), identity_of(path)) else { return Ok(()) };
     let what = match store.origin(&identity) {

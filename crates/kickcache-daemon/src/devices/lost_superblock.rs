@@ -1,5 +1,4 @@
-//! A device that is not a cache device, at a path with a recorded cache device that may hold dirty blocks:
-//! its superblock may be damaged.
+//! A device that is not a cache device, at a path with a recorded cache device that may hold dirty blocks.
 
 use std::path::Path;
 
@@ -8,8 +7,7 @@ use crate::serve::config::StatePlace;
 use crate::shell_command::{Flag, ShellCommand};
 use crate::whole_path::whole_path;
 
-/// The record of the cache device that was at a path, if it may hold dirty blocks, and the remedy; `None` if there
-/// is no such record that can be read.
+/// The record of the cache device that was at a path, if it may hold dirty blocks, and the remedy.
 pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
     let names = noted_dirty(path, state)?;
     let format = ShellCommand::new("format").word("--force").path(path).state(state);
@@ -22,8 +20,7 @@ pub fn lost_superblock(path: &Path, state: &StatePlace) -> Option<String> {
     ))
 }
 
-/// The names of the volumes with origins that may lack blocks of the cache device at a path, by the records; `None`
-/// if there are no such volumes, or the records cannot be listed.
+/// The names of the volumes whose origins may lack blocks of the cache device at a path, by the records.
 pub fn noted_dirty(path: &Path, state: &StatePlace) -> Option<String> {
     let noted = state.store()?.origins().ok()?.records;
     let whole = whole_path(path);

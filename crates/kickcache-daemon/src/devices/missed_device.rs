@@ -1,5 +1,4 @@
-//! Messages about a cache device that may hold blocks which an origin lacks, while another cache device is
-//! about to be used.
+//! Messages about a cache device that may hold blocks which an origin lacks.
 
 use std::io;
 use std::os::unix::fs::{FileExt, FileTypeExt};
@@ -17,8 +16,7 @@ use crate::whole_path::whole_path;
 
 /// Why a cache device is not accepted for an origin, and the remedies, as a sentence.
 ///
-/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss. A drain is
-/// recommended only if the missed device is at its recorded path.
+/// `chosen` is the cache device that is about to be used, `go_on` the flag that accepts the loss.
 pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &StatePlace) -> String {
     let (before, origin) = (record.cache_path.display(), &record.identity);
     let noted = format!(
@@ -50,7 +48,7 @@ pub fn sentence(record: &OriginRecord, chosen: &str, go_on: &Flag, place: &State
     }
 }
 
-/// The command that writes back the dirty blocks of a volume from a cache device that no daemon serves.
+/// The command that writes back a volume's dirty blocks from a cache device.
 pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand {
     let held = superblock_at(cache).and_then(|found| {
         let record = found.volume(name)?;
@@ -63,7 +61,6 @@ pub fn drain_from(cache: &Path, name: &str, place: &StatePlace) -> ShellCommand 
 /// Whether a recorded cache device is at its path.
 enum DevicePresence {
     There,
-    /// Another cache device is there, with this uuid.
     Replaced(String),
     /// No cache device can be read there.
     Absent,
@@ -77,13 +74,12 @@ fn standing(record: &OriginRecord) -> DevicePresence {
     }
 }
 
-/// The uuid of the cache device at a path, if it is readable and the device may be served.
+/// The uuid in the superblock that [`superblock_at`] finds.
 pub fn uuid_at(path: &Path) -> Option<String> {
     superblock_at(path).map(|found| uuid_text(found.uuid))
 }
 
-/// Whether the cache device at a path must not be served: another device has taken over, or this device is an
-/// incomplete successor.
+/// Whether the cache device at a path must not be served.
 pub fn is_barred_at(path: &Path) -> bool {
     any_superblock_at(path).is_some_and(|found| found.takeover.is_barred())
 }
@@ -93,7 +89,7 @@ pub(crate) fn superblock_at(path: &Path) -> Option<Superblock> {
     any_superblock_at(path).filter(|found| !found.takeover.is_barred())
 }
 
-/// The superblock of the cache device at a path, if it is readable, also if it must not be served.
+/// As [`superblock_at`], also if the device must not be served.
 pub(crate) fn any_superblock_at(path: &Path) -> Option<Superblock> {
     try_superblock_at(path).ok().flatten()
 }

@@ -1,4 +1,4 @@
-//! A cache device that is older than its record: a restored snapshot, or a copy from before its last start.
+//! A cache device that is older than its record.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,17 +13,13 @@ use crate::whole_path::{real_path, whole_path};
 /// An older copy of a cache device: later writes are not on it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderCopy {
-    /// The path of the copy.
     pub path: PathBuf,
-    /// The state directory of the record, for commands in messages.
     pub state: StatePlace,
-    /// The names of the copy's volumes.
     pub volumes: Vec<String>,
     /// The number of the copy's last start.
     pub found: u64,
     /// The number of the last recorded start.
     pub noted: u64,
-    /// The file of the record.
     pub note: PathBuf,
     /// The recorded path of the newer device; `None` if it is the path of the copy.
     pub newer: Option<PathBuf>,
@@ -58,7 +54,7 @@ impl fmt::Display for OlderCopy {
     }
 }
 
-/// The details if a cache device is older than its record; `None` if not, or without a record or a number.
+/// The details if a cache device is older than its record.
 pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> Option<OlderCopy> {
     let record = record_of(place, superblock)?;
     let (found, noted) = (superblock.starts, record.starts);
@@ -73,7 +69,6 @@ pub fn older_copy(place: &StatePlace, superblock: &Superblock, path: &Path) -> O
 
 /// The record of a cache device; `None` also if it cannot be read.
 pub(crate) fn record_of(place: &StatePlace, superblock: &Superblock) -> Option<CacheRecord> {
-    // An unreadable record is refused elsewhere, as it may be that of a device out of service.
     place.store()?.cache(&uuid_text(superblock.uuid)).ok().flatten()
 }
 

@@ -19,14 +19,12 @@ use crate::serve::origin::Origin;
 use crate::serve::served_volumes::Volume;
 use crate::serve::volume_info::VolumeInfo;
 
-/// A volume with its opened origin and the user's claims about it.
 pub(crate) struct OpenVolume {
     pub(crate) name: String,
     pub(crate) origin: Origin,
     pub(crate) size: u64,
     pub(crate) identified: Identified,
-    /// The identity for records: the present identity, or a recorded weak identity of an older version, which the
-    /// server replaces once the origin was compared.
+    /// The identity for records: the present one, or a recorded weak identity of an older version.
     pub(crate) identity: String,
     /// Checks that need the cached blocks.
     pub(crate) check: OriginCheck,
@@ -42,19 +40,14 @@ pub(crate) struct OpenVolume {
     pub(crate) locks: Vec<OriginLock>,
 }
 
-/// A volume in the form in which a server keeps it.
 pub(crate) struct OpenVolumeState {
-    /// The volume's data in the loop.
     pub(crate) volume: Volume,
-    /// The volume's data in the driver.
     pub(crate) medium: NamedMedium,
-    /// The caps of the volume's clients.
     pub(crate) client_cap: ClientCap,
 }
 
 impl OpenVolume {
-    /// Recognises the origin by the identity in a superblock. If there is none, warns if the present identity may
-    /// not suffice for a later start.
+    /// Recognises the origin by the identity in a superblock. Without one, warns of a weak identity.
     pub(crate) fn recognise(&mut self, recorded: Option<&str>, state: &StatePlace) {
         let path = self.origin.local().map(|file| file.path().to_path_buf()).unwrap_or_default();
         if recorded.is_none() {
@@ -69,12 +62,10 @@ impl OpenVolume {
         self.check = OriginCheck { doubt, last_stop };
     }
 
-    /// Whether a recorded identity, also of an older version, belongs to the volume's origin.
     pub(crate) fn is_recognised_by(&self, recorded: &str) -> bool {
         recorded == self.identity || self.identified.recognises(recorded).is_some()
     }
 
-    /// The parts of the volume for the loop and the driver.
     pub(crate) fn into_served(self) -> OpenVolumeState {
         let id = self.settings.volume;
         let info = VolumeInfo {

@@ -17,10 +17,8 @@ use crate::serve::origin::{SAMPLES_MAX, compare};
 use crate::serve::served_volumes::Volume;
 use crate::shell_command::ShellCommand;
 
-/// The checks of the origin of a volume.
 pub(crate) struct VolumeCheck {
     pub(crate) volume: VolumeId,
-    /// Whether the user claims that the origin was changed.
     pub(crate) is_changed: bool,
     check: OriginCheck,
 }
@@ -33,8 +31,7 @@ impl VolumeCheck {
 }
 
 impl EventLoop<Engine> {
-    /// Compares remote origins with clean blocks, before any other request. An origin that the user reports as
-    /// changed is not compared, and neither is an origin behind a cache device that is not in service.
+    /// Compares remote origins with clean blocks, before any other request.
     pub(crate) fn compare_origins(
         &mut self,
         service: CacheService,
@@ -58,8 +55,7 @@ impl EventLoop<Engine> {
         ServeError::refusing(refused)
     }
 
-    /// By order of the user, drops the clean blocks of a changed origin, durably, before a client reads them;
-    /// refuses the origin if blocks are dirty.
+    /// Drops the clean blocks of a changed origin, durably; refuses the origin if blocks are dirty.
     pub(crate) fn drop_changed(&mut self, volume: VolumeId) -> Result<(), ServeError> {
         let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         if dirty > 0 {
@@ -84,7 +80,6 @@ impl EventLoop<Engine> {
         found.map(|found| found.info.name.clone()).unwrap_or_default()
     }
 
-    /// Remedies for dirty blocks of a changed origin.
     fn dirty_remedy(&self, volume: VolumeId, dirty: u64) -> String {
         let name = self.name_of(volume);
         let drain = ShellCommand::drain_older(&name, &self.cache, &self.commands.state);
@@ -113,8 +108,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Compares files and block devices with clean blocks, if they may be other disks than the recorded ones or have
-    /// no record of their last stop. Returns the volumes with stale clean blocks. Origins are used from then on.
+    /// Compares files and block devices with clean blocks, if they may be other disks than the recorded ones
+    /// or have no record of their last stop. Returns the volumes with stale clean blocks.
     pub(crate) fn check_local_origins(
         &mut self,
         service: CacheService,
@@ -149,7 +144,7 @@ impl EventLoop<Engine> {
         Ok(stale)
     }
 
-    /// Logs that an origin was changed while it was not served; refuses the origin if blocks in the cache are dirty.
+    /// Refuses a changed origin if blocks in the cache are dirty.
     fn alter(&self, volume: VolumeId, why: &str) -> Result<(), String> {
         let dirty = self.core.engine.dirty_blocks(volume).len() as u64;
         let name = self.name_of(volume);
@@ -169,8 +164,7 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Records the present identity of an origin that was recognised by an older identity; without a cache device or
-    /// records of the origins, no identity is recorded.
+    /// Records the present identity of an origin that was recognised by an older identity, if it has records.
     fn rename_origin(&mut self, volume: VolumeId, identity: String) -> Result<(), ServeError> {
         let cache = self.core.driver.shared_file(Device::Cache);
         let (Some(cache), Some(notes)) = (cache, &self.notes) else { return Ok(()) };

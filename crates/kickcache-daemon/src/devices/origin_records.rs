@@ -1,5 +1,4 @@
-//! The records in the state directory while volumes are served: the cache device of each origin, whether it
-//! may hold blocks which the origin lacks, and whether it is out of service.
+//! The records in the state directory while volumes are served.
 //!
 //! Over 500 lines because all records of a server share their locks.
 
@@ -30,9 +29,9 @@ pub(crate) const FIRST_START: u64 = 2;
 /// The records of a server, shared by the loop and the holders of the server's handle.
 pub(crate) struct OriginRecords {
     store: Option<Result<StateStore, StateError>>,
-    /// The record of the cache device, which changes at a takeover. [`OriginRecords::take_over`],
-    /// [`OriginRecords::keeper`] and [`OriginRecords::note_newest`] hold the lock while they write the record, so
-    /// that each keeps the changes of the others. If both locks are held, `volumes` is locked first.
+    /// [`OriginRecords::take_over`], [`OriginRecords::keeper`] and [`OriginRecords::note_newest`] hold the
+    /// lock while they write the record, so that each keeps the changes of the others. If both locks are
+    /// held, `volumes` is locked first.
     cache: Arc<Mutex<CacheRecord>>,
     /// The previous record of the cache device; `None` without a readable one.
     cache_before: Option<CacheRecord>,
@@ -43,26 +42,21 @@ pub(crate) struct OriginRecords {
     names: Names,
 }
 
-/// The names of volumes by their numbers; volumes are added and removed.
 type Names = Arc<KnownNames>;
 
-/// The record of a volume.
 struct VolumeEntry {
     id: VolumeId,
     name: String,
     identity: String,
     completeness: Completeness,
-    /// If set, the written record has `MayBeDirty`; it is unset, too, if that is uncertain after a failed write.
+    /// If set, the written record has `MayBeDirty`.
     is_noted_dirty: bool,
     file: Option<FileIdentity>,
-    /// Size and times of the origin's file at a clean stop; for a changed origin, its size with times of 0; `None`
-    /// before that.
+    /// See [`OriginRecord::stopped`].
     stopped: Option<FileStamp>,
-    /// The previous record.
     before: Option<OriginRecord>,
 }
 
-/// A volume that is about to be served.
 pub(crate) struct Candidate<'a> {
     pub(crate) name: &'a str,
     pub(crate) identity: &'a str,
@@ -74,23 +68,19 @@ pub(crate) struct Candidate<'a> {
 /// The blocks that a cache device may hold of a volume before it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Holdings {
-    /// The superblock does not have the volume.
     Nothing,
-    /// Blocks from earlier starts of the cache device.
     Earlier,
 }
 
 impl Candidate<'_> {
-    /// Whether the origin may lack acknowledged writes in the future, as in write-back.
+    /// Whether writes may be acknowledged before the origin has them.
     fn writes_back(&self) -> bool {
         self.mode == Mode::WriteBack && self.access == AccessMode::ReadWrite
     }
 }
 
-/// The cache device that is about to be used.
 #[derive(Clone, Copy)]
 pub struct CacheChoice<'a> {
-    /// The path of the cache device.
     pub path: &'a Path,
     /// The uuid of the device; `None` if the device is going to be formatted.
     pub uuid: Option<[u8; 16]>,
@@ -160,8 +150,7 @@ pub(crate) fn check(
     ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
 
-/// Refuses an origin with an unreadable record, as it may have been served with any cache device, which may be dirty.
-/// The user can accept that, unless a later version wrote the record.
+/// Refuses an origin with an unreadable record, unless the user accepts that and no later version wrote it.
 ///
 /// # Errors
 /// A sentence with the reason.
@@ -170,7 +159,6 @@ pub fn check_readable(store: &StateStore, chosen: CacheChoice<'_>, identity: &st
         (Ok(_), _) => Ok(()),
         (Err(error @ StateError::Newer { .. }), _) => Err(error.to_string()),
         (Err(_), Replacement::Accept) => Ok(()),
-        // If the directory of the records is unreadable, this is reported elsewhere, once.
         (Err(_), Replacement::Refuse) if store.origins().is_err() => Ok(()),
         (Err(error), Replacement::Refuse) => Err(format!(
             "it is unknown with which cache device its origin was last served, and whether that holds \
@@ -238,7 +226,6 @@ impl OriginRecords {
         Ok(notes)
     }
 
-    /// The new record of a volume that is about to be served.
     fn noted(&self, id: VolumeId, volume: &Candidate<'_>) -> VolumeEntry {
         let known = self.store.as_ref().and_then(|store| store.as_ref().ok());
         let before = known.and_then(|store| store.origin(volume.identity).ok()?);
@@ -284,7 +271,7 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// Restores the previous record of a volume that was not added after all; a failure is only logged.
+    /// Restores the previous record of a volume that was not added after all.
     pub(crate) fn undo_join(&self, id: VolumeId) {
         let noted = self.take(id);
         let (Some(noted), Some(Ok(store))) = (noted, &self.store) else { return };
@@ -297,12 +284,11 @@ impl OriginRecords {
         }
     }
 
-    /// Records that a volume was removed from the cache device and that its origin is complete, as after a
-    /// detach. The record still has this device as the last one, because the volume's blocks on other devices
-    /// are stale.
+    /// Records that a volume was removed from the cache device and that its origin is complete. The record
+    /// still has this device as the last one, because the volume's blocks on other devices are stale.
     ///
     /// # Errors
-    /// A sentence; the device may still be recorded as possibly dirty.
+    /// If the record cannot be written.
     pub(crate) fn part(&self, id: VolumeId) -> Result<(), StateError> {
         let noted = self.take(id);
         self.names.lock().unwrap_or_else(PoisonError::into_inner).retain(|(known, _)| *known != id);
@@ -310,14 +296,11 @@ impl OriginRecords {
         self.keep(store, &VolumeEntry { completeness: Completeness::Complete, ..noted })
     }
 
-    /// Records the takeover by another device with this superblock: its number, so that every copy of the old
-    /// device is an older copy, and its path. This is done before any acknowledged write is on the new device
-    /// alone, and after the old one is marked as replaced: until then the old device is the cache, with its
-    /// own number.
+    /// Records the takeover by another device with this superblock: its number, and its path. This is done
+    /// before any acknowledged write is on the new device alone, and after the old one is marked as replaced.
     ///
     /// # Errors
-    /// A sentence; either the record of the cache device is unchanged, or that of an origin has the old
-    /// device's path.
+    /// If a record cannot be read or written; records may be changed in part.
     pub(crate) fn take_over(&self, superblock: &Superblock, path: &Path) -> Result<(), StateError> {
         let mut volumes = self.lock();
         let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -333,7 +316,6 @@ impl OriginRecords {
             self.keep(store, volume)?;
             volume.is_noted_dirty = is_dirty;
         }
-        // The records of volumes that are not served change as well.
         for record in store.origins()?.records {
             if record.cache_uuid == uuid && record.cache_path != path {
                 store.keep_origin(&OriginRecord { cache_path: path.into(), ..record })?;
@@ -342,11 +324,11 @@ impl OriginRecords {
         Ok(())
     }
 
-    /// Records that the cache device is out of use: its blocks are stale from here on, and the origins are complete,
-    /// or the user accepted the loss. Later changes of these volumes are not recorded.
+    /// Records that the cache device is out of use, and that its blocks are stale. Later changes of these
+    /// volumes are not recorded.
     ///
     /// # Errors
-    /// A sentence; the device itself has the same mark.
+    /// If a record cannot be read or written.
     pub(crate) fn leave_out(&self) -> Result<(), StateError> {
         let Some(Ok(store)) = &self.store else { return Ok(()) };
         let mut volumes = self.lock();
@@ -382,7 +364,7 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// Restores the previous records after a failed start, in which no volume was served; a failure is only logged.
+    /// Restores the previous records after a failed start, in which no volume was served.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();
@@ -409,8 +391,7 @@ impl OriginRecords {
         }
     }
 
-    /// Records durably that a volume may be dirty, before it is served in write-back. No effect for an unknown
-    /// volume, or without records.
+    /// Records durably that a volume may be dirty, before it is served in write-back.
     pub(crate) fn expect_dirty(&self, name: &str) -> Result<(), ServeError> {
         let mut volumes = self.lock();
         let Some(volume) = volumes.iter_mut().find(|volume| volume.name == name) else { return Ok(()) };
@@ -428,8 +409,7 @@ impl OriginRecords {
         kept
     }
 
-    /// Records whether the origin of a volume is complete: it may be dirty, or it has no dirty block and cannot get
-    /// any. A failure is only logged.
+    /// Records whether the origin of a volume is complete. A failure is only logged.
     pub(crate) fn note_completeness(&self, id: VolumeId, completeness: Completeness) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -448,8 +428,8 @@ impl OriginRecords {
         }
     }
 
-    /// Records size and times of a volume's origin after all writes to it are durable, so that a later change is
-    /// detected. A failure is only logged.
+    /// Records size and times of a volume's origin; to be called after all writes to it are durable. A
+    /// failure is only logged.
     pub(crate) fn note_stop(&self, id: VolumeId, stamp: FileStamp) {
         let Some(Ok(store)) = &self.store else { return };
         let mut volumes = self.lock();
@@ -464,15 +444,14 @@ impl OriginRecords {
         }
     }
 
-    /// Notes that an origin differs from the clean blocks of its volume: with the next record of the volume, the
-    /// next start treats the origin as changed.
+    /// Notes that an origin differs from the clean blocks of its volume.
     pub(crate) fn note_changed(&self, id: VolumeId) {
         if let Some(volume) = self.lock().iter_mut().find(|volume| volume.id == id) {
             volume.stopped = FileStamp::of_origin(&volume.identity).map(FileStamp::outdated);
         }
     }
 
-    /// Records the new identity of an origin, by which it is recognised from now on.
+    /// Records the new identity of an origin.
     ///
     /// # Errors
     /// If the identity cannot be recorded.
@@ -507,9 +486,8 @@ impl OriginRecords {
         }))
     }
 
-    /// Records which blocks are still the newest on a cache device out of service, because this information
-    /// ends with the daemon. `known` are all volumes of the device: without an earlier record, each counts as
-    /// a volume with dirty blocks on this device alone.
+    /// Records which blocks are still the newest on a cache device out of service. `known` are all volumes of
+    /// the device.
     pub(crate) fn note_newest(&self, newest: Vec<NewestBlocks>, known: Vec<String>) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
@@ -529,7 +507,6 @@ impl OriginRecords {
         }
     }
 
-    /// The state directory, if it is usable.
     pub(crate) fn store(&self) -> Option<&StateStore> {
         self.store.as_ref()?.as_ref().ok()
     }
@@ -559,7 +536,7 @@ impl OriginRecords {
     }
 }
 
-/// The record of a cache device from before this start. Logs if there should be one, and none can be used.
+/// The record of a cache device from before this start.
 fn record_before(store: &StateStore, cache: &CacheRecord) -> Option<CacheRecord> {
     let device = cache.path.display();
     match store.cache(&cache.uuid) {
@@ -586,7 +563,6 @@ fn record_before(store: &StateStore, cache: &CacheRecord) -> Option<CacheRecord>
     }
 }
 
-/// Records that a cache device is out of service; the time of an earlier such record is kept.
 pub(crate) fn keep_out_of_service(
     store: &StateStore,
     cache: &CacheRecord,
@@ -611,7 +587,6 @@ mod tests {
     use crate::devices::older_copy::older_copy;
     use crate::log::logged::logged;
 
-    /// Whether a volume may be dirty by its record when a start begins, from the earlier record and the holdings.
     fn noted(before: Option<(u64, Completeness)>, starts: u64, holdings: Holdings) -> bool {
         let folder = tempfile::tempdir().unwrap();
         let (place, store) = (StatePlace::Directory(folder.path().into()), StateStore::new(folder.path()));
@@ -660,7 +635,6 @@ mod tests {
         assert_eq!(begin(), "", "the record is replaced");
     }
 
-    /// The records of a server with one served volume.
     fn served(place: &StatePlace, superblock: &Superblock) -> OriginRecords {
         let (mode, access) = (Mode::WriteThrough, AccessMode::ReadWrite);
         let holdings = Holdings::Nothing;
@@ -668,8 +642,6 @@ mod tests {
         OriginRecords::begin(place, (superblock, Path::new("/old")), &[(VolumeId::new(0), volume)]).unwrap()
     }
 
-    /// The record precedes the first start of the successor, so that copies of the old device count as older
-    /// at once.
     #[test]
     fn a_successor_is_recorded_with_its_number_and_path() {
         let folder = tempfile::tempdir().unwrap();
@@ -696,7 +668,6 @@ mod tests {
         assert_eq!(path("file:/of-another"), Path::new("/old"));
         assert!(store.origin("file:/o").unwrap().unwrap().is_complete(&new));
 
-        // A record that is written later has the new path as well.
         store.remove_cache(&cache.uuid).unwrap();
         notes.keeper().unwrap()(VolumeSet::default());
         notes.note_completeness(VolumeId::new(0), Completeness::MayBeDirty);
@@ -756,7 +727,6 @@ mod tests {
         }
     }
 
-    /// A volume in write-back that joins a running server.
     fn added<'a>(name: &'a str, identity: &'a str) -> Candidate<'a> {
         let (mode, access) = (Mode::WriteBack, AccessMode::ReadWrite);
         Candidate { name, identity, mode, access, holdings: Holdings::Nothing }
@@ -780,7 +750,6 @@ mod tests {
         assert_eq!((record.may_be_dirty, &*record.cache_path), (true, Path::new("/old")));
         assert_eq!((record.volume, record.cache_uuid), ("w".into(), notes.cache().uuid));
         assert_eq!(incomplete(), ["w"]);
-        // Another volume gets the number once the first one was removed.
         notes.part(id).unwrap();
         assert!(!store.origin("file:/w").unwrap().unwrap().may_be_dirty);
         assert!(incomplete().is_empty());
@@ -802,7 +771,6 @@ mod tests {
         assert!(notes.take(VolumeId::new(1)).is_none(), "no later record is written");
     }
 
-    /// Callers that need a record detect that it could not be written.
     #[test]
     fn write_back_waits_for_its_durable_record() {
         let folder = tempfile::tempdir().unwrap();

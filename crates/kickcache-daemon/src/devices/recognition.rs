@@ -19,27 +19,21 @@ const SAMPLES_MIN: usize = 16;
 /// An origin that may be another disk than the recorded one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Doubt {
-    /// The path of the origin, which the user may confirm.
     pub(crate) path: PathBuf,
     /// Other disks that may have had this identity.
     pub(crate) peers: Vec<PathBuf>,
-    /// Whether the user has confirmed that the origin is the recorded disk.
     pub(crate) sameness: Sameness,
     /// A new identity, which is recorded once the origin was compared.
     pub(crate) newer: Option<String>,
 }
 
-/// How an origin is recognised by a recorded identity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Recognised {
-    /// The identity for records: the present identity, or, until the origin was compared, a weak identity that an
-    /// older version recorded.
     pub(crate) identity: String,
     pub(crate) doubt: Option<Doubt>,
 }
 
-/// Recognises an origin at a path; `recorded` is the origin's identity in the superblock, from the record of
-/// its volume.
+/// Recognises an origin at a path; `recorded` is the origin's identity in the superblock.
 pub(crate) fn recognise(
     identified: &Identified,
     recorded: Option<&str>,
@@ -104,7 +98,6 @@ impl Doubt {
     }
 }
 
-/// Warns of an origin with a weak identity.
 pub(crate) fn warn_of_weak(volume: &str, identified: &Identified, path: &std::path::Path) {
     if identified.strength == Strength::Strong {
         return;

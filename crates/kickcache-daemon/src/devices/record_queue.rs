@@ -1,5 +1,4 @@
-//! Notes that no reply waits for, written one after the other by a thread, since the disk of the state
-//! directory may hang.
+//! Notes that no reply waits for, written one after the other by a thread.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,66 +13,51 @@ use crate::driver::device::{BlockFile, Kind};
 use crate::serve::background::Background;
 use crate::wakeup::Wakeup;
 
-/// The records to be written.
 pub(crate) struct RecordQueue {
     background: Background<()>,
-    /// Each entry has its `OriginRecords`: when a cache device is taken out of use, the loop drops its own,
-    /// but earlier entries are still written.
+    /// Each entry has its `OriginRecords`, which the loop may drop before the entry is written.
     waiting: VecDeque<(Arc<OriginRecords>, QueuedRecord)>,
     is_busy: bool,
-    /// The schedule of wear records of the cache device.
     pub(crate) wear: WearNotes,
 }
 
-/// The content of a record.
 pub(crate) enum QueuedRecord {
-    /// Whether a volume's origin is complete.
     Completeness(VolumeId, Completeness),
-    /// Which blocks are newest on a cache device out of service.
     Newest {
-        /// The blocks of the served volumes.
         newest: Vec<NewestBlocks>,
-        /// All volumes of the device.
         known: Vec<String>,
     },
     /// The origin's file at the stop, whose size and times are recorded.
     Stop(VolumeId, Arc<BlockFile>),
-    /// Recent writes to the cache device.
     Wear(WearNote),
 }
 
 impl RecordQueue {
-    /// No pending record.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> RecordQueue {
         let background = Background::new(wakeup);
         RecordQueue { background, waiting: VecDeque::new(), is_busy: false, wear: WearNotes::default() }
     }
 
-    /// Whether no record waits or is being written.
     pub(crate) fn is_empty(&self) -> bool {
         !self.is_busy && self.waiting.is_empty()
     }
 
-    /// Whether the next wear record is due; `true` begins the next interval. While other records wait, none is due: it
-    /// would be outdated when it is written.
+    /// Whether the next wear record is due; `true` begins the next interval. While other records wait, none
+    /// is due.
     pub(crate) fn is_wear_due(&mut self, now: Instant) -> bool {
         self.is_empty() && self.wear.is_due(now)
     }
 
-    /// The time at which [`RecordQueue::is_wear_due`] becomes true; `None` while records wait: the end of the last record
-    /// wakes the loop.
+    /// The time at which [`RecordQueue::is_wear_due`] becomes true; `None` while records wait.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.is_empty().then(|| self.wear.poll_timeout())
     }
 
-    /// As [`OriginRecords::note_completeness`], [`OriginRecords::note_newest`], [`OriginRecords::note_stop`] or
-    /// [`WearNote::keep`], off the loop.
     pub(crate) fn add(&mut self, notes: &Arc<OriginRecords>, note: QueuedRecord) {
         self.waiting.push_back((Arc::clone(notes), note));
         self.go_on();
     }
 
-    /// Handles the end of a record, and starts the next one.
     pub(crate) fn go_on(&mut self) {
         while self.background.poll().is_some() {
             self.is_busy = false;

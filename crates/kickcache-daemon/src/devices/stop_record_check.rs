@@ -1,8 +1,6 @@
-//! Whether cached blocks belong to an origin without a record of its last stop: after a kill or a power cut,
-//! another program may have changed the origin while it was not served.
+//! Whether cached blocks belong to an origin without a record of its last stop.
 //!
-//! A clean stop records size and times of a file ([`crate::devices::bypassed_device`]). Block devices and exports have no
-//! such times, and are not checked for this.
+//! Block devices and exports are not checked.
 
 use kickcache_units::counted;
 
@@ -14,7 +12,6 @@ use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 use crate::serve::origin::ComparedBlocks;
 
-/// The last stop of an origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum LastStop {
     /// The record equals the origin's file, the origin is no file, there is no state directory, or the user
@@ -50,10 +47,8 @@ pub(crate) struct OriginCheck {
     pub(crate) last_stop: LastStop,
 }
 
-/// The result for the cached blocks of an origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Finding {
-    /// The cached blocks may be used: no difference was found, or none was to be looked for.
     Same,
     /// This number of compared blocks shows no change, which does not exclude one.
     NoProof(usize),
@@ -62,7 +57,6 @@ pub(crate) enum Finding {
 }
 
 impl OriginCheck {
-    /// Whether the check compares blocks.
     pub(crate) fn needs_samples(&self) -> bool {
         self.doubt.is_some() || self.last_stop == LastStop::Unrecorded
     }
@@ -85,7 +79,6 @@ impl OriginCheck {
     }
 }
 
-/// Warns that a change of an origin cannot be excluded.
 pub(crate) fn warn_of_no_proof(volume: &str, compared: usize) {
     tracing::warn!(
         event = "origin_change_unknown",

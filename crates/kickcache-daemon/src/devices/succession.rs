@@ -1,4 +1,4 @@
-//! Which device is the cache after a takeover: the configuration may name the old device or the new one.
+//! Which device is the cache after a takeover.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -22,7 +22,6 @@ const LENGTH_MAX: usize = 64;
 /// The devices that the name of a cache device leads to.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct DeviceChain {
-    /// The device that is the cache.
     pub device: PathBuf,
     /// The device that is to take over from the cache device, if a takeover has begun.
     pub successor: Option<PathBuf>,
@@ -45,8 +44,8 @@ struct DeviceSuperblock {
     superblock: Superblock,
 }
 
-/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result is
-/// the last device that was reached, and its open fails with a sentence.
+/// Finds the device that is the cache, without a change. If the superblocks contradict each other, the result
+/// is the last device that was reached.
 pub fn follow(named: &Path) -> DeviceChain {
     let mut followed = DeviceChain { device: named.into(), successor: None, links: Vec::new() };
     while followed.links.len() < LENGTH_MAX {
@@ -54,7 +53,6 @@ pub fn follow(named: &Path) -> DeviceChain {
         let Some(other) = superblock.takeover.other() else { break };
         let path = PathBuf::from(&other.path);
         if matches!(superblock.takeover, Takeover::Begun(_)) {
-            // The code that continues the replacement checks whether the successor exists and is unchanged.
             followed.successor = Some(path);
             break;
         }
@@ -90,10 +88,11 @@ pub fn follow(named: &Path) -> DeviceChain {
     followed
 }
 
-/// Refuses to continue a takeover if the recorded future successor is missing, has changed, or cannot be examined.
+/// Refuses to continue a takeover if the recorded future successor is missing, has changed, or cannot be
+/// examined.
 ///
 /// # Errors
-/// A sentence: which of these is the case.
+/// A sentence with the reason.
 pub(crate) fn check_awaited(device: &Path, with: &Path) -> Result<(), ServeError> {
     let (old, new) = (any_superblock_at(device), try_superblock_at(with));
     let is_awaited = |old: Superblock, new: &Superblock| succession(&old, new) == Succession::Old;
@@ -155,8 +154,8 @@ impl Link {
     }
 }
 
-/// Sets the cache device of a plan to the device that is the cache, and the successor of an unfinished takeover; a
-/// plan with a cache device that is not in service is unchanged.
+/// Sets the cache device of a plan to the device that is the cache, and the successor of an unfinished
+/// takeover.
 ///
 /// # Errors
 /// If that cannot be made durable, or the device is a copy from before its takeover.
@@ -264,7 +263,6 @@ mod tests {
             assert!(any_superblock_at(&two.old).unwrap().takeover.is_barred());
             assert_eq!(follow(named).device, two.new, "again");
         }
-        // Another device at its place is not taken for it.
         DevicePair::write(&two.new, &Superblock::new([2; 16], SIZE).unwrap());
         assert_eq!(follow(&two.old).device, two.old);
     }
@@ -290,7 +288,6 @@ mod tests {
         }
         let found = any_superblock_at(&two.new).unwrap();
         assert!(matches!(found.takeover, Takeover::Incomplete(_)), "the mark is unchanged");
-        // If the takeover was interrupted before it was recorded, the device is no copy.
         store.keep_cache(&CacheRecord::new(&superblock(), two.old.clone())).unwrap();
         find_cache(&mut CacheSpec::new(&two.old, Vec::new()), &place).unwrap();
         assert_eq!(any_superblock_at(&two.new).unwrap().takeover, Takeover::None);

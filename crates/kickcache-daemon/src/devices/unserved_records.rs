@@ -1,4 +1,4 @@
-//! Records of all volumes in the superblock of a cache device that is left out: some may not be served.
+//! Records of all volumes in the superblock of a cache device that is left out.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -6,7 +6,6 @@ use kickcache_engine::units::VolumeId;
 
 use crate::devices::state::{CacheRecord, OriginRecord, StateError, StateStore};
 
-/// The names of volumes by their numbers.
 pub(crate) type KnownNames = Mutex<Vec<(VolumeId, String)>>;
 
 /// Records that the origins lack no block of the device, and that it is stale from here on. The caller has made sure that the

@@ -1,10 +1,8 @@
 //! The identity of a volume in records that outlive its daemon.
 
-/// A volume's names and identities on the cache device and for the origin. Either device may change: the cache device
-/// may be left out or replaced; the origin may have moved.
+/// A volume's names and identities on the cache device and for the origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VolumeIdentity {
-    /// Its name.
     pub(crate) name: String,
     /// The uuid of the volume's cache device; `None` if it is unknown.
     pub(crate) cache: Option<String>,
@@ -13,7 +11,6 @@ pub(crate) struct VolumeIdentity {
 }
 
 impl VolumeIdentity {
-    /// A volume without a known cache device.
     pub(crate) fn of_origin(name: &str, origin: &str) -> VolumeIdentity {
         VolumeIdentity { name: name.into(), cache: None, origins: vec![origin.into()] }
     }

@@ -1,5 +1,4 @@
-//! Recent writes to the cache device, recorded for the next start: the day of a write budget continues across
-//! restarts.
+//! Recent writes to the cache device, recorded for the next start.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -13,24 +12,21 @@ use crate::devices::state::WearRecord;
 /// Time between two records: a kill loses the counts since the last one.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
-/// The schedule of the records.
 #[derive(Default)]
 pub(crate) struct WearNotes {
     due: Instant,
     /// Bytes written in the last day, as of the last [`WearNotes::learn`].
     noted: u64,
-    /// Whether the last record could not be written, which the log has reported.
+    /// Whether the last record could not be written.
     is_unkept: Arc<AtomicBool>,
 }
 
-/// The content of the record.
 pub(crate) struct WearNote {
     history: WearHistory,
     is_unkept: Arc<AtomicBool>,
 }
 
 impl WearNotes {
-    /// The time at which [`WearNotes::is_due`] becomes true.
     pub(super) fn poll_timeout(&self) -> Instant {
         self.due
     }

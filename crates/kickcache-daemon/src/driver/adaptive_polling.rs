@@ -1,11 +1,4 @@
 //! Whether it pays to look at the ring for a moment before sleeping.
-//!
-//! A wakeup costs the sleeping thread several microseconds, and the waking one as well. Polling costs
-//! processor time that other programs could use. So the thread polls only under three conditions. First,
-//! events keep arriving soon: an idle daemon sleeps at once after a few long waits. Second, few I/Os are in flight: with many,
-//! several share a wakeup, and clients, or the processes behind an origin, have a use for the processor.
-//! Third, the events are quickly handled: compared with the work for a long piece of a request, and even more
-//! an encrypted one, a wakeup is cheap.
 
 use std::time::Duration;
 
@@ -17,11 +10,9 @@ const WORK_MAX: Duration = Duration::from_micros(20);
 
 /// The most I/Os in flight at which polling may pay.
 const FEW: usize = 2;
-/// The lowest score at which the thread polls.
 const SCORE_LEAST: u8 = 8;
 const SCORE_MAX: u8 = 16;
-/// A wait longer than a poll, or much work before the wait, lowers the score by this: more than two of three
-/// waits must be short.
+/// A wait longer than a poll, or much work before it, lowers the score by this.
 const DISAPPOINTMENT: u8 = 2;
 
 /// Remembers how long the last waits took.
@@ -31,13 +22,11 @@ pub(crate) struct AdaptivePolling {
 }
 
 impl AdaptivePolling {
-    /// Whether to poll before the next sleep, with this many I/Os in flight.
     pub(crate) fn looks(&self, in_flight: usize) -> bool {
         self.score >= SCORE_LEAST && in_flight <= FEW
     }
 
-    /// Learns from a wait that could last at least as long as a poll, and from the work since the previous
-    /// wait.
+    /// Learns from a wait, and from the work since the previous wait.
     pub(crate) fn learn(&mut self, worked: Duration, waited: Duration) {
         self.score = if waited <= LOOK_MAX && worked <= WORK_MAX {
             (self.score + 1).min(SCORE_MAX)

@@ -1,10 +1,9 @@
-//! The driver's interface to the kernel: I/O, commands of devices, and readiness of descriptors.
+//! The driver's interface to the kernel.
 
 use std::io;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
-/// An open device, with the backend's data about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Target {
     pub(crate) fd: RawFd,
@@ -13,12 +12,10 @@ pub(crate) struct Target {
     pub(crate) way: Way,
 }
 
-/// The way to execute a device's I/O.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Way {
-    /// The backend chooses the fastest way.
     Any,
-    /// Separate threads execute the I/O: a system call may take as long as the device does.
+    /// Separate threads execute the I/O.
     Threads,
 }
 
@@ -42,35 +39,40 @@ pub(crate) enum IoKind {
 // SAFETY: the memory named by an `Io` stays in place and is not accessed until its event arrived.
 unsafe impl Send for Io {}
 
-/// A command that the file of a device takes through the ring, and that may end long after. Memory that it names stays in place.
+/// A command that the file of a device takes through the ring. Memory that it names stays in place until its
+/// end.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct DeviceCommand {
     pub(crate) fd: RawFd,
-    /// The number of the command, as the device defines it.
     pub(crate) number: u32,
     pub(crate) bytes: [u8; 16],
 }
 
-/// Which readiness of a socket.
+/// The awaited readiness of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
     /// Bytes, a connection or the end of the stream can be taken.
     Readable,
-    /// Bytes can be sent.
     Writable,
-    /// An eventfd is signalled. The watch may continue after a report; the eventfd then need not be cleared.
     Signalled,
 }
 
-/// The events of a backend.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
     /// An [`Io`] ended: bytes moved, or a negative errno.
-    Io { token: u32, result: i32 },
-    /// A [`DeviceCommand`] ended.
-    Command { key: u64, result: i32 },
-    /// A watched descriptor is ready. The watch is over, unless it is reported as signalled.
-    Ready { key: u64, interest: Interest },
+    Io {
+        token: u32,
+        result: i32,
+    },
+    Command {
+        key: u64,
+        result: i32,
+    },
+    /// A watched descriptor is ready; unless it is signalled, its watch is over.
+    Ready {
+        key: u64,
+        interest: Interest,
+    },
 }
 
 /// The largest key of a watch. Backends use it for their worker threads; callers of a backend use smaller
@@ -79,10 +81,8 @@ pub(crate) const WATCH_KEY_MAX: u64 = (1 << 60) - 1;
 
 /// Executes I/O and waits. One thread owns it.
 pub(crate) trait Backend {
-    /// Registers open devices; a backend may then avoid a lookup for each I/O.
     fn register(&mut self, devices: &[(RawFd, Way)]) -> Vec<Target>;
 
-    /// Registers a device that is added later.
     fn register_late(&mut self, fd: RawFd, way: Way) -> Target;
 
     /// Removes a device without I/O in flight, before it is closed.
@@ -106,8 +106,7 @@ pub(crate) trait Backend {
     fn submit(&mut self) -> io::Result<()>;
 
     /// Submits started I/O to the kernel, and waits for an event, a doorbell or the timeout (`None`: without
-    /// limit). Returns available events, and the time in which no event was available; the backend without
-    /// io_uring returns zero, as its threads are between it and the devices.
+    /// limit). Returns the time in which no event was available; the backend without io_uring returns zero.
     fn wait(
         &mut self,
         timeout: Option<Duration>,
@@ -118,20 +117,18 @@ pub(crate) trait Backend {
 
 /// Work that arrives without an event while the loop is awake: its producers ring only on request.
 pub trait Doorbells {
-    /// Whether there is work: looks at the memory of the producers.
     fn has_work(&self) -> bool;
 
     /// Requests a ring from now on; `true` if there is work already, so that the loop must not sleep.
     fn arm(&mut self) -> bool;
 
-    /// Whether the next wait is probably for a part of a long operation, so that the cost of a wakeup is
-    /// negligible. The answer applies to that wait only.
+    /// Whether the next wait is probably for a part of a long operation. The answer applies to that wait
+    /// only.
     fn takes_time(&mut self) -> bool {
         false
     }
 }
 
-/// There are no producers of unannounced work.
 pub(crate) struct NoDoorbells;
 
 impl Doorbells for NoDoorbells {

@@ -12,7 +12,6 @@ use kickcache_engine::units::{BLOCK_BYTES, ByteExtent};
 use crate::driver::budget::{Budget, Grant};
 use crate::driver::memory::{Allocator, Chunk, Mapping};
 
-/// Payloads of requests and pages of the engine.
 pub struct Buffers {
     slots: Vec<Slot>,
     free: Vec<u32>,
@@ -29,7 +28,6 @@ enum Slot {
     Payload { chunk: Chunk, shift: usize, length: usize, grant: Grant },
 }
 
-/// The place of a payload.
 struct Bytes {
     address: *mut u8,
     length: usize,
@@ -54,7 +52,7 @@ impl Buffers {
         )
     }
 
-    /// A request with memory for the bytes of an extent of a volume, which was granted.
+    /// A request with memory for an extent of a volume.
     ///
     /// # Errors
     /// If the system has no memory; the grant is released.
@@ -73,7 +71,7 @@ impl Buffers {
         }
     }
 
-    /// Returns free memory to the system until the memory kept for reuse fits into the unused part of the budget.
+    /// Returns free memory to the system, as far as it exceeds the unused part of the budget.
     fn limit_kept(&mut self) {
         self.allocator.keep_at_most(self.budget.unused_part());
     }
@@ -97,7 +95,6 @@ impl Buffers {
         chunk
     }
 
-    /// A request without memory.
     pub fn allocate_empty(&mut self) -> RequestId {
         self.place(Slot::Empty)
     }
@@ -140,11 +137,10 @@ impl Buffers {
         unsafe { std::slice::from_raw_parts_mut(address, length) }
     }
 
-    /// The address of a piece.
+    /// The address of a piece of memory.
     ///
     /// # Panics
-    /// If the piece does not lie within its request's payload, or the pool: that is a defect of the engine, and
-    /// going on would overwrite foreign memory.
+    /// If the piece does not lie within its request's payload, or the pool.
     pub(crate) fn address(&self, piece: Piece) -> *mut u8 {
         let length = usize::try_from(piece.length).expect("usize has at least 32 bits");
         match piece.memory {

@@ -1,9 +1,7 @@
-//! CRC32C of blocks; the crate `crc_fast` uses the processor's carry-less multiplication (35 GB/s on the
-//! development machine).
+//! CRC32C of blocks.
 
 use kickcache_engine::units::Checksum;
 
-/// The CRC32C of some bytes.
 pub fn checksum(bytes: &[u8]) -> Checksum {
     Checksum::new(crc_fast::crc32_iscsi(bytes))
 }
@@ -12,17 +10,14 @@ pub fn checksum(bytes: &[u8]) -> Checksum {
 pub struct RunningChecksum(crc_fast::Digest);
 
 impl RunningChecksum {
-    /// The checksum of no bytes.
     pub fn new() -> RunningChecksum {
         RunningChecksum(crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi))
     }
 
-    /// Takes the next bytes in.
     pub fn update(&mut self, bytes: &[u8]) {
         self.0.update(bytes);
     }
 
-    /// The checksum of all bytes added.
     pub fn finish(&self) -> Checksum {
         let sum = u32::try_from(self.0.finalize()).expect("a CRC32C has 32 bits");
         Checksum::new(sum)

@@ -1,8 +1,7 @@
 //! The driver's clock: nanoseconds since its start.
 //!
-//! A gap of 0.5 s or more in which the process does not run (SIGSTOP, a suspended machine) does not count,
-//! once a loop has detected it: the daemon takes no completion then, so a device is not silent for the lack
-//! of one. The times of the turns of a loop never go back.
+//! A gap of 0.5 s or more in which the process does not run does not count, once a loop has detected it. The
+//! times of the turns of a loop never go back.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,28 +11,25 @@ use kickcache_engine::time::{Duration, Instant};
 /// The least lateness at which a loop counts as not having run.
 pub(crate) const GAP_MIN: Duration = Duration::from_millis(500);
 
-/// A clock that starts at zero. Clones of a clock show the same time.
+/// Clones of a clock show the same time.
 #[derive(Clone, Debug)]
 pub struct Clock {
     zero: std::time::Instant,
-    /// Nanoseconds in which the process did not run, which do not count.
+    /// Nanoseconds that do not count.
     gaps: Arc<AtomicU64>,
 }
 
 impl Clock {
-    /// A clock that starts at zero.
     pub fn start() -> Clock {
         Clock { zero: std::time::Instant::now(), gaps: Arc::default() }
     }
 
-    /// A clock that was started this many seconds ago.
     #[cfg(test)]
     pub(crate) fn started_ago(seconds: u64) -> Clock {
         let zero = std::time::Instant::now().checked_sub(std::time::Duration::from_secs(seconds));
         Clock { zero: zero.expect("the machine runs for longer"), gaps: Arc::default() }
     }
 
-    /// The present time.
     pub fn now(&self) -> Instant {
         let elapsed = u64::try_from(self.zero.elapsed().as_nanos());
         let elapsed = elapsed.expect("584 years fit into 64 bits of nanoseconds");
@@ -53,24 +49,22 @@ impl Clock {
     }
 }
 
-/// The time at which a loop wakes up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Wakening {
     pub(crate) now: Instant,
-    /// The time in which the process did not run, as a late loop has detected it; zero if it is less than
-    /// [`GAP_MIN`].
+    /// The time in which the process did not run.
     pub(crate) gap: Duration,
 }
 
-/// By how much a wait was too long, if by [`GAP_MIN`] or more: in this time the process counts as not having
-/// run. Zero otherwise, and for a wait without a limit.
+/// By how much a wait was too long, if by [`GAP_MIN`] or more. Zero otherwise, and for a wait without a
+/// limit.
 pub(crate) fn missed(wait: Option<std::time::Duration>, waited: std::time::Duration) -> std::time::Duration {
     let late = wait.map_or(std::time::Duration::ZERO, |wait| waited.saturating_sub(wait));
     if late.as_nanos() >= GAP_MIN.as_nanos().into() { late } else { std::time::Duration::ZERO }
 }
 
-/// A stopwatch of a thread that reads it at least once a second: between two readings a second counts at most, as a process that does
-/// not run does not read it.
+/// A stopwatch of a thread that reads it at least once a second: between two readings, a second counts at
+/// most.
 #[derive(Clone, Copy, Debug)]
 pub struct WatchedTime {
     passed: std::time::Duration,
@@ -78,15 +72,12 @@ pub struct WatchedTime {
 }
 
 impl WatchedTime {
-    /// The longest time between two readings that counts.
     pub const LOOK_MAX: std::time::Duration = std::time::Duration::from_secs(1);
 
-    /// Starts the measurement at 0.
     pub fn begin() -> WatchedTime {
         WatchedTime { passed: std::time::Duration::ZERO, looked_at: std::time::Instant::now() }
     }
 
-    /// The time since the start; between two calls, at most a second counts.
     pub fn look(&mut self) -> std::time::Duration {
         self.look_at(std::time::Instant::now())
     }
@@ -98,7 +89,6 @@ impl WatchedTime {
     }
 }
 
-/// The span from one point to a later one, for the system's calls.
 pub fn span(from: Instant, to: Instant) -> std::time::Duration {
     std::time::Duration::from_nanos(to.since(from).as_nanos())
 }

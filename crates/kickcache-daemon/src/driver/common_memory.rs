@@ -11,7 +11,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::wakeup::Wakeup;
 
-/// Memory that event loops share.
 #[derive(Debug)]
 pub(crate) struct CommonMemory {
     limit: usize,
@@ -23,9 +22,7 @@ pub(crate) struct CommonMemory {
 
 #[derive(Debug, Default)]
 struct Loops {
-    /// The wakeup of each registered loop, with the number of the loop.
     wakeups: Vec<(u64, Arc<Wakeup>)>,
-    /// The loops that wait, in order.
     waiting: VecDeque<u64>,
     next: u64,
 }
@@ -64,8 +61,6 @@ pub(crate) struct Member {
 }
 
 impl Member {
-    /// Registers an event loop; `wakeup` wakes it when it may take memory, and when another loop begins to
-    /// wait.
     pub(crate) fn new(memory: Arc<CommonMemory>, wakeup: Arc<Wakeup>) -> Member {
         let mut loops = memory.lock();
         let id = loops.next;
@@ -75,7 +70,6 @@ impl Member {
         Member { memory, id, is_waiting: false }
     }
 
-    /// The access of a loop that shares the memory with no other loop.
     pub(crate) fn alone(memory: Arc<CommonMemory>) -> Member {
         Member { memory, id: 0, is_waiting: false }
     }
@@ -84,7 +78,6 @@ impl Member {
         self.memory.limit
     }
 
-    /// Whether a loop waits.
     pub(crate) fn is_wanted(&self) -> bool {
         self.memory.waiting.load(Ordering::SeqCst) > 0
     }
@@ -104,7 +97,7 @@ impl Member {
         true
     }
 
-    /// Takes bytes; if they are not free, or another loop has waited for longer, the loop waits and is woken for another try.
+    /// As [`Member::take`]; without success, the loop waits, and is woken for another try.
     pub(crate) fn take_or_wait(&mut self, bytes: usize) -> bool {
         if self.take(bytes) {
             return true;
@@ -131,7 +124,6 @@ impl Member {
         }
     }
 
-    /// Releases bytes.
     pub(crate) fn give_back(&mut self, bytes: usize) {
         let before = self.memory.used.fetch_sub(bytes, Ordering::SeqCst);
         assert!(before >= bytes, "more bytes were released than in use");

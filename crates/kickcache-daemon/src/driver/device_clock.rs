@@ -1,7 +1,6 @@
 //! The time of a wait that is due to devices: the part until an event was available.
 //!
-//! Completions of io_uring have no time stamp, and a thread that is woken may wait long for a processor. The
-//! kernel counts this delay for each thread (`schedstat`); it is subtracted from the time of a wait.
+//! The delay of a woken thread until it gets a processor is subtracted from a wait.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,15 +9,12 @@ use std::time::Duration;
 /// The count is read once for this much waiting time, as a read costs a system call.
 const CHECK_AFTER: Duration = Duration::from_millis(1);
 
-/// The corrected time of waits, for the thread that opened it.
 pub(crate) struct DeviceClock {
-    /// The thread's file in /proc; `None` if the kernel does not count these delays: then no time counts as
-    /// the devices'.
+    /// The thread's file in /proc; `None` if the kernel does not count its delays.
     schedstat: Option<File>,
     account: Account,
 }
 
-/// The delays of a thread, and the part that is still to be subtracted from waits.
 #[derive(Debug, Default)]
 struct Account {
     /// The thread's nanoseconds of waiting for a processor since its start, at the last reading.
@@ -30,7 +26,6 @@ struct Account {
 }
 
 impl DeviceClock {
-    /// A clock for this thread.
     pub(crate) fn new() -> DeviceClock {
         let schedstat = File::open("/proc/thread-self/schedstat").ok();
         let late = schedstat.as_ref().and_then(waits_for_a_processor);
@@ -61,7 +56,6 @@ impl Account {
     }
 }
 
-/// Nanoseconds in which the thread was ready but did not run, if the kernel counts them.
 fn waits_for_a_processor(schedstat: &File) -> Option<u64> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;

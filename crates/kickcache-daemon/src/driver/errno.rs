@@ -15,7 +15,6 @@ pub fn errno_text(errno: i32) -> String {
     }
 }
 
-/// Errors that block devices, file systems and FUSE return.
 const NAMES: [(i32, &str); 26] = [
     (libc::EIO, "EIO"),
     (libc::ENOSPC, "ENOSPC"),

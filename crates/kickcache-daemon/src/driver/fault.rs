@@ -1,30 +1,24 @@
-//! A failed operation of a device with its errno, which users need and the engine does not.
+//! A failed operation of a device with its errno.
 
 use kickcache_engine::device::Device;
 
 /// A failed operation on a device, or a failed replacement of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Fault {
-    /// Which device.
     pub device: Device,
-    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`, which only a cache device
-    /// has.
+    /// The operation: `read`, `write`, `flush`, `discard`, `write-zeroes`, or `replace`.
     pub operation: &'static str,
     /// The offset in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
     pub offset: u64,
-    /// The length in bytes of the operation, or for zeroes of the part that failed; 0 for a flush and for `replace`.
+    /// The length in bytes; see `offset`.
     pub length: u64,
-    /// The cause of the failure.
     pub cause: Cause,
 }
 
-/// How an operation failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Cause {
-    /// The operation ended with this errno.
     Errno(i32),
-    /// A call moved no bytes before the operation was complete, as after the device shrank; or the device
-    /// reported too many bytes.
+    /// The device moved fewer bytes than it should, or reported too many.
     Short,
 }
 
@@ -34,7 +28,7 @@ pub(crate) struct Faults {
     list: Vec<Fault>,
 }
 
-/// The most faults that are kept between two turns of the loop; normally there are far fewer.
+/// The most faults that are kept between two turns of the loop.
 const FAULTS_MAX: usize = 1 << 16;
 
 impl Faults {

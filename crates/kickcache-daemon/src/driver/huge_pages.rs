@@ -1,7 +1,4 @@
 //! The process's allocator: the system's, with huge pages for large tables.
-//!
-//! The engine's index and slots are looked at in random order. On 4 KiB pages nearly every look also misses the
-//! processor's table of pages.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
@@ -17,13 +14,11 @@ static ALLOCATOR: HugePages = HugePages;
 
 struct HugePages;
 
-/// The layout that is requested from the system.
 fn layout_of(layout: Layout) -> Layout {
     if layout.size() < LARGE { layout } else { layout.align_to(HUGE_PAGE).unwrap_or(layout) }
 }
 
-/// Asks for huge pages, except for the rest behind the last whole page: a huge page there would be mostly
-/// unused.
+/// Asks for huge pages, except for the rest behind the last whole page.
 fn advise(address: *mut u8, layout: Layout) -> *mut u8 {
     let whole = layout.size() / HUGE_PAGE * HUGE_PAGE;
     if layout.size() >= LARGE && !address.is_null() {

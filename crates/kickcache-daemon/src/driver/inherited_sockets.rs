@@ -10,17 +10,14 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 /// Number of the first inherited descriptor, by convention.
 const FIRST: RawFd = 3;
-/// The most sockets that are accepted: a larger number is a mistake.
 const COUNT_MAX: RawFd = 64;
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
-/// A socket that the process was started with.
 #[derive(Debug)]
 pub struct InheritedSocket {
     /// The name of the socket in `LISTEN_FDNAMES`; empty if it has no name.
     pub name: String,
-    /// The socket.
     pub fd: OwnedFd,
 }
 
@@ -37,8 +34,7 @@ pub fn inherited_sockets() -> Vec<InheritedSocket> {
     sockets.filter_map(|(fd, name)| Some(InheritedSocket { name, fd: take(fd)? })).collect()
 }
 
-/// The paths of the unix sockets at the inherited descriptors that are still open, even after [`inherited_sockets`] has
-/// returned them.
+/// The paths of the unix sockets at the inherited descriptors that are still open.
 pub fn inherited_paths() -> Vec<PathBuf> {
     (FIRST..FIRST + count()).filter_map(path_of).collect()
 }
@@ -53,7 +49,6 @@ fn path_of(fd: RawFd) -> Option<PathBuf> {
     Some(OsStr::from_bytes(unix.path_bytes()?).into())
 }
 
-/// The number of descriptors that were passed to this process; 0 if they are more than [`COUNT_MAX`].
 fn count() -> RawFd {
     let number = |name: &str| std::env::var(name).ok()?.parse::<RawFd>().ok();
     let is_ours = number("LISTEN_PID") == Some(rustix::process::getpid().as_raw_nonzero().get());

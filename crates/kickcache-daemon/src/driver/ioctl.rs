@@ -13,7 +13,6 @@ const BLKROGET: libc::Ioctl = 0x125E;
 const BLKSSZGET: libc::Ioctl = 0x1268;
 const STATX_DIOALIGN: u32 = 0x2000;
 
-/// Bytes of a block device.
 pub(crate) fn block_size(file: &File) -> io::Result<u64> {
     let mut bytes: u64 = 0;
     // SAFETY: BLKGETSIZE64 writes one 64-bit number.

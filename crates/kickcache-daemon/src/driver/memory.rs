@@ -1,4 +1,4 @@
-//! Page-aligned memory for direct I/O: whole mappings, and an allocator of power-of-two sizes on top of them.
+//! Page-aligned memory for direct I/O.
 
 use std::ffi::c_void;
 use std::io;
@@ -8,7 +8,7 @@ use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
 
 /// The alignment of all memory handed out here, and the smallest size.
 pub(crate) const PAGE: usize = 4096;
-/// The largest size in bytes that is cut from shared mappings, which stay mapped until the allocator is dropped.
+/// The largest size in bytes that is cut from shared mappings.
 const CARVED_MAX: usize = 128 << 10;
 /// Bytes of a mapping that small sizes are cut from.
 const CARVE_MAPPING: usize = 1 << 20;
@@ -39,7 +39,6 @@ impl Mapping {
         self.base.as_ptr()
     }
 
-    /// The address of a byte of the mapping.
     pub(crate) fn address(&self, offset: usize, length: usize) -> *mut u8 {
         assert!(offset <= self.length && length <= self.length - offset, "memory outside of its mapping");
         self.base().wrapping_add(offset)
@@ -75,7 +74,6 @@ impl Chunk {
         PAGE << self.class
     }
 
-    /// The stretch's bytes from the start.
     pub(crate) fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.length());
         // SAFETY: the stretch has that many bytes, mmap zeroed them once, and the borrow is exclusive.
@@ -90,7 +88,6 @@ impl Chunk {
 pub(crate) struct Allocator {
     free: [FreeList; CLASS_COUNT],
     mappings: Vec<Mapping>,
-    /// Bytes kept for reuse; their pages may be present.
     kept: usize,
 }
 
@@ -112,14 +109,12 @@ struct Free {
 unsafe impl Send for Allocator {}
 
 impl Allocator {
-    /// Bytes that an allocation of this length may make present: a small size counts as its whole class, because its
-    /// memory is reused for other sizes of the class.
+    /// Bytes that an allocation of this length may make present.
     pub(crate) fn cost(length: usize) -> usize {
         let class = PAGE << class_of(length);
         if class <= CARVED_MAX { class } else { length.next_multiple_of(PAGE) }
     }
 
-    /// Memory of at least `length` bytes.
     pub(crate) fn allocate(&mut self, length: usize) -> io::Result<Chunk> {
         let class = class_of(length);
         if usize::from(class) >= CLASS_COUNT {
@@ -139,7 +134,6 @@ impl Allocator {
         Ok(Chunk { base: free.base, class, cost })
     }
 
-    /// Takes memory back.
     #[expect(clippy::needless_pass_by_value, reason = "the caller must not keep returned memory")]
     pub(crate) fn release(&mut self, chunk: Chunk) {
         let free = Free { base: chunk.base, present: chunk.cost };
@@ -174,7 +168,6 @@ impl Allocator {
         list.cold += 1;
     }
 
-    /// Bytes that are kept for reuse.
     #[cfg(test)]
     pub(crate) fn kept_bytes(&self) -> usize {
         self.kept

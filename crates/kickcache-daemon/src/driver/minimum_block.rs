@@ -6,8 +6,8 @@ use kickcache_engine::units::{ByteExtent, SECTOR_SIZE};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct MinimumBlock(u64);
 
-/// An extent by the blocks of a device: a part of its first block, whole blocks, and a part of its last block. Each part may be
-/// empty.
+/// An extent by the blocks of a device: a part of its first block, whole blocks, and a part of its last
+/// block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockParts {
     pub(crate) head: ByteExtent,
@@ -38,12 +38,10 @@ impl MinimumBlock {
         ByteExtent { start, length: extent.end().next_multiple_of(self.0) - start }
     }
 
-    /// Whether an extent consists of whole blocks.
     pub(crate) const fn is_aligned(self, extent: ByteExtent) -> bool {
         extent.start.is_multiple_of(self.0) && extent.length.is_multiple_of(self.0)
     }
 
-    /// Divides an extent into a part of its first block, whole blocks, and a part of its last block.
     pub(crate) fn parts(self, extent: ByteExtent) -> BlockParts {
         let (start, end) = (extent.start, extent.end());
         let first = start.next_multiple_of(self.0).min(end);

@@ -1,4 +1,4 @@
-//! A device that stores no data: it has the place of the cache device while volumes are served without a cache.
+//! A device that stores no data.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;

@@ -1,7 +1,7 @@
 //! The limit of open files, and the reserve that clients must leave free.
 //!
-//! The kernel gives out the lowest free descriptor number, so that the number of an accepted connection is a lower bound of the count of
-//! descriptors in use: no count has to be kept.
+//! The kernel gives out the lowest free descriptor number, so that the number of a new descriptor is a lower
+//! bound of the descriptors in use.
 
 use std::os::fd::{AsFd, AsRawFd};
 use std::sync::OnceLock;
@@ -12,19 +12,16 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 const RESERVE_MAX: u64 = 256;
 /// If the limit is small, one in this many descriptors is reserved.
 const RESERVE_PART: u64 = 4;
-/// The highest limit that is set: more has no use, as connections have far lower bounds.
 const LIMIT_MAX: u64 = 1 << 20;
 
-/// The soft limit of open files.
 static SOFT_LIMIT: OnceLock<u64> = OnceLock::new();
 
-/// Raises the soft limit of open files to the hard limit, at most to `LIMIT_MAX`, if the system permits it; returns
-/// the soft limit.
+/// Raises the soft limit of open files to the hard limit, at most to `LIMIT_MAX`, if the system permits it.
 pub fn raise_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);
     let wanted = limit.maximum.unwrap_or(LIMIT_MAX).min(LIMIT_MAX);
     if limit.current.is_some_and(|current| current < wanted) {
-        // If the system refuses, the limit stays as it was, and clients are counted against it.
+        // If the system refuses, the limit stays as it was.
         let _ = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), maximum: limit.maximum });
     }
     *SOFT_LIMIT.get_or_init(soft_limit)
@@ -45,7 +42,6 @@ pub(crate) fn is_of_reserve(descriptor: impl AsFd) -> bool {
     u64::try_from(descriptor.as_fd().as_raw_fd()).is_ok_and(|number| number >= for_clients(limit))
 }
 
-/// The reason why a client is refused for the reserve, and the remedy.
 pub(crate) fn refusal() -> String {
     let limit = *SOFT_LIMIT.get_or_init(soft_limit);
     format!(

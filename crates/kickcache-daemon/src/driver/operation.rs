@@ -18,7 +18,6 @@ const ZERO_STRETCHES_MAX: u64 = 16;
 /// The most repetitions of calls that end with EINTR or EAGAIN, for one operation.
 const REPEATS_MAX: u32 = 1000;
 
-/// A submission in flight. Slots are reused, so that their lists need no new memory.
 pub(crate) struct Operation {
     pub(crate) id: SubmissionId,
     pub(crate) device: Device,
@@ -37,7 +36,6 @@ pub(crate) struct Operation {
     rest: Vec<libc::iovec>,
 }
 
-/// The present work of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Work {
     Read,
@@ -69,7 +67,6 @@ impl Work {
         }
     }
 
-    /// Whether the written bytes must be durable at the end.
     pub(crate) fn durability(self) -> Durability {
         match self {
             Work::Zero { durability, .. } | Work::WrittenZeroes { durability } => durability,
@@ -82,7 +79,6 @@ impl Work {
         }
     }
 
-    /// Whether the written bytes are made durable by a flush of their own.
     fn ends_with_flush(self) -> bool {
         self.durability() == Durability::Durable && self != Work::Write(WriteSync::Flag)
     }
@@ -91,35 +87,29 @@ impl Work {
 /// How a write becomes durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteSync {
-    /// The write itself is not made durable; a later flush does this, if the device needs one.
+    /// The write itself is not made durable.
     Not,
     /// A flag of the write itself makes it durable.
     Flag,
-    /// The write is followed by a flush of its own, as the flag is not trusted on the file system.
+    /// A flush after the write makes it durable.
     After,
 }
 
-/// How space is released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DiscardKind {
     Punch,
     Block,
 }
 
-/// The step after a system call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SubmissionStep {
-    /// Make the next system call for the rest.
     Continue,
-    /// There are zeroes that the device does not store by itself: write them.
+    /// Write the zeroes that the device does not store by itself.
     WriteZeroes,
-    /// The submission ended well.
     Done,
-    /// The submission failed.
     Failed(Cause),
 }
 
-/// A list of memory for the kernel.
 struct Iovecs {
     first: *const libc::iovec,
     count: u32,
@@ -144,7 +134,6 @@ impl Operation {
         }
     }
 
-    /// Starts the slot's life with a submission; the stretches are added by the caller.
     pub(crate) fn begin(&mut self, id: SubmissionId, device: Device, work: Work) {
         (self.id, self.device, self.work) = (id, device, work);
         (self.offset, self.length, self.done, self.repeats) = (0, 0, 0, 0);
@@ -153,7 +142,6 @@ impl Operation {
         self.unwritten.clear();
     }
 
-    /// Goes on with the next extent of zeroes that are written, from one stretch of zeroes in memory.
     pub(crate) fn begin_written_zeroes(&mut self, address: *mut u8, length: usize) {
         let extent = self.unwritten.pop().expect("zeroes are left to be written");
         if let Work::Zero { durability, .. } = self.work {
@@ -179,8 +167,7 @@ impl Operation {
         self.stretches.push(libc::iovec { iov_base: address.cast(), iov_len: length });
     }
 
-    /// The next system call. The memory for the call belongs to the slot and stays valid until the call has
-    /// ended.
+    /// The memory for the call belongs to the slot and stays valid until the call has ended.
     pub(crate) fn next_io(&mut self, target: Target) -> Io {
         let offset = self.next_offset();
         let kind = match self.work {
@@ -211,12 +198,10 @@ impl Operation {
         Io { target, offset, kind }
     }
 
-    /// Bytes of the next call that discards or zeroes.
     fn chunk(&self) -> u64 {
         (self.length - self.done).min(CHUNK)
     }
 
-    /// Handles the end of a system call.
     pub(crate) fn advance(&mut self, result: i32) -> SubmissionStep {
         match u64::try_from(result) {
             Ok(moved) => self.advance_by(moved),
@@ -245,7 +230,6 @@ impl Operation {
         }
     }
 
-    /// The step after the current extent.
     fn after_transfer(&mut self) -> SubmissionStep {
         if !self.unwritten.is_empty() {
             return SubmissionStep::WriteZeroes;
@@ -272,7 +256,7 @@ impl Operation {
         SubmissionStep::Failed(cause)
     }
 
-    /// The failed operation; `None` if a device does not support a discard, which is optional.
+    /// The failed operation; `None` if a device does not support a discard.
     pub(crate) fn fault(&self, cause: Cause) -> Option<Fault> {
         let (offset, length) = match self.work {
             Work::Discard(_) if self.error(cause) == DeviceError::Unsupported => return None,
@@ -287,8 +271,8 @@ impl Operation {
         Some(Fault { device: self.device, operation: self.work.word(), offset, length, cause })
     }
 
-    /// The engine's name of a failure. If a device answers zeroing or a discard with EINVAL, it does not support the
-    /// operation with this alignment.
+    /// If a device answers zeroing or a discard with EINVAL, it does not support the operation with this
+    /// alignment.
     pub(crate) fn error(&self, cause: Cause) -> DeviceError {
         match (self.work, cause) {
             (Work::Zero { .. } | Work::Discard(_), Cause::Errno(libc::EINVAL)) => DeviceError::Unsupported,
@@ -303,12 +287,11 @@ impl Operation {
         Iovecs { first: list.as_ptr(), count: u32::try_from(count).expect("at most 1024") }
     }
 
-    /// Where the next call begins.
     pub(crate) fn next_offset(&self) -> u64 {
         self.offset + self.done
     }
 
-    /// Bytes of the next call of an operation that writes one stretch again and again; `None` for other operations.
+    /// Bytes of the next call of an operation that writes one stretch again and again.
     pub(crate) fn repeated_length(&mut self) -> Option<i32> {
         let lengths = |list: &[libc::iovec]| list.iter().map(|stretch| stretch.iov_len).sum::<usize>();
         self.is_repeated.then(|| i32::try_from(lengths(self.stretches_left())).expect("16 MiB at most"))
@@ -359,7 +342,6 @@ pub(crate) fn bytes(stretch: &libc::iovec) -> &[u8] {
     unsafe { std::slice::from_raw_parts(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
 }
 
-/// The bytes of a stretch, for writing.
 pub(crate) fn bytes_mut(stretch: &mut libc::iovec) -> &mut [u8] {
     // SAFETY: as for `bytes`; the engine does not let two operations in flight write to the same memory.
     unsafe { std::slice::from_raw_parts_mut(stretch.iov_base.cast::<u8>(), stretch.iov_len) }
@@ -388,7 +370,6 @@ fn skip(list: &[libc::iovec], done: u64, into: &mut Vec<libc::iovec>) {
     }
 }
 
-/// The engine's word for an errno.
 fn device_error(errno: i32) -> DeviceError {
     match errno {
         libc::ENODEV | libc::ENXIO | libc::ENOMEDIUM => DeviceError::Gone,

@@ -1,4 +1,4 @@
-//! A daemon's memory for payload, and how it is divided between its event loops.
+//! A daemon's memory for payload.
 
 use std::sync::Arc;
 
@@ -14,13 +14,11 @@ const LARGEST: usize = (32 << 20) + 4096;
 #[derive(Clone, Debug)]
 pub struct PayloadMemory {
     limit: usize,
-    /// Number of volumes that share the rest.
     volumes: usize,
     pub(crate) common: Arc<CommonMemory>,
 }
 
 impl PayloadMemory {
-    /// `limit` bytes for `volumes` volumes.
     pub fn new(limit: usize, volumes: usize) -> PayloadMemory {
         let common = (limit / 2).max((2 * LARGEST).min(limit / 4 * 3));
         PayloadMemory { limit, volumes, common: Arc::new(CommonMemory::new(common)) }
@@ -32,7 +30,6 @@ impl PayloadMemory {
         divided / self.volumes.max(volumes).max(1) * volumes
     }
 
-    /// Whether the memory is divided among several volumes.
     pub(crate) fn is_shared(&self) -> bool {
         self.volumes > 1
     }

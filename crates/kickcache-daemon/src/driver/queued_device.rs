@@ -1,5 +1,4 @@
-//! Devices with requests that the system does not execute: another process, another machine, a simulation or the
-//! device's own code executes them.
+//! Devices whose requests the system does not execute.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::os::fd::BorrowedFd;
@@ -15,54 +14,33 @@ use kickcache_engine::units::ByteExtent;
 pub enum QueuedRequest<'a> {
     /// A read; its bytes are fetched with [`QueuedDevice::take_read`] when it ended.
     Read(ByteExtent),
-    /// A write. The bytes are borrowed for the call alone.
-    Write {
-        /// The offset of the first byte.
-        offset: u64,
-        /// The bytes, one piece after the other.
-        pieces: &'a [IoSlice<'a>],
-        /// Whether the write must be durable when it ends.
-        durability: Durability,
-    },
+    /// A write; the bytes are borrowed for the call alone.
+    Write { offset: u64, pieces: &'a [IoSlice<'a>], durability: Durability },
     /// Makes every write that ended before durable.
     Flush,
     /// Gives space back; the content becomes undefined.
     Discard(ByteExtent),
-    /// Stores zeroes. May end with `EOPNOTSUPP`: zeroes are written then.
-    WriteZeroes {
-        /// The extent to fill with zeroes.
-        extent: ByteExtent,
-        /// Whether space may be given back.
-        unmap: Unmap,
-        /// Whether the zeroes must be durable when the request ends.
-        durability: Durability,
-    },
+    /// Stores zeroes; may end with `EOPNOTSUPP`.
+    WriteZeroes { extent: ByteExtent, unmap: Unmap, durability: Durability },
 }
 
-/// The end of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueuedEnd {
-    /// The number that was passed with the submission.
     pub token: u64,
     /// The result; an error is an errno of the system, such as `EIO`.
     pub result: Result<(), i32>,
 }
 
-/// A part of a device, as the device reports it for a query of its extents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DeviceExtent {
-    /// Bytes.
     pub length: u64,
-    /// The device stores no data for the extent.
     pub is_hole: bool,
-    /// The extent reads as zeroes.
     pub is_zero: bool,
 }
 
 /// The answer of a device to a query of its extents.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ExtentsTold {
-    /// The number that was passed with the query.
     pub token: u64,
     /// The extents from the start of the query's extent, as far as the device reports them; empty if it
     /// cannot report any.
@@ -72,11 +50,10 @@ pub struct ExtentsTold {
 /// The server of a device is unreachable.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ServerOutage {
-    /// How long it has been unreachable.
     pub span: Duration,
-    /// The reason: how the connection was lost, or why the last attempt to use a server failed.
+    /// How the connection was lost, or why the last attempt to use a server failed.
     pub why: String,
-    /// The time until the time limit of the outage, after which requests fail; zero if the limit is over.
+    /// The time until requests fail; zero if they fail already.
     pub fails_in: Duration,
 }
 
@@ -101,15 +78,14 @@ pub trait QueuedDevice: Send {
         None
     }
 
-    /// Makes requests fail soon, although a server may return, as the caller stops waiting.
+    /// Makes requests fail soon, although a server may return.
     fn give_up(&mut self) {}
 
     /// Begins to compare the device with samples of its expected contents, once, at the start. Earlier
     /// submissions wait for the end: until then the device sends no other request.
     fn begin_compare(&mut self, _samples: &[Sample]) {}
 
-    /// Ends the comparison. This is the only call that may take as long as the device does; the time limit
-    /// counts from the start of the comparison, so that several unresponsive devices take no longer than one.
+    /// The time limit counts from the start of the comparison.
     ///
     /// # Errors
     /// A sentence, if the device has other data, or does not answer.
@@ -121,7 +97,6 @@ pub trait QueuedDevice: Send {
     /// followed by one call; until then the device sends no request.
     fn expect(&mut self, _samples: Vec<Sample>) {}
 
-    /// Whether the device reports its holes.
     fn has_extents(&self) -> bool {
         false
     }
@@ -130,7 +105,6 @@ pub trait QueuedDevice: Send {
     /// later [`QueuedDevice::poll`].
     fn ask_extents(&mut self, _token: u64, _extent: ByteExtent) {}
 
-    /// The next answer to a query of extents; `None` if there is none yet.
     fn take_extents(&mut self) -> Option<ExtentsTold> {
         None
     }
@@ -142,9 +116,8 @@ pub trait QueuedDevice: Send {
     /// The time of the next end of a request, if it is certain in advance.
     fn next_wakeup(&self) -> Option<Instant>;
 
-    /// A descriptor that is readable when there is something to poll, for devices without such a time. The
-    /// descriptor stays the same for the life of the device; [`QueuedDevice::poll`] makes it unreadable
-    /// before it looks for results.
+    /// A descriptor that is readable when there is something to poll. The descriptor stays the same for the
+    /// life of the device; [`QueuedDevice::poll`] makes it unreadable before it looks for results.
     fn wakeup(&self) -> Option<BorrowedFd<'_>> {
         None
     }

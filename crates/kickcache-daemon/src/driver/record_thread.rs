@@ -1,5 +1,4 @@
-//! A thread that writes records about the cache device: no other thread waits if the disk of the records is
-//! slow.
+//! A thread that writes records about the cache device.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::mpsc::{self, Sender};
@@ -14,13 +13,12 @@ use crate::wakeup::Wakeup;
 /// written.
 pub type RecordSink = Box<dyn FnMut(VolumeSet) -> bool + Send>;
 
-/// The result of writing a record.
 pub(crate) struct RecordEnd {
     pub(crate) token: u32,
     pub(crate) is_kept: bool,
 }
 
-/// The driver's side of the thread. The end of the thread is not awaited, as its disk may hang.
+/// The end of the thread is not awaited, as its disk may hang.
 pub(crate) struct RecordThread {
     sender: Sender<(u32, VolumeSet)>,
     kept: Arc<Mutex<Vec<RecordEnd>>>,
@@ -52,7 +50,6 @@ impl RecordThread {
         self.wakeup.as_fd()
     }
 
-    /// The records that ended since the last time.
     pub(crate) fn take(&self) -> Vec<RecordEnd> {
         self.wakeup.clear();
         std::mem::take(&mut *self.kept.lock().unwrap_or_else(PoisonError::into_inner))

@@ -17,9 +17,8 @@ use crate::driver::workers::Workers;
 const SUBMISSIONS: u32 = 1024;
 /// Entries of the completion queue; the kernel keeps the overflow.
 const COMPLETIONS: u32 = 8192;
-/// Kernel threads, for each device of the start, for operations that the device cannot do without waiting: as many as
-/// operations are given to it at once. By default there are four a processor for all devices together, and
-/// one device that does not respond would soon occupy them.
+/// Kernel threads for each device that is registered at the start. By default, one device that does not
+/// respond would soon occupy the threads of all.
 const KERNEL_WORKER_COUNT: u32 = 128;
 
 const TAG_SHIFT: u32 = 60;
@@ -28,15 +27,12 @@ const TAG_READABLE: u64 = 1;
 const TAG_WRITABLE: u64 = 2;
 const TAG_IGNORED: u64 = 3;
 const TAG_COMMAND: u64 = 4;
-/// The key under which the ring watches its own workers.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
-/// io_uring, used by the thread that made it.
 pub(crate) struct Ring {
     ring: IoUring,
     workers: Option<Workers>,
     polling: AdaptivePolling,
-    /// When the last wait ended.
     awake_since: Instant,
     /// I/Os submitted to the ring with no event yet; I/Os on worker threads do not count.
     in_flight: usize,
@@ -56,7 +52,7 @@ impl Ring {
             .setup_submit_all()
             .setup_cqsize(COMPLETIONS)
             .build(SUBMISSIONS)?;
-        // A registered ring is only a little faster: if this is refused, the ring is used by its descriptor.
+        // If this is refused, the ring is used by its descriptor.
         let _ = ring.submitter().register_ring_fd();
         let polling = AdaptivePolling::default();
         Ok(Ring { ring, workers: None, polling, awake_since: Instant::now(), in_flight: 0 })
@@ -88,7 +84,6 @@ impl Ring {
         }
     }
 
-    /// Starts an I/O; its event will name the token.
     fn push_io(&mut self, entry: squeue::Entry, token: u32) {
         self.in_flight += 1;
         self.push(&entry.user_data(u64::from(token)));
@@ -105,8 +100,6 @@ impl Ring {
         self.push(&poll_entry(fd, WORKERS_KEY, Interest::Readable));
     }
 
-    /// Polls for completions and work until there is some, or the time is over, without a lock and without a system
-    /// call.
     fn look(&mut self, start: Instant, longest: Duration, doorbells: &dyn Doorbells) -> bool {
         while !self.is_ready() && !doorbells.has_work() {
             if start.elapsed() >= longest {
@@ -117,7 +110,6 @@ impl Ring {
         true
     }
 
-    /// Whether events wait to be collected.
     fn is_ready(&mut self) -> bool {
         !self.ring.completion().is_empty() || self.ring.submission().taskrun()
     }
@@ -160,7 +152,7 @@ impl Backend for Ring {
         let fds: Vec<RawFd> = devices.iter().map(|device| device.0).collect();
         let registered = self.ring.submitter().register_files(&fds).is_ok();
         let count = u32::try_from(fds.len()).unwrap_or(u32::MAX).saturating_mul(KERNEL_WORKER_COUNT);
-        // This limits the bounded workers of io_uring; if it is refused, the default limit stays.
+        // If this is refused, the default limit stays.
         let _ = self.ring.submitter().register_iowq_max_workers(&mut [count, 0]);
         let fixed = |index: usize| u32::try_from(index).ok().filter(|_| registered);
         let target = |(index, &(fd, way))| Target { fd, fixed: fixed(index), way };
@@ -243,7 +235,7 @@ impl Backend for Ring {
     }
 }
 
-/// A timeout, a signal and a full completion queue are no errors: the caller handles the completions next.
+/// A timeout, a signal and a full completion queue are no errors.
 fn tolerate(result: io::Result<usize>) -> io::Result<()> {
     match result {
         Ok(_) => Ok(()),
@@ -284,8 +276,7 @@ fn poll_entry(fd: RawFd, key: u64, interest: Interest) -> squeue::Entry {
 }
 
 /// The ring's entry for an I/O, or `None` if threads execute it: a discard of a block device, or any I/O for
-/// [`Way::Threads`]. The kernel may wait for such a device while it takes an entry, as for a file of FUSE
-/// once a dozen requests are in flight.
+/// [`Way::Threads`]. The kernel may wait for a device of [`Way::Threads`] while it takes an entry.
 fn entry(io: &Io) -> Option<squeue::Entry> {
     if io.target.way == Way::Threads {
         return None;

@@ -14,18 +14,15 @@ use crate::driver::backend::{
 };
 use crate::driver::workers::Workers;
 
-/// Events taken from epoll at once.
 const EVENTS_MAX: usize = 256;
-/// The key under which the workers' wakeup is watched.
 const WORKERS_KEY: u64 = WATCH_KEY_MAX;
 
-/// The backend without io_uring: threads with pread and pwrite, and epoll for sockets.
 pub(crate) struct Threads {
     workers: Workers,
     epoll: OwnedFd,
     watches: HashMap<u64, Watch>,
     ready: Vec<epoll::Event>,
-    /// The keys of commands, which threads cannot give to a device; they end with an error.
+    /// The keys of commands, which threads cannot give to a device.
     refused: Vec<u64>,
 }
 

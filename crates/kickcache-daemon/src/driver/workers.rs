@@ -1,5 +1,4 @@
-//! Threads that execute I/O with blocking system calls: each device has threads of its own, so that an
-//! unresponsive device does not block other devices.
+//! Threads that execute I/O with blocking system calls, separate for each device.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -11,10 +10,9 @@ use crate::driver::backend::{Event, Io, IoKind};
 use crate::jobs::Jobs;
 use crate::wakeup::Wakeup;
 
-/// The most threads of a device: a disk gains nothing from more requests at once.
+/// The most threads of a device.
 const THREADS_MAX: usize = 32;
 
-/// The threads of all devices; ended operations are collected after the wakeup rang.
 pub(crate) struct Workers {
     ended: Arc<CompletionQueue>,
     lanes: BTreeMap<RawFd, Lane>,
@@ -25,7 +23,6 @@ struct CompletionQueue {
     wakeup: Wakeup,
 }
 
-/// The jobs and threads of a device.
 #[derive(Default)]
 struct Lane {
     jobs: Arc<Jobs<(u32, Io)>>,
@@ -33,7 +30,6 @@ struct Lane {
 }
 
 impl Workers {
-    /// No threads at first; threads are started when they are needed.
     pub(crate) fn new() -> io::Result<Workers> {
         let ended = CompletionQueue { events: Mutex::default(), wakeup: Wakeup::new()? };
         Ok(Workers { ended: Arc::new(ended), lanes: BTreeMap::new() })
@@ -46,21 +42,18 @@ impl Workers {
         }
     }
 
-    /// Moves ended operations to `events`.
     pub(crate) fn drain(&self, events: &mut Vec<Event>) {
         self.ended.wakeup.clear();
         events.append(&mut self.ended.lock());
     }
 
-    /// A descriptor that is readable when operations have ended.
     pub(crate) fn wakeup(&self) -> BorrowedFd<'_> {
         self.ended.wakeup.as_fd()
     }
 }
 
 impl Lane {
-    /// Starts a thread. If the system refuses, the jobs wait for the existing threads; if there is no thread,
-    /// they fail.
+    /// If the system refuses a thread, the jobs wait for the existing threads; if there is none, they fail.
     fn start_thread(&mut self, ended: &Arc<CompletionQueue>) {
         let (jobs, to) = (Arc::clone(&self.jobs), Arc::clone(ended));
         let work = move || {
@@ -103,7 +96,6 @@ impl CompletionQueue {
 
 const BLKDISCARD: libc::Ioctl = 0x1277;
 
-/// Executes an I/O: bytes moved, or a negative errno.
 fn perform(io: &Io) -> i32 {
     let fd = io.target.fd;
     let offset = i64::try_from(io.offset).expect("devices are smaller than 2^63 bytes");

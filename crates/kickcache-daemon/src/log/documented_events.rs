@@ -3,10 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// Events, each with its levels.
 type Events = BTreeMap<String, BTreeSet<String>>;
 
-/// A file of product code.
 struct Source {
     path: String,
     text: String,
@@ -15,7 +13,6 @@ struct Source {
 /// Messages of the log without a macro.
 const ELSEWHERE: [(&str, &str); 1] = [("lines_lost", "warn")];
 
-/// The text of all files of product code below a folder.
 fn sources(folder: &Path, texts: &mut Vec<Source>) {
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
@@ -30,12 +27,10 @@ fn sources(folder: &Path, texts: &mut Vec<Source>) {
     }
 }
 
-/// The word between the quotes that a text begins with.
 fn quoted(text: &str) -> Option<&str> {
     text.trim_start().strip_prefix('"')?.split('"').next()
 }
 
-/// Adds the events of a file.
 fn find(path: &str, text: &str, events: &mut Events) {
     let mut take = |event: &str, level: &str| {
         events.entry(event.to_owned()).or_default().insert(level.to_lowercase());
@@ -75,7 +70,6 @@ fn coded() -> Events {
     events
 }
 
-/// The events of the tables of a page.
 fn documented(page: &str) -> Events {
     let mut events = Events::new();
     let section = page.split("\n## Events").nth(1).unwrap();

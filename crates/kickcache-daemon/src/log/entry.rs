@@ -11,11 +11,10 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 /// The most bytes of a sentence or value for the journal: an entry must fit one datagram.
 const MESSAGE_BYTES_MAX: usize = 8 << 10;
 
-/// An entry of the log.
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) level: Level,
-    /// Names and values: `event`, and the object of the event.
+    /// Names and values of the fields.
     pub(super) fields: Vec<(&'static str, String)>,
     pub(super) message: String,
 }
@@ -28,7 +27,6 @@ impl Entry {
         entry
     }
 
-    /// A line of JSON.
     pub(super) fn json(&self) -> String {
         let first = [("time", timestamp()), ("level", self.level.as_str().to_lowercase())];
         let fields = first.into_iter().chain(self.fields.iter().cloned());
@@ -38,7 +36,6 @@ impl Entry {
         format!("{}\n", Value::Object(object))
     }
 
-    /// The lines of a datagram to the journal.
     pub(super) fn journal(&self) -> String {
         let priority = match self.level {
             Level::ERROR => 3,
@@ -67,7 +64,6 @@ impl Visit for Entry {
     }
 }
 
-/// The time of now, as text.
 pub(super) fn timestamp() -> String {
     let mut text = String::new();
     // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! The journal of systemd, if standard error leads to it: its socket takes fields, which a line of text does not have.
+//! The journal of systemd, if standard error leads to it.
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
@@ -8,24 +8,20 @@ use std::path::{Path, PathBuf};
 /// The socket at which journald accepts entries.
 const SOCKET: &str = "/run/systemd/journal/socket";
 
-/// The kind of standard error, in relation to the journal.
 pub(super) enum Journal {
-    /// Standard error does not lead to the journal.
     Absent,
     /// The journal, whose socket cannot be reached: it gets lines of text.
     Text,
-    /// The journal, reached by its socket.
     Socket(JournalSocket),
 }
 
-/// A connection to the journal. Each write is an entry.
+/// Each write is an entry.
 pub(super) struct JournalSocket {
     path: PathBuf,
     socket: UnixDatagram,
 }
 
 impl Journal {
-    /// Determines the kind of standard error.
     pub(super) fn of_stderr() -> Journal {
         let named = std::env::var("JOURNAL_STREAM").ok();
         let stat = rustix::fs::fstat(io::stderr().as_fd());

@@ -1,4 +1,4 @@
-//! The format of the log's lines, and the line in the place of lost ones.
+//! The format of the log's lines.
 
 use std::fmt;
 
@@ -11,21 +11,17 @@ use tracing_subscriber::registry::LookupSpan;
 
 use crate::log::entry::{Entry, timestamp};
 
-/// How lines look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum LineFormat {
     /// Sentences, each with its time.
     Timed,
     /// Sentences for a reader that has times of its own.
     Untimed,
-    /// Objects of JSON.
     Json,
-    /// Fields of the journal.
     Journal,
 }
 
 impl LineFormat {
-    /// The text of an entry. Sentences of [`LineFormat::Timed`] and `Untimed` come from the library, except [`Self::gap`].
     pub(super) fn show(self, entry: &Entry) -> String {
         let line = match self {
             LineFormat::Timed => format!("{} {:>5} {}\n", timestamp(), entry.level.as_str(), entry.message),
@@ -44,7 +40,6 @@ impl LineFormat {
     }
 }
 
-/// Writes entries in a format that is no sentence.
 pub(super) struct Encoded(pub(super) LineFormat);
 
 impl<S, N> FormatEvent<S, N> for Encoded

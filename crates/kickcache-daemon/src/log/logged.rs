@@ -24,7 +24,6 @@ pub(crate) fn logged(log: impl FnOnce()) -> String {
     logged_as(LineFormat::Json, log)
 }
 
-/// As [`logged`], in another format.
 pub(super) fn logged_as(format: LineFormat, log: impl FnOnce()) -> String {
     let written = Written::default();
     let writer = written.clone();

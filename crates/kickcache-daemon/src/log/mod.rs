@@ -1,8 +1,4 @@
 //! The daemon's log: each entry has the stable name of its event; docs/reference/logs.md lists them.
-//!
-//! * `outlet`: the queue of the lines; a thread that logs never waits for the reader.
-//! * `line_format`: the layout of lines; `entry`: their content, as JSON and as fields of the journal;
-//!   `journal`: the connection to it.
 
 mod entry;
 mod journal;
@@ -25,8 +21,6 @@ use crate::log::line_format::{Encoded, LineFormat};
 use crate::log::outlet::Outlet;
 use crate::plan::log_plan::{LogFormat, LogLevel, LogPlan};
 
-/// Begins the log.
-///
 /// # Errors
 /// If there can be no thread that writes it.
 pub(crate) fn start_log(plan: LogPlan) -> io::Result<Outlet> {

@@ -1,4 +1,4 @@
-//! The way of the log to standard error, or to the journal: lines go into a queue, and a thread of its own writes them.
+//! The way of the log to standard error, or to the journal.
 //!
 //! A thread that logs never waits for the reader of the log and never fails with it. If a line finds no room,
 //! or cannot be written, it is counted, and the count is logged as soon as a line can be written again.
@@ -36,9 +36,8 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     entries: VecDeque<Entry>,
-    /// Lines that found no room since the last entry.
+    /// Lines that were not queued since the last entry.
     dropped: u64,
-    /// No more lines are queued.
     ending: bool,
     /// The thread has written or lost all lines.
     done: bool,
@@ -51,12 +50,10 @@ enum Entry {
 }
 
 impl Outlet {
-    /// An outlet to standard error.
     pub(super) fn to_stderr(format: LineFormat) -> io::Result<Outlet> {
         Outlet::start(RawStderr, format)
     }
 
-    /// An outlet to another place.
     pub(super) fn start(sink: impl Write + Send + 'static, format: LineFormat) -> io::Result<Outlet> {
         let shared = Arc::new(Shared { queue: Mutex::default(), changed: Condvar::new(), format });
         let outlet = Outlet { shared: Arc::clone(&shared) };
@@ -64,7 +61,6 @@ impl Outlet {
         Ok(outlet)
     }
 
-    /// Whether lines are text, so that other text of the program can be written between them.
     pub(crate) fn is_text(&self) -> bool {
         matches!(self.shared.format, LineFormat::Timed | LineFormat::Untimed)
     }
@@ -99,7 +95,6 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// The next entry; `None` at the end.
     fn take(&self) -> Option<Entry> {
         let mut queue = self.lock();
         loop {
@@ -139,7 +134,6 @@ impl Shared {
     }
 }
 
-/// The destination of the lines.
 struct Page<W> {
     sink: W,
     /// A line was written in part: the next one begins on a new line.
@@ -255,7 +249,6 @@ mod tests {
         while !outlet.shared.lock().entries.is_empty() {
             thread::yield_now();
         }
-        // The first line is being written and blocks.
         (0..LINES_MAX + 12).for_each(|_| put(&outlet, "x\n"));
         (0..2).for_each(|_| orders.send(Ok(())).unwrap());
         while outlet.shared.lock().entries.len() > LINES_MAX - 2 {

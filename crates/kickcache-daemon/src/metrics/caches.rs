@@ -8,7 +8,6 @@ use crate::metrics::family::{Family, Labelled, Labels, Subject, Values, perhaps}
 
 const YEAR_SECONDS: f64 = 365.25 * 86_400.0;
 
-/// All metrics of a cache device.
 pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     Family {
         name: "kickcache_cache",
@@ -211,7 +210,6 @@ pub(super) const FAMILIES: &[Family<CacheReport>] = &[
     },
 ];
 
-/// Errors by kind.
 pub(super) fn by_kind(errors: &[ErrorCount]) -> Vec<Labelled<u64>> {
     let count = |error: &ErrorCount| {
         let labels = vec![("operation", error.operation.clone()), ("error", error.name.clone())];

@@ -9,14 +9,13 @@ use rustix::net::{RecvFlags, SendFlags, recv, send};
 
 use crate::metrics::http::{Body, ConnectionFate, Parsed, Request, Response, parse};
 
-/// The most connections at a time; for one more, the connection that was silent for longest is closed.
+/// The most connections at a time.
 pub(super) const CONNECTION_COUNT_MAX: usize = 32;
-/// How long a connection may wait for its next request, which is the longest usual scrape interval.
+/// How long a connection may wait for its next request.
 pub(super) const IDLE_MAX: Duration = Duration::from_secs(180);
 /// The longest time for receiving a request, and for sending a response.
 pub(super) const TRANSFER_MAX: Duration = Duration::from_secs(10);
 
-/// The connections that are open.
 #[derive(Default)]
 pub(super) struct Connections {
     open: Vec<Connection>,
@@ -28,12 +27,10 @@ struct Connection {
     output: Vec<u8>,
     sent: usize,
     after: ConnectionFate,
-    /// The time of its last activity.
     active: Instant,
     deadline: Instant,
 }
 
-/// Whether a connection continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Life {
     Open,
@@ -41,7 +38,6 @@ enum Life {
 }
 
 impl Connections {
-    /// Adds a new connection.
     pub(super) fn insert(&mut self, socket: OwnedFd, now: Instant) {
         if self.open.len() >= CONNECTION_COUNT_MAX {
             self.close_longest_silent();
@@ -57,7 +53,6 @@ impl Connections {
         });
     }
 
-    /// Closes the connection that was silent for longest.
     pub(super) fn close_longest_silent(&mut self) {
         let silent = self.open.iter().enumerate().min_by_key(|(_, connection)| connection.active);
         if let Some((index, _)) = silent {
@@ -73,7 +68,6 @@ impl Connections {
         })
     }
 
-    /// Continues ready connections, and ends overdue ones.
     pub(super) fn handle(
         &mut self,
         now: Instant,
@@ -88,7 +82,6 @@ impl Connections {
         });
     }
 
-    /// The time at which the next connection is overdue.
     pub(super) fn next_deadline(&self) -> Option<Instant> {
         self.open.iter().map(|connection| connection.deadline).min()
     }

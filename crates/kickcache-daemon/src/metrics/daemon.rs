@@ -5,7 +5,6 @@ use crate::control::report::VolumeReport;
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
 use crate::metrics::scrape::Scrape;
 
-/// All metrics of the daemon as a whole.
 pub(super) const FAMILIES: &[Family<Scrape>] = &[
     Family {
         name: "kickcache",

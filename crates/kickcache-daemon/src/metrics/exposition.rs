@@ -12,7 +12,6 @@ use crate::metrics::family::{Family, Labelled, Labels, Subject, Values};
 use crate::metrics::scrape::Scrape;
 use crate::metrics::{caches, daemon, volumes};
 
-/// The formats of an answer to a scrape.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Format {
     /// The text format of Prometheus, version 0.0.4.
@@ -31,7 +30,6 @@ impl Format {
     }
 }
 
-/// The text of a scrape.
 pub(super) fn exposition(scrape: Scrape, format: Format) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(Scraped(scrape)));
@@ -58,7 +56,6 @@ impl Collector for Scraped {
     }
 }
 
-/// Each metric once, with the values of all subjects.
 fn encode<T: Subject>(
     encoder: &mut DescriptorEncoder<'_>,
     families: &[Family<T>],

@@ -1,35 +1,26 @@
-//! A metric: its name, its meaning, and its values, for a subject such as a volume.
+//! A metric: its name, its meaning, and its values for a subject.
 
 use prometheus_client::metrics::MetricType;
 
 use crate::latency::LatencyHistogram;
 
-/// Names and values of labels.
 pub(super) type Labels = Vec<(&'static str, String)>;
 
-/// A metric of subjects of one kind.
 pub(super) struct Family<T> {
     /// The name, without the ending for its type, such as `_total`.
     pub(super) name: &'static str,
-    /// The meaning of the metric, as a sentence.
     pub(super) help: &'static str,
-    /// Its values.
     pub(super) values: Values<T>,
 }
 
-/// The value of a metric for a subject, or several values, which have labels of their own in addition.
+/// The value of a metric for a subject, or several values with labels of their own.
 pub(super) enum Values<T> {
-    /// A counter.
     Counter(fn(&T) -> u64),
-    /// Several counters.
     Counters(fn(&T) -> Vec<Labelled<u64>>),
-    /// A number.
     Gauge(fn(&T) -> f64),
-    /// A whole number.
     Count(fn(&T) -> u64),
     /// 1 if a condition holds, otherwise 0.
     Flag(fn(&T) -> bool),
-    /// Several numbers, or none.
     Gauges(fn(&T) -> Vec<Labelled<f64>>),
     /// Requests by how long they took.
     Histograms(fn(&T) -> Vec<Labelled<LatencyHistogram>>),
@@ -37,20 +28,16 @@ pub(super) enum Values<T> {
     Info(fn(&T) -> Labels),
 }
 
-/// A value, and its labels.
 pub(super) struct Labelled<V> {
     pub(super) labels: Labels,
     pub(super) value: V,
 }
 
-/// The subject of metrics.
 pub(super) trait Subject {
-    /// The labels that identify the subject.
     fn labels(&self) -> Labels;
 }
 
 impl<V> Labelled<V> {
-    /// A value with one label.
     pub(super) fn one(name: &'static str, label: impl Into<String>, value: V) -> Labelled<V> {
         Labelled { labels: vec![(name, label.into())], value }
     }

@@ -9,38 +9,28 @@ use crate::metrics::live::document::Curves;
 pub(super) const REQUEST_MAX: usize = 8 << 10;
 const HEADER_COUNT_MAX: usize = 64;
 
-/// A client's request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) asked: DocumentRequest,
     pub(super) host: Host,
-    /// The part after the head of the response.
     pub(super) body: Body,
-    /// The format that the client prefers.
     pub(super) format: Format,
     pub(super) after: ConnectionFate,
 }
 
-/// The requested document.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DocumentRequest {
-    /// The metrics.
     Metrics,
-    /// The live page.
     Page,
-    /// The data that the page draws.
     History {
         /// Rows up to this second are left out.
         since: u64,
         curves: Curves,
     },
-    /// A document that does not exist.
     Unknown,
-    /// A method that is not supported.
     NotAllowed,
 }
 
-/// The host name in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Host {
     /// The host is an address, `localhost`, empty or not named.
@@ -50,21 +40,18 @@ pub(super) enum Host {
     Foreign,
 }
 
-/// Whether a response has its body.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Body {
     Sent,
     LeftOut,
 }
 
-/// The state of the connection after a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ConnectionFate {
     GoOn,
     Close,
 }
 
-/// The result of parsing received bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Parsed {
     /// The bytes are only the beginning of a request.
@@ -75,7 +62,6 @@ pub(super) enum Parsed {
     Bad(Status),
 }
 
-/// The status of a response.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Status {
     Good,
@@ -101,7 +87,6 @@ impl Status {
     }
 }
 
-/// Parses a request at the front of the received bytes.
 pub(super) fn parse(input: &[u8]) -> Parsed {
     let mut headers = [httparse::EMPTY_HEADER; HEADER_COUNT_MAX];
     let mut found = httparse::Request::new(&mut headers);
@@ -124,7 +109,7 @@ fn has_body(found: &httparse::Request<'_, '_>) -> bool {
     values(found, "content-length").any(is_length) || values(found, "transfer-encoding").next().is_some()
 }
 
-/// The target of a request, in the origin form (`/metrics`) or in the absolute form (`http://localhost/metrics`) of RFC 9112.
+/// The target of a request, in the origin form or in the absolute form of RFC 9112.
 #[derive(Clone, Copy)]
 struct Target<'a> {
     /// Host and port, in the absolute form.
@@ -207,8 +192,7 @@ fn values<'a>(found: &'a httparse::Request<'_, '_>, name: &'a str) -> impl Itera
     named.map(|header| header.value)
 }
 
-/// The format with the highest weight; OpenMetrics if both have the same, and Prometheus' own if the request names
-/// none.
+/// The format with the highest weight.
 fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     let (mut open_metrics, mut prometheus) = (0.0, 0.0_f64);
     for range in accepts.flat_map(|value| value.split(|byte| *byte == b',')) {
@@ -226,11 +210,9 @@ fn preferred<'a>(accepts: impl Iterator<Item = &'a [u8]>) -> Format {
     if open_metrics > 0.0 && open_metrics >= prometheus { Format::OpenMetrics } else { Format::Prometheus }
 }
 
-/// A response to a client.
 pub(super) struct Response<'a> {
     pub(super) status: Status,
     pub(super) content_type: &'a str,
-    /// The browser's policy for a page.
     pub(super) policy: Option<&'a str>,
     pub(super) text: &'a str,
     pub(super) body: Body,

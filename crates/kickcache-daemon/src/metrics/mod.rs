@@ -1,9 +1,4 @@
-//! Metrics for Prometheus: the numbers of the daemon's report, as text over HTTP, on a thread of its own.
-//!
-//! * [`server`]: the thread, with its `connections`; `http` reads requests and writes responses.
-//! * [`scrape`]: the source of answers.
-//! * `live`: the page that people look at, and the history that it draws.
-//! * `exposition`: the text, in two formats, from the lists in `daemon`, `caches` and `volumes`, which are of `family`'s kind.
+//! Metrics for Prometheus: the numbers of the daemon's report, as text over HTTP.
 //!
 //! Invariants: a request changes no volume and no setting. A client does not delay another one, whatever it sends or
 //! does not read. Names, once released, stay; docs/reference/metrics.md lists all of them.

@@ -80,7 +80,6 @@ impl MetricsServer {
         self.address.strip_suffix("metrics").filter(|page| page.starts_with("http"))
     }
 
-    /// The address of the server, for messages.
     pub fn address(&self) -> &str {
         &self.address
     }
@@ -106,7 +105,6 @@ struct Responder {
     pause: Option<Instant>,
 }
 
-/// The pending work: whether a client connects, and which connections are ready.
 struct Ready {
     listener: bool,
     connections: Vec<bool>,
@@ -144,13 +142,11 @@ impl Responder {
     fn accept(&mut self, now: Instant) {
         for _ in 0..ACCEPTS_MAX {
             match self.listener.accept() {
-                // The NBD front end logs that too many clients are connected.
                 Ok(Some(socket)) if open_files::is_of_reserve(&socket) => {}
                 Ok(Some(socket)) => self.connections.insert(socket, now),
                 Ok(None) => return,
                 Err(_) => {
-                    // The reason may be a lack of descriptors or memory, so the connection that was silent for
-                    // longest is closed.
+                    // The reason may be a lack of descriptors or memory.
                     self.connections.close_longest_silent();
                     self.pause = Some(now + ACCEPT_PAUSE);
                     return;
@@ -160,11 +156,10 @@ impl Responder {
     }
 }
 
-/// The answers to requests.
 struct Answers {
     exposure: Exposure,
     target: Arc<dyn MetricsTarget>,
-    /// The last curve of each volume: a scrape returns one for each cache device.
+    /// The last curve of each volume.
     curves: BTreeMap<String, LruCurve>,
     live: LiveView,
 }
@@ -211,7 +206,6 @@ impl Answers {
         Ok(scrape)
     }
 
-    /// Adds the curves of earlier scrapes to a scrape.
     fn complete(&mut self, scrape: &mut Scrape) {
         let volumes = scrape.report.caches.iter_mut().flat_map(|cache| &mut cache.volumes);
         for volume in volumes {

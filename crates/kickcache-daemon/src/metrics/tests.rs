@@ -21,7 +21,6 @@ use crate::latency::Latencies;
 use crate::plan::Exposure;
 use crate::plan::metrics_address::MetricsAddress;
 
-/// A daemon that may still be starting.
 #[derive(Default)]
 struct Toy {
     is_starting: AtomicBool,
@@ -119,7 +118,6 @@ fn connect(server: &MetricsServer) -> TcpStream {
     stream
 }
 
-/// The head and the body of a response.
 fn response(stream: &mut (impl Read + Write), request: &str) -> io::Result<(String, String)> {
     stream.write_all(request.as_bytes())?;
     let mut head = Vec::new();
@@ -163,7 +161,6 @@ fn a_connection_answers_one_request_after_the_other() {
     let open = response(&mut stream, "GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n")
         .unwrap();
     assert!(open.0.contains("application/openmetrics-text; version=1.0.0") && open.1.ends_with("\n# EOF\n"));
-    // Two at once, and then the end.
     let both = "GET / HTTP/1.1\r\n\r\nGET /x HTTP/1.1\r\nConnection: close\r\n\r\n";
     assert!(begins(&response(&mut stream, both).unwrap(), "200"));
     let last = response(&mut stream, "").unwrap();

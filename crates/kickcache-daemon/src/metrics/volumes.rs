@@ -8,7 +8,6 @@ use crate::latency::LatencyHistogram;
 use crate::metrics::caches::by_kind;
 use crate::metrics::family::{Family, Labelled, Labels, Subject, Values, perhaps};
 
-/// All metrics of a volume.
 pub(super) const FAMILIES: &[Family<VolumeReport>] = &[
     Family { name: "kickcache_volume", help: "A volume, and where it is.", values: Values::Info(info) },
     Family {

@@ -1,4 +1,4 @@
-//! Putting a cache device into use while volumes are served without one: the steps outside of the loop.
+//! Puts a cache device into use while volumes are served without one.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -23,20 +23,17 @@ use crate::serve::server::{ServerContext, ServerHandle};
 use crate::serve::verbs::exchange::{CacheUse, CurrentEngine, NewEngine, NewEngineKind};
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
-/// The volumes of a new cache device, and the treatment of its free segments.
 pub(crate) struct CacheInsertion<'a> {
     /// The volumes with their present settings.
     pub(crate) volumes: &'a [VolumeSpec],
-    /// The new settings of the volumes.
     pub(crate) settings: &'a [NamedSettings],
-    /// Whether free segments are discarded.
     pub(crate) freed_segments: FreedSegments,
 }
 
 /// Checks for obstacles to putting a cache device of this many bytes into use, without a change.
 ///
 /// # Errors
-/// An obstacle, such as too little room for the volumes, or [`ServeError::Stopped`].
+/// An obstacle, or [`ServeError::Stopped`].
 pub(crate) fn check(
     server: &ServerHandle,
     device: &Path,
@@ -59,10 +56,10 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine) -> Result<(), ServeErr
     }
 }
 
-/// Replaces the engine without a cache by one with a new cache device. `format` formats the device, or a new file.
+/// Replaces the engine without a cache by one with a new cache device.
 ///
 /// # Errors
-/// The error of `format`, or requests in flight do not end. The volumes are served as before.
+/// If the device is not taken in; the volumes are served as before.
 pub(crate) fn take_in(
     server: &ServerHandle,
     taken_in: &CacheInsertion<'_>,
@@ -85,7 +82,6 @@ pub(crate) fn take_in(
     Ok(())
 }
 
-/// The prepared engine.
 struct Ready {
     other: NewEngine,
     notes: Arc<OriginRecords>,

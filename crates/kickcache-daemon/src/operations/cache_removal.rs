@@ -1,4 +1,4 @@
-//! A cache device is left out while its volumes are served: the steps outside of the loop.
+//! A cache device is left out while its volumes are served.
 
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::engine::Engine;
@@ -49,11 +49,10 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine, fate: DirtyFate) -> Re
     Ok(())
 }
 
-/// Replaces the engine by one without a cache, with these settings of the volumes, and closes the cache device; returns the blocks
-/// given up. New requests wait for 5 s at most until no request is in flight.
+/// Replaces the engine by one without a cache and closes the cache device; returns the blocks given up.
 ///
 /// # Errors
-/// As [`check`]; or requests in flight do not end. The device stays in use.
+/// If the engine cannot be replaced; the device stays in use.
 pub(crate) fn leave_out(
     server: &ServerHandle,
     fate: DirtyFate,
@@ -79,7 +78,6 @@ pub(crate) fn leave_out(
     Ok(lost)
 }
 
-/// An engine without a cache device.
 struct CachelessEngine {
     engine: Engine,
     superblock: Superblock,
@@ -107,7 +105,6 @@ fn without_cache(
     Ok(CachelessEngine { engine, superblock })
 }
 
-/// The served volumes in the form of superblock records.
 pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
     let served = behind.superblock.volumes.iter().filter_map(|record| {
         let volume = behind.volumes.iter().find(|volume| volume.id == record.id)?;
@@ -119,7 +116,7 @@ pub(crate) fn records(behind: &CurrentEngine) -> Vec<VolumeRecord> {
 /// The new settings of the served volumes.
 ///
 /// # Errors
-/// If a served volume has none: it was added meanwhile.
+/// If a served volume has none.
 pub(crate) fn volume_settings(
     behind: &CurrentEngine,
     settings: &[NamedSettings],

@@ -1,5 +1,4 @@
-//! Changes to the served volumes of a running daemon: a change is validated first, then applied; if the validation
-//! refuses the change, the daemon is unchanged.
+//! Changes to the served volumes of a running daemon.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -54,13 +53,11 @@ impl Changes {
         Changes { source, plan, under_way: Operations::default() }
     }
 
-    /// The plan that the daemon was started with.
     pub(crate) fn plan(&self) -> &ServePlan {
         &self.plan
     }
 
-    /// A hint that the next start may not serve a volume that a command added; `None` if the configuration file
-    /// names it.
+    /// A hint that the next start may not serve a volume that a command added.
     pub(crate) fn hint_of_added(&self, name: &str) -> Option<String> {
         let Some(path) = self.source.path() else {
             return Some(format!(
@@ -76,7 +73,6 @@ impl Changes {
         Some(format!("{name} is not in {file}: the next start serves it only if it is added there"))
     }
 
-    /// Whether the plan has a configuration file, which can be read again.
     pub(crate) fn has_file(&self) -> bool {
         self.source.is_file()
     }
@@ -89,14 +85,12 @@ impl Changes {
         Ok(Turn { changes: self, _begun: self.under_way.begin(what)? })
     }
 
-    /// The change in progress, and the volumes and cache devices that are about to go; some requests for these are
-    /// refused.
+    /// The change in progress, and the volumes and cache devices that are about to go.
     pub(crate) fn under_way(&self) -> &Operations {
         &self.under_way
     }
 
-    /// The present plan of the configuration file and its difference to the served volumes; volumes that are about
-    /// to go are skipped, and the state that the file does not have is no difference.
+    /// The present plan of the configuration file and its difference to the served volumes.
     ///
     /// # Errors
     /// If the file cannot be used, or the daemon cannot apply a difference while it runs.
@@ -129,7 +123,6 @@ impl Changes {
         Ok(PlanComparison { wanted, named, reloaded: Reloaded { changes, notes } })
     }
 
-    /// The plan of the volumes served at present.
     fn served(&self, started: &StartResult) -> ServePlan {
         let caches = started.servers.iter().map(|served| served.cache.clone()).collect();
         ServePlan { caches, ..self.plan.clone() }
@@ -139,7 +132,6 @@ impl Changes {
 /// The plan of a file, compared with the served volumes.
 pub(crate) struct PlanComparison {
     wanted: ServePlan,
-    /// The volumes of the file, served or not.
     named: BTreeSet<String>,
     pub(crate) reloaded: Reloaded,
 }
@@ -160,12 +152,11 @@ impl Turn<'_> {
         Ok(reloaded)
     }
 
-    /// The changes that a reload would make. New devices and sockets are opened, and closed again; volumes to be removed
-    /// may still have clients.
+    /// The changes that a reload would make. New devices and sockets are opened, and closed again; volumes to
+    /// be removed may still have clients.
     ///
     /// # Errors
-    /// If the file cannot be used, the daemon cannot apply a difference, or a new device, socket or reservation is
-    /// refused.
+    /// As a reload, as far as it can be checked in advance.
     pub(crate) fn check_reload(&self, started: &mut StartResult) -> Result<Reloaded, ControlError> {
         let PlanComparison { wanted, mut reloaded, .. } = self.changes.compare(started)?;
         let folders = MissingFolders::of(&wanted);
@@ -174,7 +165,6 @@ impl Turn<'_> {
         checked.map(|()| reloaded)
     }
 
-    /// The changes that a failed reload made: the file does not require them any more.
     fn made(&self, started: &mut StartResult, planned: Vec<PlanChange>) -> ChangesMade {
         match self.changes.compare(started) {
             Ok(PlanComparison { reloaded: rest, .. }) => {
@@ -185,7 +175,6 @@ impl Turn<'_> {
         }
     }
 
-    /// Checks the removals and opens all new devices and sockets, and then makes the changes.
     fn apply(
         &self,
         started: &mut StartResult,
@@ -226,7 +215,6 @@ impl Turn<'_> {
             let (cache, known) = (wanted.cache.display(), known.join(", "));
             ControlError::Refused(format!("the cache device {cache} is not served here; there is {known}"))
         })?;
-        // A repeated command, as after a lost reply.
         if plan.caches[index].volumes.contains(&spec) {
             return Ok(());
         }
@@ -298,7 +286,6 @@ impl Turn<'_> {
     }
 }
 
-/// Removes a volume from its server and from the plan.
 fn part(started: &mut StartResult, removal: &RemoveOperation) -> Result<Removed, ControlError> {
     let volume = removal.volume();
     let gone = || ControlError::Refused(format!("volume {volume}: it is not served any more"));
@@ -323,15 +310,12 @@ fn removed(changes: &[PlanChange]) -> Vec<String> {
 
 /// Opened volumes for a server that does not use them yet.
 struct Ready {
-    /// Index of the server.
     index: usize,
     volumes: Vec<(VolumeSpec, ReadyVolume)>,
     places: Vec<(VolumeSpec, ReadyPlaces)>,
 }
 
-/// Opens volumes and places that are new. Checks reservations, and opens all new devices and sockets, before the
-/// first change; a volume that the start skipped and that still cannot be opened is removed from the changes, with
-/// a note.
+/// Checks reservations, and opens new devices and sockets.
 fn open_new(
     started: &mut StartResult,
     wanted: &ServePlan,
@@ -409,7 +393,6 @@ fn has_same_places(known: &VolumeSpec, wanted: &VolumeSpec) -> bool {
     known.nbd == wanted.nbd && known.vhost_user == wanted.vhost_user && have_same_device
 }
 
-/// Adds the opened volumes to their servers.
 fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError> {
     for Ready { index, volumes, places } in ready {
         for (spec, open) in volumes {
@@ -428,7 +411,6 @@ fn join(started: &mut StartResult, ready: Vec<Ready>) -> Result<(), ControlError
     Ok(())
 }
 
-/// Changes the write budget of a server, then the settings of its volumes in one step.
 fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(), ServeError> {
     let find =
         |name: &str| wanted.caches.iter().flat_map(|cache| &cache.volumes).find(|volume| volume.name == name);
@@ -459,7 +441,6 @@ fn change_settings(served: &mut PlannedServer, wanted: &ServePlan) -> Result<(),
     Ok(())
 }
 
-/// The reason why the plan cannot be read again, as a reply to the client.
 fn refusal(error: &PlanSourceError) -> ControlError {
     match error {
         PlanSourceError::File(_) => ControlError::Wrong(error.to_string()),

@@ -3,7 +3,6 @@
 use crate::control::ControlError;
 use crate::serve::error::ServeError;
 
-/// The reason of a server's refusal, as a reply to the client.
 pub fn control_error(error: ServeError) -> ControlError {
     match error {
         ServeError::Stopped => ControlError::Stopped,

@@ -1,4 +1,4 @@
-//! The cache devices of a configuration file, adapted to the devices that the daemon serves in their place.
+//! The cache devices of a configuration file, compared with those of the daemon.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::whole_path::{real_path, whole_path};
 
 use crate::start::servers::StartResult;
 
-/// A note that a file names a cache device that was replaced; `None` if it was not.
+/// A note that a file names a cache device that was replaced.
 pub(crate) fn replaced_in_file(named: &Path, followed: &Path) -> Option<String> {
     let is_other = real_path(named) != real_path(followed);
     let (before, now) = (named.display(), followed.display());
@@ -31,8 +31,7 @@ pub(crate) fn follow_taken_in(wanted: &mut ServePlan, started: &StartResult) -> 
     notes
 }
 
-/// Removes from the file's plan the cache devices that the start could not serve; the next start tries them
-/// again. Returns a note for each.
+/// Removes from the file's plan the cache devices that the start could not serve. Returns a note for each.
 pub(crate) fn leave_unserved(wanted: &mut ServePlan, served: &ServePlan, plan: &ServePlan) -> Vec<String> {
     let is_left =
         |cache: &CacheSpec| served.cache(&cache.device).is_none() && plan.cache(&cache.device).is_some();

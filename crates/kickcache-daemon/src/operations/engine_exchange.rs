@@ -7,15 +7,16 @@ use crate::serve::error::ServeError;
 use crate::serve::server::ServerHandle;
 use crate::serve::verbs::exchange::{Exchanged, NewEngine, NewEngineKind, OldDevices, StepState};
 
-/// Time between two attempts of a step; requests are held back meanwhile.
+/// Time between two attempts of a step.
 const LOOK_EVERY: Duration = Duration::from_millis(1);
 
-/// Replaces the engine; the caller has the lease of the superblock. New requests are held back for 5 s at most until no request is
-/// in flight. If the new engine has no cache, first the origins get all data, unless dirty blocks are abandoned, and then it is
-/// recorded that the cache device is left out.
+/// Replaces the engine; the caller has the lease of the superblock. New requests are held back for 5 s at
+/// most until no request is in flight. If the new engine has no cache, it is recorded before that the cache
+/// device is left out.
 ///
 /// # Errors
-/// Requests in flight do not end, the record cannot be written, or the server is stopping. The present engine stays.
+/// Requests in flight do not end, the record cannot be written, or the server is stopping. The present engine
+/// stays.
 pub(crate) fn exchange(server: &ServerHandle, other: NewEngine) -> Result<OldDevices, ServeError> {
     server.in_turn(|verbs, now| verbs.hold_requests(now))?;
     if let NewEngineKind::WithoutCache(fate) = other.kind {

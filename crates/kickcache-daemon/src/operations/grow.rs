@@ -1,8 +1,6 @@
 //! The cache device grows while it is served.
 //!
-//! A script on a thread of its own, because each step may wait for the device: the device is extended and examined, the engine
-//! prepares for the new size, the superblock gets it, and only then the engine uses it. The caller is answered once the new size is
-//! known to be possible, after 8 s at the latest; the status shows the completion.
+//! The superblock gets the new size before the engine uses it.
 
 use std::sync::Arc;
 
@@ -19,10 +17,11 @@ use crate::serve::verbs::growth::{CacheGrown, DeviceToGrow, Growth, GrowthStart}
 /// The growths that have not answered.
 pub(crate) type Growths = Scripts<CacheGrown>;
 
-/// Begins to use more of the cache device: this many bytes, or the whole device. A cache file is extended.
+/// Begins to use more of the cache device: this many bytes, or the whole device.
 ///
 /// # Errors
-/// The device cannot grow in this way; [`ServeError::StillRunning`] if it does not respond for 8 s, and [`ServeError::Stopped`].
+/// The device cannot grow in this way; [`ServeError::StillRunning`] if it does not respond for 8 s, and
+/// [`ServeError::Stopped`].
 pub(crate) fn grow(
     growths: &Arc<Growths>,
     server: &ServerHandle,
@@ -83,11 +82,9 @@ fn begin(
 /// A growth whose size is known.
 struct PreparedGrowth {
     grown: CacheGrown,
-    /// `None` if the cache device has the wanted size already.
     extended: Option<Extended>,
 }
 
-/// Extends and examines the device, and has the engine prepare for the new size.
 fn prepare(
     server: &ServerHandle,
     device: &DeviceToGrow,
@@ -108,7 +105,6 @@ fn prepare(
     Ok(PreparedGrowth { grown: grown(before, prepared.map(|extended| extended.size)), extended: prepared })
 }
 
-/// Writes the superblock once the engine is prepared; the result is logged.
 fn finish(server: &ServerHandle, extended: Extended) {
     match HeldSuperblock::wait_for_growth(server) {
         // The superblock is released only once the loop has the new one.
@@ -135,7 +131,6 @@ fn end(server: &ServerHandle, stored: Result<Box<Superblock>, ServeError>) {
         Err(ServeError::Stopped) => server.in_turn(|verbs, _| verbs.end_growth()),
         Err(error) => server.in_turn(move |verbs, _| verbs.give_up_growth(&error)),
     };
-    // If the loop has ended, the growth has ended with it.
     drop(ended);
 }
 
@@ -149,7 +144,6 @@ mod tests {
 
     const GROWN: Extended = Extended { size: 2 * DEVICE_SIZE_MIN, found: None };
 
-    /// Stores a superblock with a new size on a file that is opened in this mode; `None` without a cache device.
     fn store_on(access: Option<AccessMode>) -> (Result<Box<Superblock>, ServeError>, Option<u64>) {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let path = directory.path().join("cache");

@@ -1,4 +1,4 @@
-//! The superblock in the hands of a script: nobody else writes it until the script drops it.
+//! The exclusive right of a script to write the superblock.
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -26,16 +26,13 @@ pub(crate) struct HeldSuperblock {
     _request: LeaseRequest,
 }
 
-/// How long a script waits for the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LeaseWait {
-    /// 10 s.
+    /// For [`PATIENCE`].
     Short,
-    /// Without a limit.
     Unlimited,
 }
 
-/// A request for the superblock, which ends when this is dropped.
 struct LeaseRequest {
     server: ServerHandle,
     number: LeaseNumber,
@@ -91,7 +88,6 @@ impl HeldSuperblock {
     }
 }
 
-/// The answer; `None` if it does not come within [`PATIENCE`].
 fn within_patience<T>(answered: &Receiver<Result<T, ServeError>>) -> Option<Result<T, ServeError>> {
     let mut waited = WatchedTime::begin();
     loop {

@@ -1,4 +1,4 @@
-//! The state of a running daemon that its configuration file does not have: a comparison of both must not report it as a difference.
+//! The state of a running daemon that its configuration file does not have.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::whole_path::whole_path;
 
 use crate::start::servers::StartResult;
 
-/// Takes volumes that are about to go out of both plans. Returns a note for each.
+/// Removes volumes that are about to go from both plans. Returns a note for each.
 pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]) -> Vec<String> {
     for cache in plans.into_iter().flat_map(|plan| &mut plan.caches) {
         cache.volumes.retain(|volume| !leaving.contains(&volume.name));
@@ -22,8 +22,7 @@ pub(crate) fn leave_alone(leaving: &BTreeSet<String>, plans: [&mut ServePlan; 2]
     leaving.iter().map(note).collect()
 }
 
-/// Where the file has a size other than the plan's, the plan gets the present size of the device, which may have
-/// grown.
+/// Where the file has another size than the plan, the plan gets the present size of the device.
 pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &StartResult) {
     for (cache, server) in served.caches.iter_mut().zip(&started.servers) {
         let wanted = wanted.cache(&cache.device).and_then(|wanted| wanted.size);
@@ -33,8 +32,7 @@ pub(crate) fn know_grown(served: &mut ServePlan, wanted: &ServePlan, started: &S
     }
 }
 
-/// In the file's plan, a volume that got its sockets from the service manager gets no default NBD address, as at
-/// its start.
+/// In the file's plan, a volume that got its sockets from the service manager gets no default NBD address.
 pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     let volumes = served.caches.iter().flat_map(|cache| &cache.volumes);
     let is_handed = |volume: &&VolumeSpec| volume.frontends.nbd.nbd.as_ref().is_some_and(Vec::is_empty);
@@ -46,7 +44,7 @@ pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Adds to the file's plan the volumes that a command added, so that they stay. Returns a note for each.
+/// Adds to the file's plan the volumes that a command added. Returns a note for each.
 pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {

@@ -1,4 +1,4 @@
-//! A cache device is left out while its volumes are served: these are drained first, and not cached meanwhile.
+//! A cache device is left out while its volumes are served: these are drained first.
 
 use std::thread;
 use std::time::Duration;
@@ -17,7 +17,6 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::server::{NamedSettings, ServerStatus, UncleanBlocks};
 use crate::start::servers::PlannedServer;
 
-/// Time between two checks of the drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long the drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(10);
@@ -25,25 +24,19 @@ const STUCK_MAX: Duration = Duration::from_secs(10);
 const STUCK_MAX_ABANDONED: Duration = Duration::from_secs(3);
 /// As [`STUCK_MAX`], if all remaining blocks are unreadable.
 const STUCK_MAX_UNREADABLE: Duration = Duration::from_secs(2);
-/// The most blocks that may be left for the end, when new requests wait, if there was no error: clients keep
-/// rewriting a few blocks.
+/// The most blocks that may be left for the end, when new requests wait, if there was no error.
 const REST_MAX: u64 = 64;
 /// How long the drain must have made no progress before at most [`REST_MAX`] blocks may be left.
 const REST_AFTER: Duration = Duration::from_millis(300);
 
-/// A cache device that is to be left out.
 pub(crate) struct LeaveOutOperation {
     served: PlannedServer,
     fate: DirtyFate,
-    /// The settings of its volumes before the drain, which apply again afterwards.
+    /// The settings of its volumes before the drain.
     settings: Vec<NamedSettings>,
 }
 
 impl LeaveOutOperation {
-    /// Checks for obstacles before the operation starts.
-    ///
-    /// # Errors
-    /// If the device cannot be left out.
     pub(crate) fn check(served: &PlannedServer, fate: DirtyFate) -> Result<LeaveOutOperation, ControlError> {
         let mut served = served.clone();
         served.look_at_modes();
@@ -61,13 +54,12 @@ impl LeaveOutOperation {
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
 
-    /// Writes back the dirty blocks, while the volumes are served from their origins; if the loss is
-    /// accepted, as many blocks as possible.
+    /// Writes back the dirty blocks; if the loss is accepted, as many as possible.
     ///
     /// # Errors
     /// If the drain makes no progress and the loss is not accepted, or the server stops.
     pub(crate) fn drain(&self) -> Result<(), ControlError> {
-        // The errors are counted before the devices are used, so that an immediate failure counts.
+        // The errors are counted first, so that an immediate failure counts.
         let errors = self.left()?.errors;
         for named in &self.settings {
             self.served.handle.set_mode(&named.volume, Mode::Bypass).map_err(control_error)?;
@@ -119,7 +111,7 @@ impl LeaveOutOperation {
         Ok(dirty_volumes(lost.map_err(control_error)?))
     }
 
-    /// Restores the modes, as the device stays in use.
+    /// Restores the modes.
     pub(crate) fn restore_modes(&self) {
         for NamedSettings { volume, settings, .. } in &self.settings {
             if let Err(error) = self.served.handle.set_mode(volume, settings.mode) {
@@ -142,15 +134,10 @@ fn dirty_volumes(unclean: Vec<UncleanBlocks>) -> Vec<DirtyVolume> {
 struct DeviceRemainder {
     /// Blocks of the served volumes that are dirty, or that the origins have not flushed.
     blocks: u64,
-    /// The remaining blocks that cannot be read.
     damaged: u64,
-    /// Errors of the cache device and of the origins, as the status counts them.
     errors: u64,
-    /// The server of an origin is away.
     is_away: bool,
-    /// The numbers of remaining blocks by volume, for messages.
     told: Vec<String>,
-    /// Volumes with remaining blocks that are not being drained.
     idle: Vec<String>,
 }
 
@@ -180,8 +167,8 @@ impl DeviceRemainder {
         left
     }
 
-    /// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read
-    /// or the server of an origin is away: a slow device may still take them.
+    /// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if
+    /// blocks cannot be read or the server of an origin is away.
     fn stuck(&self, errors_before: u64, stuck_for: Duration) -> ControlError {
         let has_failed = self.errors != errors_before || self.damaged > 0 || self.is_away;
         if has_failed { self.refusal() } else { self.late(stuck_for) }
@@ -208,7 +195,6 @@ impl DeviceRemainder {
     }
 }
 
-/// Logs that a cache device is not left out.
 pub(crate) fn tell_not_left_out(device: &str, error: &ControlError) {
     tracing::error!(
         event = "cache_not_left_out",
@@ -217,7 +203,6 @@ pub(crate) fn tell_not_left_out(device: &str, error: &ControlError) {
     );
 }
 
-/// Logs that a cache device is out of use, and its lost blocks.
 pub(crate) fn tell_left_out(device: &str, lost: &[DirtyVolume]) {
     for DirtyVolume { volume, bytes } in lost {
         let lost = show_bytes(*bytes);

@@ -1,4 +1,4 @@
-//! Checks of a device that is to replace a cache device: its present use in this daemon, and its contents.
+//! Checks of a device that is to replace a cache device.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,6 @@ use crate::operations::control_error::control_error;
 use crate::operations::take_in::is_left_out;
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// A device that is to take over, or to be taken in.
 pub(crate) struct NewDevice {
     spec: SuccessorSpec,
     state: StatePlace,
@@ -34,7 +33,6 @@ struct Use {
 }
 
 impl NewDevice {
-    /// The device of an order, to a daemon that was started with `plan`.
     pub(crate) fn new(
         order: &ReplacementOrder,
         state: StatePlace,
@@ -68,7 +66,7 @@ impl NewDevice {
         ServeError::Cache { path: self.spec.path.clone(), what }
     }
 
-    /// Refuses a device in use by this daemon, at once: a failed lock would not name the use.
+    /// Refuses a device in use by this daemon.
     ///
     /// # Errors
     /// If this daemon uses the device; the error names the use.
@@ -82,15 +80,13 @@ impl NewDevice {
         }
     }
 
-    /// Refuses a device in use by this daemon, and, as `format` does, a device with data that may be needed.
     fn check(&self) -> Result<(), ServeError> {
         self.check_unused()?;
         let checked = self.formatting(self.spec.overwrite).check_contents();
         checked.map_err(|error| self.refuse(self.without_path(&error_sentence(&*error))))
     }
 
-    /// The data that `--force` destroys, as a text; `None` without `--force` or such data, or if the device cannot
-    /// be examined.
+    /// The data that `--force` destroys, as a text.
     pub(crate) fn destroyed(&self) -> Option<String> {
         let found = access::metadata(&self.spec.path).ok()?;
         if self.spec.overwrite == Overwrite::Refuse || found.is_file() && found.len() == 0 {
@@ -107,7 +103,7 @@ impl NewDevice {
             .unwrap_or_else(|| text.to_owned())
     }
 
-    /// Starts the takeover from the cache device that is called `device`; for a dry run, only checks are made.
+    /// Starts the takeover from the cache device that is called `device`.
     ///
     /// # Errors
     /// If the device cannot take over.
@@ -129,8 +125,8 @@ impl NewDevice {
     }
 }
 
-/// The replacement that an earlier order with the same device began: a user repeats a command that was interrupted.
-/// `None` for a dry run, and while the device is being prepared.
+/// The replacement that an earlier order with the same device began. `None` for a dry run, and while the
+/// device is being prepared.
 pub(crate) fn ordered_before(order: &ReplacementOrder, status: &ServerStatus) -> Option<Replacing> {
     let (device, with) = (shown_path(&status.cache), shown_path(&order.with));
     let replacing = |bytes, stage| {

@@ -1,5 +1,4 @@
-//! Serialises changes of the served volumes: a client that would wait more than 10 s is refused with the name
-//! of the running change, and its own change is not applied later.
+//! Serialises changes of the served volumes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -35,29 +34,23 @@ pub(crate) struct RemovalGuard<'a> {
     volume: String,
 }
 
-/// A cache device is about to be left out while this lives.
 pub(crate) struct LeaveOutGuard<'a> {
     under_way: &'a Operations,
     device: String,
 }
 
 impl Operations {
-    /// Records that a cache device is about to be left out, and how many bytes are written back before.
     pub(crate) fn leave_out(&self, device: &str, bytes: u64) -> LeaveOutGuard<'_> {
         lock(&self.leaving_out).insert(device.into(), bytes);
         LeaveOutGuard { under_way: self, device: device.into() }
     }
 
-    /// How many bytes were to be written back of a cache device that is about to be left out; `None` for other
-    /// devices.
+    /// How many bytes were to be written back of a cache device that is about to be left out.
     pub(crate) fn leaving_out(&self, device: &str) -> Option<u64> {
         lock(&self.leaving_out).get(device).copied()
     }
 
     /// Refuses requests to a cache device that is being taken out of use.
-    ///
-    /// # Errors
-    /// If the device is being taken out of use.
     pub(crate) fn check_device_stays(&self, device: String) -> Result<String, ControlError> {
         match self.leaving_out(&device) {
             Some(_) => Err(ControlError::Refused(format!(
@@ -91,7 +84,7 @@ impl Operations {
         Ok(OperationGuard(self))
     }
 
-    /// Records that a volume is about to be removed.
+    /// Records that a volume is about to go.
     ///
     /// # Errors
     /// If the volume is about to go already, see [`RemovalGuard`].
@@ -102,11 +95,6 @@ impl Operations {
         }
     }
 
-    /// Records that several volumes are about to be removed, or that their cache device is about to be left out or
-    /// taken in.
-    ///
-    /// # Errors
-    /// If a volume is about to go already.
     pub(crate) fn leave_all<'a>(
         &self,
         volumes: impl Iterator<Item = &'a str>,
@@ -115,9 +103,6 @@ impl Operations {
     }
 
     /// Refuses requests to a volume that is about to go, see [`RemovalGuard`].
-    ///
-    /// # Errors
-    /// If the volume is about to go.
     pub(crate) fn check_stays(&self, volume: &str) -> Result<(), ControlError> {
         match lock(&self.leaving).contains(volume) {
             true => Err(is_leaving(volume)),
@@ -125,7 +110,6 @@ impl Operations {
         }
     }
 
-    /// Volumes that are about to go.
     pub(crate) fn leaving(&self) -> BTreeSet<String> {
         lock(&self.leaving).clone()
     }

@@ -1,5 +1,4 @@
-//! A change of the addresses of a served volume: sockets are opened, and block devices created, before the
-//! turn of the loop.
+//! A change of the addresses of a served volume.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -10,7 +9,6 @@ use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::server::ServerHandle;
 use crate::serve::verbs::membership::{Members, PlaceFate, PlaceOrder};
 
-/// Places that are ready to be used.
 pub(crate) struct ReadyPlaces {
     name: String,
     added: OpenPlaces,

@@ -1,4 +1,4 @@
-//! The result of a reload, for the log and for the client: a failed reload may have made some changes.
+//! The result of a reload, for the log and for the client.
 
 use kickcache_units::counted;
 
@@ -6,7 +6,6 @@ use crate::control::ControlError;
 use crate::control::wire::Reloaded;
 use crate::plan::plan_change::PlanChange;
 
-/// A reload that ended with an error.
 pub(crate) struct FailedReload {
     pub(crate) error: ControlError,
     pub(crate) made: ChangesMade,
@@ -27,7 +26,6 @@ impl From<ControlError> for FailedReload {
 }
 
 impl FailedReload {
-    /// The changes that were made, in a sentence; `None` if there are none.
     fn made(&self) -> Option<String> {
         let made = match &self.made {
             ChangesMade::These(made) if made.is_empty() => return None,
@@ -40,7 +38,6 @@ impl FailedReload {
         Some(format!("{made}; `kickcache reload --dry-run` prints the rest"))
     }
 
-    /// The error for the client, with the changes that were made.
     pub(crate) fn for_client(&self) -> ControlError {
         match (self.made(), &self.error) {
             (None, error) => error.clone(),
@@ -50,7 +47,6 @@ impl FailedReload {
     }
 }
 
-/// Logs the result of a reload.
 pub(crate) fn tell(reloaded: &Result<Reloaded, FailedReload>) {
     let changes = match reloaded {
         Ok(reloaded) => &reloaded.changes,

@@ -15,12 +15,10 @@ use crate::plan::removal::{Clients, DirtyFate, in_use};
 use crate::serve::error::ServeError;
 use crate::start::servers::PlannedServer;
 
-/// Time between two checks of a drain.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How long a drain may make no progress.
 const STUCK_MAX: Duration = Duration::from_secs(30);
 
-/// A volume that is to go.
 pub(crate) struct RemoveOperation {
     served: PlannedServer,
     volume: String,
@@ -31,11 +29,11 @@ pub(crate) struct RemoveOperation {
 }
 
 impl RemoveOperation {
-    /// Checks for present obstacles before the operation starts.
+    /// Checks for present obstacles.
     ///
     /// # Errors
-    /// If the volume has clients that are to be respected, the file of its origin was removed and its data are not to be
-    /// lost, or its server is stopping.
+    /// If the volume has clients that are to be respected, the file of its origin was removed and its data
+    /// are not to be lost, or its server is stopping.
     pub(crate) fn check(
         served: &PlannedServer,
         volume: &str,
@@ -79,13 +77,11 @@ impl RemoveOperation {
         Ok(Removed { lost_bytes, dirty_bytes })
     }
 
-    /// The name of the volume.
     pub(crate) fn volume(&self) -> &str {
         &self.volume
     }
 
-    /// Writes back the dirty blocks, unless they are abandoned, while the volume is served: meanwhile new
-    /// writes go around the cache, as a write in flight in write-through counts as dirty.
+    /// Writes back the dirty blocks, unless they are abandoned.
     ///
     /// # Errors
     /// If the drain makes no progress, or the server stops.
@@ -99,7 +95,6 @@ impl RemoveOperation {
         self.drain_until_clean()
     }
 
-    /// Restores the mode if the volume stays. A volume that is not served any more has no mode.
     pub(crate) fn restore_mode(&self) {
         let (Some(mode), volume) = (self.mode, &self.volume) else { return };
         let served = self.served.handle.status();
@@ -175,8 +170,8 @@ fn refuse(error: &ServeError) -> ControlError {
     ControlError::Refused(error.to_string())
 }
 
-/// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if blocks cannot be read or the
-/// server of the origin is away: a slow device may still take them.
+/// The refusal after a time without progress. It recommends to abandon blocks only after an error, or if
+/// blocks cannot be read or the server of the origin is away.
 fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlError {
     let (blocks, seconds) = (counted(left.blocks, "dirty block"), STUCK_MAX.as_secs());
     let what = if left.errors > errors_before || left.is_unreachable {
@@ -197,7 +192,6 @@ fn stuck(volume: &str, left: &VolumeRemainder, errors_before: u64) -> ControlErr
 struct VolumeRemainder {
     /// Blocks that the origin lacks, or has not flushed.
     blocks: u64,
-    /// Errors of its origin and of the cache device, as the status counts them.
     errors: u64,
     /// Whether the server of the origin is away, or blocks cannot be read.
     is_unreachable: bool,

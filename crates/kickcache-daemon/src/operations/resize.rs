@@ -1,7 +1,6 @@
 //! A volume takes over the size of its origin, which was extended while it is served.
 //!
-//! A script on a thread of its own, because each step may wait for a device: the origin reports its size, the superblock gets it,
-//! and only then the event loop reports it to clients.
+//! The superblock gets the new size before clients get it.
 
 use std::io;
 use std::sync::Arc;
@@ -20,12 +19,13 @@ use crate::serve::verbs::superblock_lease::SuperblockWriter;
 /// The resizes in progress.
 pub(crate) type Resizes = Scripts<Resized>;
 
-/// Resizes a volume. If its resize is running and no other caller waits for it, the new one begins after its end: the origin may have
-/// grown since.
+/// Resizes a volume. If its resize is running and no other caller waits for it, the new one begins after its
+/// end.
 ///
 /// # Errors
-/// The volume is not served, another caller waits for its resize, the origin cannot report its size or is smaller than before, the
-/// superblock cannot be written; [`ServeError::StillRunning`] if a device does not respond for 8 s, and [`ServeError::Stopped`].
+/// The volume is not served, another caller waits for its resize, the origin cannot report its size or is
+/// smaller than before, the superblock cannot be written; [`ServeError::StillRunning`] if a device does not
+/// respond for 8 s, and [`ServeError::Stopped`].
 pub(crate) fn resize(
     resizes: &Arc<Resizes>,
     server: &ServerHandle,
@@ -42,7 +42,6 @@ pub(crate) fn resize(
     answer.unwrap_or_else(|| Err(late(server, volume)?))
 }
 
-/// The answer to a caller that has waited for the limit; it names the device that has not responded.
 fn late(server: &ServerHandle, volume: &str) -> Result<ServeError, ServeError> {
     let name = volume.to_owned();
     let (awaited, device) = server.in_turn(move |verbs, _| {
@@ -80,14 +79,13 @@ fn begin(
     started.inspect_err(|_| drop(server.in_turn(move |verbs, _| verbs.end_resize(id, None))))
 }
 
-/// The result of the steps that wait for devices.
 struct Outcome {
     resized: Resized,
     /// `None` if the size is unchanged.
     stored: Option<StoredSize>,
 }
 
-/// The superblock with the new size, as on the cache device, and the right to write it, until the event loop has it.
+/// The superblock with the new size, and the right to write it.
 struct StoredSize {
     superblock: Box<Superblock>,
     held: HeldSuperblock,
@@ -127,7 +125,7 @@ fn take_size(server: &ServerHandle, volume: &str, origin: &OriginToResize) -> Re
     Ok(Outcome { resized, stored: Some(StoredSize { superblock, held }) })
 }
 
-/// The superblock with another size of a volume; `None` if the volume has that size already.
+/// The superblock with another size of a volume.
 fn grown(
     server: &ServerHandle,
     before: &Superblock,

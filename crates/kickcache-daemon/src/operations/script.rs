@@ -1,4 +1,4 @@
-//! An operation that runs as a script on a thread of its own, and the caller that waits for its answer.
+//! An operation that runs as a script on a thread of its own.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -7,16 +7,14 @@ use std::time::Duration;
 use crate::driver::clock::WatchedTime;
 use crate::serve::error::ServeError;
 
-/// The longest wait of a caller for devices: less than a client's wait for an answer.
+/// The longest wait of a caller for devices.
 const ANSWER_MAX: Duration = Duration::from_secs(8);
 /// The longest time between two readings of a caller's stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The scripts of one kind that have not answered, at most one for a subject: a volume, or a cache device with a
-/// wanted size.
+/// The scripts of one kind that have not answered, at most one for a subject.
 pub(crate) struct Scripts<T>(Mutex<Vec<Arc<Script<T>>>>);
 
-/// A script.
 pub(crate) struct Script<T> {
     subject: String,
     wait: Mutex<CallerWait<T>>,
@@ -35,8 +33,7 @@ impl<T> Default for Scripts<T> {
 }
 
 impl<T> Scripts<T> {
-    /// Starts a script on a thread of its own, with its first caller. The script passes its answer to its argument, and may go on
-    /// afterwards.
+    /// The script passes its answer to its argument, and may go on afterwards.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -58,7 +55,6 @@ impl<T> Scripts<T> {
         Ok(script)
     }
 
-    /// Notes a script, with its first caller.
     fn begin(&self, subject: &str) -> Arc<Script<T>> {
         let wait = Mutex::new(CallerWait { has_caller: true, answer: None });
         let script = Arc::new(Script { subject: subject.into(), wait, changed: Condvar::new() });
@@ -76,7 +72,6 @@ impl<T> Scripts<T> {
         is_free.then_some(script)
     }
 
-    /// Notes the answer of a script, which cannot be joined any more.
     fn answer(&self, script: &Arc<Script<T>>, answer: Result<T, ServeError>) {
         lock(&self.0).retain(|other| !Arc::ptr_eq(other, script));
         lock(&script.wait).answer = Some(answer);
@@ -85,7 +80,7 @@ impl<T> Scripts<T> {
 }
 
 impl<T> Script<T> {
-    /// Waits for the answer; `None` after 8 s, while the script continues.
+    /// Waits for the answer; `None` after 8 s.
     pub(crate) fn wait(&self) -> Option<Result<T, ServeError>> {
         let mut waited = WatchedTime::begin();
         let mut wait = lock(&self.wait);

@@ -21,7 +21,6 @@ pub(crate) struct StandbyParts<'a> {
     pub(crate) settings: EngineSettings,
     pub(crate) superblock: &'a Superblock,
     pub(crate) volumes: &'a [VolumeSettings],
-    /// The path of the cache device, for messages.
     pub(crate) path: &'a std::path::Path,
 }
 
@@ -32,12 +31,11 @@ pub(crate) struct Recovered {
     pub(crate) cache: Option<BlockFile>,
 }
 
-/// Bytes of payload memory; none is used, as this engine has no requests.
+/// Bytes of payload memory.
 const REQUEST_BYTES_MAX: usize = 1 << 20;
 
 impl StandbyParts<'_> {
-    /// Runs the engine until it could serve. The loop that later uses the engine takes the remaining
-    /// submissions.
+    /// Runs the engine until it could serve.
     ///
     /// # Errors
     /// If its log cannot be read back, or input and output cannot be set up.

@@ -25,10 +25,6 @@ pub(crate) fn is_left_out(served: &PlannedServer) -> bool {
     }
 }
 
-/// Checks a device that is to be put into use, without changing it.
-///
-/// # Errors
-/// If the device cannot be put into use.
 pub(crate) fn check(
     served: &PlannedServer,
     order: &ReplacementOrder,
@@ -38,7 +34,7 @@ pub(crate) fn check(
     cache_insertion::check(&served.handle, &order.with, size, &served.cache.volumes).map_err(control_error)
 }
 
-/// Puts a device into use, in place of the device that was left out, or was out of service at the start.
+/// Puts a device into use.
 ///
 /// # Errors
 /// If the device cannot be put into use; the volumes are then served as before.
@@ -61,7 +57,6 @@ pub(crate) fn take_in(
     };
     let taken_in = cache_insertion::take_in(&served.handle, &taken_in, format);
     if taken_in.is_err() && is_new {
-        // The new file is not needed.
         drop(access::remove_made(&order.with));
     }
     taken_in.map_err(control_error)?;
@@ -72,7 +67,6 @@ pub(crate) fn take_in(
     Ok(())
 }
 
-/// Logs that a device is put into use, in the place of another one or of itself.
 pub(crate) fn tell(with: &str, left_out: &str) {
     let what = match with == left_out {
         true => format!(

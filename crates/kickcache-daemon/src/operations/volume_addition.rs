@@ -1,4 +1,4 @@
-//! Adding a volume to a running server: the steps outside of the loop, which may wait.
+//! Adds a volume to a running server.
 
 use std::path::Path;
 
@@ -27,14 +27,14 @@ use crate::serve::verbs::membership::{Members, NewVolume, VolumeBlockCount};
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 use crate::shell_command::ShellCommand;
 
-/// A checked volume that can be served; so far only its sockets are open and its block device is created.
+/// A checked volume that can be served.
 pub(crate) struct ReadyVolume {
     volume: OpenVolume,
     places: OpenPlaces,
 }
 
-/// Opens a volume and checks it as a start does. Waits as long as a start does. `opened` are addresses of volumes that are
-/// prepared already and join before this one, which may share them.
+/// Opens a volume and checks it as a start does. `opened` are addresses of volumes that are prepared already
+/// and join before this one, which may share them.
 ///
 /// # Errors
 /// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
@@ -93,8 +93,7 @@ fn compare(
     confirm(volume, &held, members.cache.path(), state)
 }
 
-/// Compares a file or block device with clean blocks, if it may be another disk than the recorded one or has no
-/// record of its last stop.
+/// Compares a file or block device with clean blocks.
 fn confirm(
     volume: &mut OpenVolume,
     held: &VolumeBlockCount,
@@ -158,7 +157,6 @@ pub(crate) fn join(server: &ServerHandle, ready: ReadyVolume) -> Result<(), Serv
     Ok(())
 }
 
-/// Stores the volume in the superblock, unless it is there unchanged.
 fn record(
     superblock: &mut Superblock,
     volume: &mut OpenVolume,

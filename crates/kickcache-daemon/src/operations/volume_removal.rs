@@ -1,4 +1,4 @@
-//! Removing a volume while its server serves others: a script of short turns of the loop.
+//! Removes a volume while its server serves others.
 
 use std::path::PathBuf;
 use std::thread;
@@ -22,10 +22,8 @@ use crate::serve::verbs::superblock_lease::SuperblockWriter;
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// If the user accepts the loss of blocks, an unresponsive origin is abandoned after this time.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
-/// Time between two attempts of a step.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The volume to remove, and whether its dirty blocks may be lost.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct RemovalOrder {
     pub(crate) name: String,
@@ -33,7 +31,6 @@ pub(crate) struct RemovalOrder {
     pub(crate) dirty: DirtyFate,
 }
 
-/// A removed volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RemovedVolume {
     /// Blocks that the origin lacks or has not flushed, because the order was to abandon them.
@@ -78,7 +75,7 @@ pub(crate) fn part(server: &ServerHandle, order: &RemovalOrder) -> Result<Remove
     Ok(RemovedVolume { lost_blocks })
 }
 
-/// Refuses the removal while another process has the volume's block device open; returns the device.
+/// Refuses the removal while another process has the volume's block device open.
 fn check_device(server: &ServerHandle, name: &str) -> Result<Option<PathBuf>, ServeError> {
     let members: Members = server.in_turn(|verbs, _| verbs.members())??;
     let device = members.member(name).and_then(|member| member.block_device.clone());
@@ -107,8 +104,8 @@ impl<'a> HiddenVolume<'a> {
         Ok(HiddenVolume { server, id })
     }
 
-    /// Waits until clients have their replies, and the origin has all data or its missing blocks are abandoned; returns how many
-    /// are abandoned.
+    /// Waits until clients have their replies, and the origin has all data or its missing blocks are
+    /// abandoned.
     fn quiesce(&self, order: &RemovalOrder) -> Result<u64, ServeError> {
         let (id, dirty) = (self.id, order.dirty);
         let (mut waited, mut has_given_up) = (WatchedTime::begin(), dirty == DirtyFate::WrittenBack);
@@ -130,7 +127,6 @@ impl<'a> HiddenVolume<'a> {
         }
     }
 
-    /// Drops the blocks of the volume, and waits until that is durable.
     fn empty(&self) -> Result<(), ServeError> {
         let id = self.id;
         let mut next = Some(Location::new(0));

@@ -14,12 +14,9 @@ use crate::whole_path::{real_path, whole_path};
 /// Longest path of a unix socket in bytes: it fits into `sockaddr_un` with its closing zero.
 pub const UNIX_PATH_MAX: usize = 107;
 
-/// The address of a unix socket or TCP port, mostly for NBD.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum NbdAddress {
-    /// A unix socket.
     Unix(PathBuf),
-    /// A TCP port.
     Tcp {
         /// Host name or address, without brackets.
         host: String,
@@ -31,26 +28,20 @@ pub enum NbdAddress {
 /// Why a text is not an address.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum AddressError {
-    /// The text begins with neither `unix:` nor `tcp:`.
     #[error("`{0}` is not an NBD address; write unix:PATH or tcp:HOST:PORT")]
     Unknown(String),
-    /// The text is `unix:` without a path.
     #[error("`unix:` has no path behind it; write unix:PATH, such as unix:/run/kickcache/vm1.sock")]
     NoPath,
-    /// The path of a socket is empty.
     #[error("the path of a socket is empty; name a file, such as /run/kickcache/control.sock")]
     EmptyPath,
-    /// The path is longer than the kernel permits.
     #[error(
         "the socket path `{path}` has {found} bytes, a unix socket takes at most {UNIX_PATH_MAX}; choose a shorter one"
     )]
     PathTooLong {
-        /// The path.
         path: String,
-        /// Its length.
+        /// In bytes.
         found: usize,
     },
-    /// The host or the port is missing or wrong.
     #[error(
         "`{0}` is not a TCP address; write tcp:HOST:PORT, such as tcp:127.0.0.1:10809 or tcp:[::1]:10809"
     )]
@@ -58,8 +49,6 @@ pub enum AddressError {
 }
 
 impl NbdAddress {
-    /// Reads an address.
-    ///
     /// # Errors
     /// Names the text found and the expected form.
     pub fn parse(text: &OsStr) -> Result<NbdAddress, AddressError> {
@@ -73,7 +62,6 @@ impl NbdAddress {
         }
     }
 
-    /// The path of a unix socket.
     pub fn unix_path(&self) -> Option<&Path> {
         match self {
             NbdAddress::Unix(path) => Some(path),
@@ -81,7 +69,7 @@ impl NbdAddress {
         }
     }
 
-    /// The address, with symbolic links in the path of a unix socket resolved, for comparisons.
+    /// The address, with symbolic links in the path of a unix socket resolved.
     pub(super) fn place(&self) -> NbdAddress {
         match self {
             NbdAddress::Unix(path) => NbdAddress::Unix(real_path(path)),
@@ -89,7 +77,6 @@ impl NbdAddress {
         }
     }
 
-    /// Whether the system chooses the port.
     pub fn is_any_port(&self) -> bool {
         matches!(self, NbdAddress::Tcp { port: 0, .. })
     }
@@ -102,7 +89,7 @@ impl NbdAddress {
         }
     }
 
-    /// The URI of the volume `name` at this address, for NBD clients in any folder.
+    /// The URI of a volume at this address, for NBD clients in any folder.
     pub fn uri(&self, name: &str) -> String {
         let name = encode(name.as_bytes());
         match self {
@@ -140,8 +127,6 @@ fn parse_unix(path: &Path) -> Result<NbdAddress, AddressError> {
     Ok(NbdAddress::Unix(path.into()))
 }
 
-/// Checks the length of the path of a unix socket.
-///
 /// # Errors
 /// [`AddressError::EmptyPath`], [`AddressError::PathTooLong`].
 pub fn check_socket_path(path: &Path) -> Result<(), AddressError> {

@@ -1,4 +1,4 @@
-//! Whether a plan can work at all, before any device is opened.
+//! The check of a plan, before any device is opened.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -23,12 +23,10 @@ use crate::whole_path::real_path;
 /// Why a plan cannot work.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
-    /// No cache device to serve.
     #[error(
         "there is no cache device to serve; name one with --cache, or with [[cache]] in the configuration file"
     )]
     NoCache,
-    /// A cache device without volumes.
     #[error("the cache device {} has no volume; add a [[cache.volume]] with its name and origin", .0.display())]
     NoVolume(PathBuf),
     /// A volume without an address.
@@ -36,22 +34,12 @@ pub enum PlanError {
         "the volume `{0}` has no address; give it one, such as nbd = [\"unix:/run/kickcache/{0}.sock\"], vhost-user = \"/run/kickcache/{0}.vhost\" or ublk = true"
     )]
     NoAddress(String),
-    /// More volumes than the superblock can hold.
+    /// More volumes than a superblock can hold.
     #[error("the cache device {} has {found} volumes, it can serve at most {VOLUME_COUNT_MAX}; give the others another cache device", .device.display())]
-    TooManyVolumes {
-        /// The cache device.
-        device: PathBuf,
-        /// Volumes in the plan.
-        found: usize,
-    },
+    TooManyVolumes { device: PathBuf, found: usize },
     /// A name that cannot be used.
     #[error("the volume name `{name}` cannot be used: {what}")]
-    Name {
-        /// The name.
-        name: String,
-        /// The defect.
-        what: String,
-    },
+    Name { name: String, what: String },
     /// Two volumes of one name.
     #[error("two volumes have the name `{0}`; each needs a name of its own")]
     SameName(String),
@@ -59,45 +47,17 @@ pub enum PlanError {
     #[error(
         "the volumes `{first}` and `{second}` have the serial number {serial}; set another one (serial) for either volume"
     )]
-    SameSerial {
-        /// The serial number.
-        serial: SerialNumber,
-        /// One volume.
-        first: String,
-        /// The other.
-        second: String,
-    },
+    SameSerial { serial: SerialNumber, first: String, second: String },
     /// One device in two places.
     #[error("{} is named twice, {first} and {second}; each device can have one part only", .path.display())]
-    SamePath {
-        /// The path.
-        path: PathBuf,
-        /// The first use.
-        first: String,
-        /// The second use.
-        second: String,
-    },
-    /// One address for two volumes that cannot share it, such as volumes of two cache devices.
+    SamePath { path: PathBuf, first: String, second: String },
+    /// One address for two volumes that cannot share it.
     #[error(
         "the volumes `{first}` and `{second}` both listen on {address}, behind different cache devices; give each an address of its own"
     )]
-    SameAddress {
-        /// The address.
-        address: NbdAddress,
-        /// One volume.
-        first: String,
-        /// The other.
-        second: String,
-    },
-    /// One address twice for a volume.
+    SameAddress { address: NbdAddress, first: String, second: String },
     #[error("the volume `{name}` listens on {address} twice; once is enough")]
-    AddressTwice {
-        /// The address.
-        address: NbdAddress,
-        /// The volume.
-        name: String,
-    },
-    /// Another socket on the path of the status socket.
+    AddressTwice { address: NbdAddress, name: String },
     #[error("the status socket {} is also the path of another socket; choose another path for either", .0.display())]
     StatusSocket(PathBuf),
     /// An NBD address, or another socket of a volume, with the path of the control socket.
@@ -109,10 +69,7 @@ pub enum PlanError {
          here; use a unix socket or a loopback address, TLS with certificates of clients (--tls=require, \
          docs/how-to/tls.md), or accept it with --insecure-tcp (insecure-tcp = true)"
     )]
-    Insecure {
-        /// The address.
-        address: NbdAddress,
-    },
+    Insecure { address: NbdAddress },
     /// An impossible combination of TLS settings.
     #[error("{0}")]
     Tls(&'static str),
@@ -121,73 +78,45 @@ pub enum PlanError {
         "tls is for NBD, and no volume is served over NBD; give one an address (nbd = [\"tcp:0.0.0.0:10809\"]), or leave tls out"
     )]
     TlsWithoutNbd,
-    /// Allowed client names, but clients without a certificate are served, too.
+    /// Allowed client names, although clients without a certificate are served.
     #[error(
         "the volume `{0}` is for clients with names in their certificates (allow-client), but clients \
          without a certificate are served, too; use --tls=require (tls = \"require\") without \
          --tls-verify-peer=off"
     )]
     ClientNames(String),
-    /// Names of NBD clients, but the volume is not served over NBD.
     #[error(
         "the volume `{0}` has allow-client, which is for NBD, and no NBD address; give it one (nbd), or leave allow-client out"
     )]
     ClientNamesWithoutNbd(String),
-    /// Metrics on a public address without an explicit flag.
     #[error(
         "metrics at {address} can be read from other machines, without encryption and without a \
          password; use a loopback address or a unix socket, or accept it with --insecure-tcp \
          (insecure-tcp = true)"
     )]
-    InsecureMetrics {
-        /// The address.
-        address: MetricsAddress,
-    },
+    InsecureMetrics { address: MetricsAddress },
     /// Metrics on the address of another server of the daemon.
     #[error("metrics are to be served at {address}, and so is {other}; choose another address for either")]
-    MetricsAddress {
-        /// The address.
-        address: MetricsAddress,
-        /// The other use.
-        other: String,
-    },
-    /// A size for the cache file that no cache can have.
+    MetricsAddress { address: MetricsAddress, other: String },
     #[error("a cache file of {found} bytes is not possible: {what}")]
-    CacheSize {
-        /// Bytes wanted.
-        found: u64,
-        /// The defect.
-        what: String,
-    },
-    /// An impossible fill window, dirty mark, reservation, limit or setting of a front end.
+    CacheSize { found: u64, what: String },
+    /// An impossible setting of a volume.
     #[error("volume `{name}`: {what}")]
-    VolumeSize {
-        /// The volume.
-        name: String,
-        /// The defect.
-        what: String,
-    },
+    VolumeSize { name: String, what: String },
     /// Reservations in percent that are too large in total.
     #[error("the cache device {}: {what}", .device.display())]
-    Rooms {
-        /// The cache device.
-        device: PathBuf,
-        /// The defect.
-        what: String,
-    },
-    /// A timeout for a server, but the origin has no server.
+    Rooms { device: PathBuf, what: String },
     #[error(
         "the volume `{0}` has an origin-timeout, and its origin is a file or block device, which is waited for without end; \
          leave it out"
     )]
     OriginTimeout(String),
-    /// A block device of the host, but the daemon gives up the rights that it needs.
+    /// A block device of the host, although the daemon gives up the rights of root.
     #[error(
         "the volume `{0}` is a block device of this host (ublk), which needs rights of root for as long as it is served, and the daemon \
          is to go on as another user; leave `user` out, or serve the volume by another front end or another daemon"
     )]
     UblkAsUser(String),
-    /// An empty path.
     #[error("the path of {0} is empty; name a file, folder or device")]
     EmptyPath(&'static str),
     /// A path that no record can store.
@@ -205,8 +134,6 @@ pub(crate) fn check_texts(cache: &CacheSpec) -> Result<(), NotUtf8> {
 }
 
 impl ServePlan {
-    /// Checks the plan before any device is opened.
-    ///
     /// # Errors
     /// The first setting that cannot work.
     pub fn check(&self) -> Result<(), PlanError> {
@@ -306,7 +233,7 @@ impl ServePlan {
         }
     }
 
-    /// Refuses equal serial numbers: a virtual machine's names in /dev/disk/by-id contain the serial number.
+    /// Refuses equal serial numbers: names in a guest's /dev/disk/by-id contain them.
     fn check_serials(&self) -> Result<(), PlanError> {
         let mut seen = BTreeMap::new();
         for volume in self.volumes() {
@@ -319,7 +246,7 @@ impl ServePlan {
     }
 
     fn check_paths(&self) -> Result<(), PlanError> {
-        // Several paths may name one cache device: resolved paths are compared.
+        // Several paths may name one cache device.
         let mut seen = BTreeMap::new();
         for CacheSpec { device, .. } in &self.caches {
             let second = format!("as the cache device {}", device.display());
@@ -360,7 +287,7 @@ impl ServePlan {
                 check_socket_path(path)?;
             }
         }
-        // No other volume may share such a socket, so each counts as an address of a cache device of its own.
+        // Sockets in `own` are not shared.
         for (index, (volume, address)) in own.iter().enumerate() {
             self.check_address(volume, address)?;
             let listener = Listener { cache: self.caches.len() + index, name: &volume.name, address };
@@ -397,7 +324,6 @@ impl ServePlan {
     }
 }
 
-/// An address of a volume.
 struct Listener<'a> {
     cache: usize,
     name: &'a str,
@@ -437,8 +363,6 @@ fn check_cache(cache: &CacheSpec) -> Result<(), PlanError> {
         .map_err(|what| PlanError::Rooms { device: cache.device.clone(), what })
 }
 
-/// Checks the size of a new cache file.
-///
 /// # Errors
 /// [`PlanError::CacheSize`] if it is out of range or not a multiple of 4096.
 pub fn check_cache_size(size: Size) -> Result<(), PlanError> {
@@ -473,7 +397,6 @@ fn check_volume(volume: &VolumeSpec) -> Result<(), PlanError> {
     fits.map_err(|what| PlanError::VolumeSize { name, what })
 }
 
-/// The defect of a volume's name; the name appears in NBD addresses, in paths of sockets and in tables.
 fn name_fault(name: &str) -> Option<String> {
     if name.is_empty() {
         return Some("it is empty; give the volume a name, such as vm1".into());

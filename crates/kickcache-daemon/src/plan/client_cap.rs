@@ -6,7 +6,6 @@ use kickcache_engine::time::Duration;
 /// The caps that the clients of a volume share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClientCap {
-    /// Bytes and requests a second.
     pub rate: RateCap,
     /// Unused quota of this time can be used at once.
     pub burst: Duration,

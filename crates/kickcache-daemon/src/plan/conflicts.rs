@@ -1,5 +1,4 @@
-//! Checks that the origin and the serial number of a new volume are free in this daemon: the lock of an origin does not
-//! show which volume has it.
+//! Checks that the origin and the serial number of a new volume are free in this daemon.
 
 use std::path::Path;
 
@@ -11,41 +10,22 @@ use crate::plan::volume_spec::VolumeSpec;
 /// An origin or a serial number that is already in use.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Conflict {
-    /// Another volume has the origin.
     #[error(
         "volume {volume}: its origin {origin} is that of volume {by}, which is served here; remove that one first \
          (`kickcache remove {by}`)"
     )]
-    Origin {
-        /// The volume to be added.
-        volume: String,
-        /// Its origin.
-        origin: String,
-        /// The served volume that has the origin.
-        by: String,
-    },
-    /// The origin is a cache device of the daemon.
+    Origin { volume: String, origin: String, by: String },
     #[error(
         "volume {volume}: its origin {origin} is the cache device {device} of this daemon; name another one"
     )]
     CacheDevice {
-        /// The volume to be added.
         volume: String,
-        /// Its origin.
         origin: String,
         /// The path that the plan has for the cache device.
         device: String,
     },
-    /// Another volume has the serial number.
     #[error("volume {volume}: its serial number {serial} is that of volume {by}; set another one (serial)")]
-    Serial {
-        /// The new volume.
-        volume: String,
-        /// Its serial number.
-        serial: SerialNumber,
-        /// The volume that has this serial number.
-        by: String,
-    },
+    Serial { volume: String, serial: SerialNumber, by: String },
 }
 
 /// Refuses an origin that is a served origin or a cache device of this daemon, and a serial number of another volume.

@@ -1,4 +1,4 @@
-//! Which sequential streams are bypassed.
+//! Sequential streams that are bypassed.
 
 use kickcache_engine::config::{STREAM_BYTES, SequentialCutoff};
 use kickcache_units::Size;
@@ -9,14 +9,12 @@ pub enum Cutoff {
     /// Long streams that are reused less often than the blocks that they would displace.
     #[default]
     Auto,
-    /// No streams: they are cached like other requests.
     Off,
     /// Streams of more than this many bytes.
     Above(Size),
 }
 
 impl Cutoff {
-    /// Converts the cut-off to the engine's type.
     pub fn to_engine(self) -> SequentialCutoff {
         match self {
             Cutoff::Auto => SequentialCutoff::Auto(STREAM_BYTES),
@@ -25,7 +23,7 @@ impl Cutoff {
         }
     }
 
-    /// The exact form, which can be parsed again for any size.
+    /// In a form that can be parsed again for any size.
     pub fn exact(self) -> String {
         match self {
             Cutoff::Auto | Cutoff::Off => self.to_string(),

@@ -15,12 +15,10 @@ pub fn runtime_dir() -> PathBuf {
     }
 }
 
-/// The default control socket.
 pub fn default_control() -> PathBuf {
     runtime_dir().join("control.sock")
 }
 
-/// The default NBD socket of a volume.
 pub fn default_nbd(name: &str) -> NbdAddress {
     NbdAddress::Unix(runtime_dir().join(format!("{name}.nbd.sock")))
 }

@@ -17,56 +17,29 @@ use kickcache_units::Size;
 /// A difference that a reload cannot apply to a running daemon.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unchangeable {
-    /// A key of the whole daemon.
     #[error(
         "`{key}` is {before} in the daemon and {after} in the file, and cannot change while the daemon runs; change the file \
          back, or stop the daemon and start it again"
     )]
-    Daemon {
-        /// The key.
-        key: &'static str,
-        /// The present value.
-        before: String,
-        /// The value in the file.
-        after: String,
-    },
-    /// A cache device is added or removed.
+    Daemon { key: &'static str, before: String, after: String },
     #[error(
         "the cache device {device} is {what}; cache devices do not change while the daemon runs: restore \
          the file, or stop the daemon and start it again"
     )]
-    CacheDevice {
-        /// Its path.
-        device: String,
-        /// Whether the device was added or removed.
-        what: &'static str,
-    },
-    /// A key of a cache device.
+    CacheDevice { device: String, what: &'static str },
     #[error(
         "`{key}` of the cache device {device} is {before} in the daemon and {after} in the file, and cannot change while the \
          daemon runs; change the file back, or stop the daemon and start it again"
     )]
-    CacheKey {
-        /// Its path.
-        device: String,
-        /// The key.
-        key: &'static str,
-        /// The present value.
-        before: String,
-        /// The value in the file.
-        after: String,
-    },
-    /// A cache device has another size.
+    CacheKey { device: String, key: &'static str, before: String, after: String },
     #[error(
         "the cache device {device} has {} in the daemon and `size` is {} in the file; {}", shown(*before), shown(*after),
         size_remedy(device, *before, *after)
     )]
     Size {
-        /// Its path.
         device: String,
         /// The `size` of the daemon's plan; `None` if it has none.
         before: Option<Size>,
-        /// The size in the file.
         after: Option<Size>,
     },
     /// A volume has another cache device.
@@ -74,36 +47,18 @@ pub enum Unchangeable {
         "volume {volume} is behind {before} in the daemon and behind {after} in the file; remove it (`kickcache remove {volume}`) before \
          it is added there"
     )]
-    Moved {
-        /// The volume.
-        volume: String,
-        /// The cache device that serves the volume.
-        before: String,
-        /// The cache device of the volume in the file.
-        after: String,
-    },
-    /// A key of a volume.
+    Moved { volume: String, before: String, after: String },
     #[error(
         "volume {volume}: `{key}` is {before} in the daemon and {after} in the file, and cannot change while the volume is served; \
          change the file back, or remove the volume (`kickcache remove {volume}`) before it is added with the new value"
     )]
-    Volume {
-        /// The volume.
-        volume: String,
-        /// The key.
-        key: &'static str,
-        /// The present value.
-        before: String,
-        /// The value in the file.
-        after: String,
-    },
-    /// A volume is added, but its origin is already served or a cache device, or its serial number is another
-    /// volume's.
+    Volume { volume: String, key: &'static str, before: String, after: String },
+    /// The origin or the serial number of an added volume is in use.
     #[error(transparent)]
     Taken(#[from] Conflict),
 }
 
-/// The changes from the served plan to the wanted one: removed volumes first, the others in the order of the file.
+/// The changes from the served plan to the wanted one: removed volumes first.
 ///
 /// # Errors
 /// A difference that a reload cannot apply.
@@ -134,7 +89,6 @@ fn shown(size: Option<Size>) -> String {
     size.map_or_else(|| "not set".into(), |size| size.to_string())
 }
 
-/// The remedy for a changed size, which a reload cannot apply: `grow`, or the file as it was.
 fn size_remedy(device: &str, before: Option<Size>, after: Option<Size>) -> String {
     match (before, after) {
         (before, Some(after)) if before.is_none_or(|before| before < after) => {
@@ -153,14 +107,13 @@ fn cache_device(cache: &CacheSpec, what: &'static str) -> Unchangeable {
     Unchangeable::CacheDevice { device: cache.device.display().to_string(), what }
 }
 
-/// A key with another value.
 struct Change {
     key: &'static str,
     before: String,
     after: String,
 }
 
-/// The differences between the same keys, served and wanted.
+/// The differences between two lists of the same keys, in the same order.
 fn changes(served: Vec<Setting>, wanted: Vec<Setting>) -> impl Iterator<Item = Change> {
     let both = served.into_iter().zip(wanted).filter(|(served, wanted)| served != wanted);
     both.map(|(served, wanted)| Change { key: wanted.key, before: served.value, after: wanted.value })
@@ -209,7 +162,7 @@ fn cache_difference(served: &CacheSpec, wanted: &CacheSpec) -> Result<Vec<PlanCh
     Ok(settings.collect())
 }
 
-/// Removals of the volumes of a served cache device that the file has on no cache device.
+/// Removals of the volumes of a served cache device that the file does not have.
 fn gone_from<'a>(cache: &'a CacheSpec, wanted: &'a ServePlan) -> impl Iterator<Item = PlanChange> + 'a {
     let is_wanted = |name: &str| wanted.caches.iter().any(|cache| cache.names().any(|known| known == name));
     let gone = cache.names().filter(move |name| !is_wanted(name));

@@ -1,5 +1,4 @@
-//! The shares of a volume's dirty blocks in the log at which writeback runs under load, client writes are delayed,
-//! and writes go to the origin.
+//! The marks of a volume's dirty blocks in the log.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,17 +6,14 @@ use std::str::FromStr;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Percent of a volume's share of the log. The share of a single volume without `room-max` is the whole log; other
-/// volumes reduce it.
+/// Percent of a volume's share of the log.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct DirtyMark(u16);
 
 impl DirtyMark {
-    /// The smallest allowed value.
     pub const LEAST: u16 = 1;
-    /// The largest allowed value: reclaim needs the rest of the log.
+    /// Reclaim needs the rest of the log.
     pub const MOST: u16 = 90;
-    /// The default limit.
     pub const LIMIT: DirtyMark = DirtyMark(70);
 
     fn part(self) -> Part {
@@ -32,23 +28,22 @@ pub struct DirtyMarks {
     pub low: Option<DirtyMark>,
     /// Above this mark, client writes are delayed.
     pub high: Option<DirtyMark>,
-    /// At this mark, writes go to the origin as in write-through, except writes that only replace dirty or unflushed
-    /// blocks.
+    /// At this mark, writes go to the origin, except writes that only replace dirty or unflushed blocks.
     pub limit: DirtyMark,
 }
 
 impl DirtyMarks {
-    /// The limit in 1/1024 of the volume's share of the log.
+    /// In 1/1024 of the volume's share of the log.
     pub fn limit(self) -> u16 {
         self.limit_part().of_1024()
     }
 
-    /// The upper mark in 1/1024 of the volume's share of the log.
+    /// In 1/1024 of the volume's share of the log.
     pub fn high(self) -> u16 {
         self.high_part().of_1024()
     }
 
-    /// The lower mark in 1/1024 of the volume's share of the log.
+    /// In 1/1024 of the volume's share of the log.
     pub fn low(self) -> u16 {
         self.low_part().of_1024()
     }
@@ -80,7 +75,6 @@ impl DirtyMarks {
     }
 }
 
-/// A fraction.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     count: u32,

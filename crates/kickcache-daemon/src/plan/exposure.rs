@@ -1,6 +1,5 @@
 //! The allowed clients of a TCP address.
 
-/// The allowed clients of a TCP address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Exposure {
     /// This machine.

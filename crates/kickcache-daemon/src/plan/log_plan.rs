@@ -1,11 +1,8 @@
 //! The content and the format of the daemon's log.
 
-/// How the log is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LogPlan {
-    /// The form of the log's lines.
     pub format: LogFormat,
-    /// The least important level that is logged.
     pub level: LogLevel,
 }
 

@@ -7,16 +7,14 @@ use kickcache_units::Size;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Memory for the payload of requests, such as `256M`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MemoryLimit(usize);
 
 impl MemoryLimit {
-    /// The smallest limit, in bytes: the largest request and some small ones fit.
+    /// In bytes: the largest request fits.
     const LEAST: usize = 64 << 20;
     const MOST: usize = 64 << 30;
 
-    /// The number of bytes.
     pub const fn bytes(self) -> usize {
         self.0
     }

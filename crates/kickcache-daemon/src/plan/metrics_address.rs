@@ -7,14 +7,11 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 use crate::plan::address::{AddressError, NbdAddress};
 
-/// An address that metrics are served on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MetricsAddress(NbdAddress);
 
-/// Why a text is not an address for metrics.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum MetricsAddressError {
-    /// The text begins with neither `unix:` nor `tcp:`.
     #[error(
         "`{0}` is not an address for metrics; write tcp:127.0.0.1:PORT or unix:PATH, such as tcp:127.0.0.1:9469"
     )]
@@ -25,8 +22,6 @@ pub enum MetricsAddressError {
 }
 
 impl MetricsAddress {
-    /// Reads an address.
-    ///
     /// # Errors
     /// Names the text found and the expected form.
     pub fn parse(text: &OsStr) -> Result<MetricsAddress, MetricsAddressError> {
@@ -39,7 +34,6 @@ impl MetricsAddress {
         })
     }
 
-    /// The address in the form for sockets.
     pub fn socket(&self) -> &NbdAddress {
         &self.0
     }

@@ -52,41 +52,30 @@ pub use crate::plan::check::{PlanError, check_cache_size};
 /// The configuration of `kickcache serve`.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ServePlan {
-    /// Path of the control socket.
     pub control: PathBuf,
-    /// Path of a socket that only reports the status, also to the group of the socket, if there is one.
+    /// Path of a socket that only reports the status, also to the group of the socket.
     pub status_socket: Option<PathBuf>,
-    /// Where metrics are served, if anywhere.
     pub metrics: Option<MetricsAddress>,
-    /// How the log is kept.
     pub log: LogPlan,
     /// The state directory, if the user named one.
     pub state: Option<PathBuf>,
     /// The user account of a daemon that root started.
     pub user: Option<UserSpec>,
-    /// Devices that may be opened later although that user may not.
+    /// Devices that `user` may not open, but that may be opened later.
     pub may_open: Vec<PathBuf>,
-    /// How devices are read and written.
     pub io_engine: IoEngine,
-    /// Memory for the payload of requests.
     pub memory_limit: MemoryLimit,
-    /// Whether NBD and metrics may be offered to other machines, without encryption and without a password.
     pub exposure: Exposure,
-    /// TLS for NBD clients.
     pub tls: TlsPlan,
-    /// The cache devices.
     pub caches: Vec<CacheSpec>,
 }
 
 impl ServePlan {
-    /// The cache device of a path.
     pub fn cache(&self, device: &Path) -> Option<&CacheSpec> {
         self.caches.iter().find(|cache| whole_path(&cache.device) == whole_path(device))
     }
 }
 
-/// Reads the upper bound of the fill window.
-///
 /// # Errors
 /// If it is not a power of two from 4 KiB to 1 MiB.
 pub fn parse_fill_window(text: &str) -> Result<Size, String> {

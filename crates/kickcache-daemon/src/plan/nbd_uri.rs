@@ -35,13 +35,12 @@ pub struct NbdUri {
 /// The TLS parameters of a URI.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 struct UriTls {
-    /// The folder of certificates: `tls-certificates=DIR`.
+    /// `tls-certificates=DIR`
     certificates: Option<PathBuf>,
     /// The name that the server's certificate must have: `tls-hostname=NAME`.
     host: Option<String>,
 }
 
-/// The folder of certificates, if a URI names none.
 const CERTIFICATES: &str = "/etc/kickcache/tls";
 /// The name of a server behind a unix socket, if a URI gives none.
 const LOCAL_NAME: &str = "localhost";
@@ -49,20 +48,12 @@ const LOCAL_NAME: &str = "localhost";
 /// Why a text is not the URI of an export.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum UriError {
-    /// The text has no scheme of NBD.
     #[error(
         "`{0}` is no NBD export; write nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH (with TLS: nbds, nbds+unix)"
     )]
     Unknown(String),
-    /// A part of the URI is missing or wrong.
     #[error("`{text}` is not the URI of an NBD export: {what}")]
-    Wrong {
-        /// The text.
-        text: String,
-        /// The defect.
-        what: &'static str,
-    },
-    /// A socket path that the kernel does not take.
+    Wrong { text: String, what: &'static str },
     #[error(transparent)]
     Socket(#[from] AddressError),
 }
@@ -75,13 +66,10 @@ impl NbdUri {
         })
     }
 
-    /// Whether URIs of a scheme are exports.
     pub fn has_scheme(scheme: &str) -> bool {
         ["nbd", "nbd+unix", "nbds", "nbds+unix"].iter().any(|known| scheme.eq_ignore_ascii_case(known))
     }
 
-    /// Reads a URI.
-    ///
     /// # Errors
     /// Names the text found and the expected form.
     pub fn parse(text: &str) -> Result<NbdUri, UriError> {
@@ -119,8 +107,8 @@ impl NbdUri {
         Ok(uri)
     }
 
-    /// The identity of the export on a cache device: the URI, with the socket's path free of links and `..`,
-    /// and without its certificate parameters, which may change.
+    /// The identity of the export on a cache device: the URI without certificate parameters, and with links
+    /// and `..` in the path of a socket resolved.
     pub fn identity(&self) -> String {
         let name = self.plain_name();
         match &self.address {
@@ -131,7 +119,6 @@ impl NbdUri {
         }
     }
 
-    /// The socket of the server, if it is a unix socket.
     pub fn socket_path(&self) -> Option<&Path> {
         match &self.address {
             NbdAddress::Unix(path) => Some(path),
@@ -139,8 +126,8 @@ impl NbdUri {
         }
     }
 
-    /// Other identities of the export: each address of the host in place of its name, and every form both with and
-    /// without TLS. Looks up the name of the host, which may take long.
+    /// Other identities of the export: with the addresses of the host in place of its name, and with and
+    /// without TLS. Looks up the name of the host.
     pub fn other_identities(&self) -> Vec<String> {
         let mut names = vec![self.clone()];
         if let NbdAddress::Tcp { host, port } = &self.address {
@@ -157,7 +144,7 @@ impl NbdUri {
         names.into_iter().filter(|name| *name != self.identity()).collect()
     }
 
-    /// The configuration that verifies the server's certificate, with the present files; `None` without TLS.
+    /// The configuration that verifies the server's certificate; `None` without TLS.
     ///
     /// # Errors
     /// Names the file and its defect.
@@ -171,17 +158,15 @@ impl NbdUri {
         ClientTls::open(folder, host).map(Some)
     }
 
-    /// The URI without its certificate parameters.
     fn plain_name(&self) -> NbdUri {
         NbdUri { tls: self.tls.as_ref().map(|_| UriTls::default()), ..self.clone() }
     }
 
-    /// Where the server is.
     pub fn address(&self) -> &NbdAddress {
         &self.address
     }
 
-    /// Name of the export; empty for the server's default.
+    /// Empty for the server's default.
     pub fn export(&self) -> &str {
         &self.export
     }
@@ -238,7 +223,6 @@ impl fmt::Display for NbdUri {
     }
 }
 
-/// The part behind the `?` of a URI.
 struct Query {
     tls: Option<UriTls>,
     /// The query without the parameters of TLS; the whole query of a URI without TLS.
@@ -267,7 +251,6 @@ impl Query {
     }
 }
 
-/// The path of a socket, from the part of a URI behind the `?`.
 fn socket(query: &str) -> Result<PathBuf, &'static str> {
     if query.contains('&') {
         return Err("only socket=PATH may follow the ?, and an & of a path is written %26");

@@ -6,13 +6,11 @@ use std::time::Duration;
 
 use crate::plan::span::parse_span;
 
-/// How long requests wait for a remote origin that is away before they fail; counted from the loss of the
-/// connection, or from the next request if a new connection has not answered and no request waits.
+/// How long requests wait for a remote origin that is away before they fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginTimeout(Duration);
 
 impl OriginTimeout {
-    /// The span.
     pub const fn span(self) -> Duration {
         self.0
     }

@@ -1,4 +1,4 @@
-//! A difference between the present configuration and a changed one.
+//! The changes of a configuration.
 
 use std::fmt;
 
@@ -8,62 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "kebab-case")]
 pub enum PlanChange {
-    /// A volume is added.
-    VolumeAdded {
-        /// Its name.
-        volume: String,
-        /// Its origin.
-        origin: String,
-        /// The cache device.
-        cache: String,
-    },
-    /// A volume is removed.
-    VolumeRemoved {
-        /// Its name.
-        volume: String,
-        /// The cache device.
-        cache: String,
-    },
-    /// A key of a cache device has another value.
-    CacheSetting {
-        /// The cache device.
-        cache: String,
-        /// The key.
-        key: String,
-        /// The present value.
-        before: String,
-        /// The new value.
-        after: String,
-    },
-    /// A key of a volume has another value.
-    Setting {
-        /// The volume.
-        volume: String,
-        /// The key.
-        key: String,
-        /// The present value.
-        before: String,
-        /// The new value.
-        after: String,
-    },
-    /// Clients find a volume at one more place.
-    PlaceAdded {
-        /// The volume.
-        volume: String,
-        /// The front end and its address.
-        place: String,
-    },
-    /// Clients find a volume at one place less.
-    PlaceRemoved {
-        /// The volume.
-        volume: String,
-        /// The front end and its address.
-        place: String,
-    },
+    VolumeAdded { volume: String, origin: String, cache: String },
+    VolumeRemoved { volume: String, cache: String },
+    CacheSetting { cache: String, key: String, before: String, after: String },
+    Setting { volume: String, key: String, before: String, after: String },
+    PlaceAdded { volume: String, place: String },
+    PlaceRemoved { volume: String, place: String },
 }
 
 impl PlanChange {
-    /// The changed volume; `None` for a setting of a cache device.
+    /// `None` for a setting of a cache device.
     pub fn volume(&self) -> Option<&str> {
         match self {
             PlanChange::CacheSetting { .. } => None,

@@ -15,7 +15,6 @@ pub struct ByteRate(NonZeroU64);
 impl ByteRate {
     const LEAST: u64 = 64 << 10;
 
-    /// The number of bytes a second.
     pub const fn per_second(self) -> NonZeroU64 {
         self.0
     }
@@ -48,14 +47,12 @@ impl<'de> Deserialize<'de> for ByteRate {
     }
 }
 
-/// Requests a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RequestRate(NonZeroU64);
 
 impl RequestRate {
     const MOST: u64 = 100_000_000;
 
-    /// The number of requests a second.
     pub const fn per_second(self) -> NonZeroU64 {
         self.0
     }

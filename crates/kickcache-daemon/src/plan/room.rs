@@ -9,7 +9,6 @@ use kickcache_units::Size;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// A share of a cache device's capacity, or a size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Room {
     /// Percent of the capacity, 1 to 100.
@@ -19,7 +18,6 @@ pub enum Room {
 }
 
 impl Room {
-    /// The smallest size.
     pub const LEAST: u64 = 1 << 20;
 
     /// Converts to the engine's type; sizes are rounded up to whole blocks, percentages down to 1/1024.
@@ -32,7 +30,7 @@ impl Room {
         }
     }
 
-    /// The form in a configuration file, exact to the byte.
+    /// Exact to the byte.
     pub fn key(self) -> String {
         match self {
             Room::Percent(percent) => format!("{percent}%"),
@@ -40,7 +38,7 @@ impl Room {
         }
     }
 
-    /// Whether this room is larger than `other` on every cache device; `false` for a percentage and a size.
+    /// `false` for a percentage and a size.
     fn is_always_above(self, other: Room) -> bool {
         match (self, other) {
             (Room::Percent(own), Room::Percent(other)) => own > other,
@@ -86,12 +84,9 @@ impl<'de> Deserialize<'de> for Room {
     }
 }
 
-/// The reservation and the limit of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RoomBounds {
-    /// The space reserved for the volume.
     pub min: Option<Room>,
-    /// The limit of the volume.
     pub max: Option<Room>,
 }
 
@@ -99,7 +94,7 @@ impl RoomBounds {
     /// Checks that the reservation is not above the limit; a percentage and a size are not compared.
     ///
     /// # Errors
-    /// A sentence that names both.
+    /// A sentence.
     pub fn check(self) -> Result<(), String> {
         match (self.min, self.max) {
             (Some(min), Some(max)) if min.is_always_above(max) => Err(min_above_max(&min, &max)),
@@ -112,7 +107,7 @@ pub(crate) fn min_above_max(min: &dyn fmt::Display, max: &dyn fmt::Display) -> S
     format!("room-min is {min} and room-max {max}; the minimum must be at most the maximum")
 }
 
-/// Checks the reservations, given in percent, of the volumes of one cache device.
+/// Checks the sum of the reservations in percent of one cache device.
 ///
 /// # Errors
 /// A sentence, if their sum is above [`ROOM_PERCENT_MAX`].

@@ -1,12 +1,10 @@
-//! Keys of the configuration file with their values, for the comparison of two plans; the keys of cache devices and
-//! volumes are listed here.
+//! Keys of the configuration file with their values, for the comparison of two plans.
 
 use crate::driver::device::AccessMode;
 use crate::plan::cache_spec::CacheSpec;
 use crate::plan::span::show_span;
 use crate::plan::volume_spec::VolumeSpec;
 
-/// A key of the configuration file, and its value.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Setting {
     pub(super) key: &'static str,
@@ -39,7 +37,6 @@ impl CacheSpec {
 }
 
 impl VolumeSpec {
-    /// Settings that may change while the volume is served.
     pub(super) fn changeable(&self) -> Vec<Setting> {
         vec![
             Setting::new("mode", &self.mode.as_str()),
@@ -82,7 +79,6 @@ impl VolumeSpec {
         ]
     }
 
-    /// The places of the volume, which may change while it is served, in words.
     pub(super) fn places(&self) -> Vec<String> {
         let served_by = self.served_by();
         let nbd = served_by.nbd.addresses().iter().map(|address| format!("nbd {address}"));

@@ -19,14 +19,12 @@ pub fn parse_span(text: &str) -> Option<Duration> {
     Duration::try_from_secs_f64(count * seconds).ok()
 }
 
-/// A span in a form that [`parse_span`] reads, to the millisecond.
+/// In a form that [`parse_span`] reads, to the millisecond.
 pub(super) fn show_span(span: Duration) -> String {
     let millis = span.as_millis();
     if millis.is_multiple_of(1_000) { format!("{}s", millis / 1_000) } else { format!("{millis}ms") }
 }
 
-/// Parses the value of `idle-after`.
-///
 /// # Errors
 /// If it is not 10ms to 24h.
 pub fn parse_idle_time(text: &str) -> Result<Duration, String> {
@@ -35,8 +33,6 @@ pub fn parse_idle_time(text: &str) -> Result<Duration, String> {
     span.ok_or_else(|| format!("`{text}` is no idle time; write 10ms to 24h, such as 500ms, 5s or 2m"))
 }
 
-/// Parses how long unused quota accumulates.
-///
 /// # Errors
 /// If it is not 10ms to 1h.
 pub fn parse_burst(text: &str) -> Result<Duration, String> {

@@ -23,7 +23,6 @@ pub enum TlsWord {
 }
 
 impl TlsWord {
-    /// The word itself.
     pub const fn as_str(self) -> &'static str {
         match self {
             TlsWord::Off => "off",
@@ -34,7 +33,6 @@ impl TlsWord {
 }
 
 impl VerifyPeerWord {
-    /// The word itself.
     pub const fn as_str(self) -> &'static str {
         match self {
             VerifyPeerWord::On => "on",
@@ -54,19 +52,14 @@ pub enum VerifyPeerWord {
     Off,
 }
 
-/// The TLS configuration.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct TlsPlan {
-    /// Whether clients may or must use TLS.
     pub tls: TlsWord,
-    /// The folder with the certificates.
     pub certificates: Option<PathBuf>,
-    /// Whether clients with TLS need a certificate.
     pub verify_peer: VerifyPeerWord,
 }
 
 impl TlsPlan {
-    /// Converts the word to the policy of the NBD protocol.
     pub fn policy(&self) -> TlsPolicy {
         match self.tls {
             TlsWord::Off => TlsPolicy::Off,
@@ -80,7 +73,6 @@ impl TlsPlan {
         self.tls == TlsWord::Require && self.verify_peer == VerifyPeerWord::On
     }
 
-    /// The clients that may reach NBD over TCP, for a configured `exposure`.
     pub fn exposure(&self, exposure: Exposure) -> Exposure {
         match exposure {
             Exposure::LocalOnly if self.is_authenticated() => Exposure::Authenticated,

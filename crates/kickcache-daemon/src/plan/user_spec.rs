@@ -9,9 +9,9 @@ use serde::Deserialize;
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserSpec {
-    /// The user's name or number.
+    /// Name or number.
     pub user: String,
-    /// The group's name or number.
+    /// Name or number.
     pub group: Option<String>,
 }
 

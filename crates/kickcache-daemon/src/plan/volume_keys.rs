@@ -8,8 +8,8 @@ use serde::forward_to_deserialize_any;
 
 use crate::plan::frontends::FrontendSpecs;
 
-/// Reads a struct from a table that has the keys of front ends as well, which are passed to the front ends.
-/// Serde's `flatten` cannot refuse unknown keys, and loses the lines of errors.
+/// A table of a volume, whose keys of front ends go to the front ends. Serde's `flatten` cannot refuse
+/// unknown keys, and loses the lines of errors.
 pub(super) struct VolumeTable<'a, D> {
     table: D,
     frontends: &'a mut FrontendSpecs,
@@ -62,7 +62,6 @@ impl<'de, V: Visitor<'de>> Visitor<'de> for TableVisitor<'_, V> {
     }
 }
 
-/// The volume's own part of a table; keys of front ends are passed to them on the way.
 struct OwnKeys<'a, A> {
     map: A,
     own: &'static [&'static str],
@@ -88,7 +87,6 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for OwnKeys<'_, A> {
     }
 }
 
-/// A key of the volume or of a front end; other keys are refused with their line.
 struct KnownKey {
     own: &'static [&'static str],
 }

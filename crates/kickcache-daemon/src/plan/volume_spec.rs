@@ -1,4 +1,4 @@
-//! A volume in the user's notation, from flags, a configuration file or a request to a daemon.
+//! A volume in the user's notation.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -26,14 +26,12 @@ use crate::plan::span::{parse_burst, parse_idle_time};
 use crate::plan::volume_keys::VolumeTable;
 use crate::words::{AdmissionWord, ModeWord};
 
-/// Whether a volume may be served although its dirty blocks on a cache device that is not used for it are then
-/// lost.
+/// Whether a volume may be served although dirty blocks on an unused cache device are then lost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum DirtyLoss {
-    /// The volume is refused while there may be such blocks.
+    /// The volume is refused while there may be dirty blocks.
     #[default]
     Refused,
-    /// The user accepts the loss of the dirty blocks.
     Accepted,
 }
 
@@ -41,15 +39,14 @@ pub enum DirtyLoss {
 #[derive(Clone, PartialEq, Debug, Deserialize)]
 #[serde(remote = "Self", rename_all = "kebab-case")]
 pub struct VolumeSpec {
-    /// The volume's name on the cache device, unique in the daemon; NBD clients request it.
+    /// Unique in the daemon; NBD clients request it.
     pub name: String,
     /// The slow device.
     #[serde(deserialize_with = "origin")]
     pub origin: OriginSource,
-    /// How long requests wait for a remote origin that is away before they fail.
+    /// How long requests wait for a lost server of a remote origin before they fail.
     #[serde(default, deserialize_with = "origin_timeout")]
     pub origin_timeout: OriginTimeout,
-    /// Write mode.
     #[serde(default)]
     pub mode: ModeWord,
     /// Which misses are promoted.
@@ -58,60 +55,52 @@ pub struct VolumeSpec {
     /// Which sequential streams are bypassed.
     #[serde(default, deserialize_with = "cutoff")]
     pub sequential_cutoff: Cutoff,
-    /// Upper bound of the fill window.
     #[serde(default = "fill_window_max")]
     pub fill_window_max: Size,
     /// The percentage of the volume's share of the log above which dirty blocks are written back during
     /// requests of clients.
     #[serde(default)]
     pub dirty_low: Option<DirtyMark>,
-    /// The percentage of the volume's share of the log above which client writes are delayed to match the
-    /// rate of writeback.
+    /// The percentage of the volume's share of the log above which client writes are delayed.
     #[serde(default)]
     pub dirty_high: Option<DirtyMark>,
     /// The percentage of the volume's share of the log that dirty blocks may fill.
     #[serde(default = "dirty_limit")]
     pub dirty_limit: DirtyMark,
-    /// After this long without client requests, all dirty blocks are written back, as fast as the caps of writeback
-    /// permit.
+    /// Time without client requests after which idle writeback begins.
     #[serde(default = "default_idle_time", deserialize_with = "idle_time")]
     pub idle_after: Duration,
-    /// Limit of the bytes a second that writeback sends to the origin; not above the high mark, nor if a drain or
-    /// reclaim waits.
+    /// The cap of writeback in bytes a second.
     #[serde(default)]
     pub writeback_rate: Option<ByteRate>,
-    /// Limit of the requests a second that writeback sends to the origin, as `writeback_rate`.
+    /// The cap of writeback in requests a second.
     #[serde(default)]
     pub writeback_iops: Option<RequestRate>,
-    /// How many bytes a second the volume's clients may read and write, together.
+    /// Bytes a second that clients may read and write, together.
     #[serde(default)]
     pub client_bandwidth: Option<ByteRate>,
-    /// How many requests a second the volume's clients may send, together.
+    /// Requests a second that clients may send, together.
     #[serde(default)]
     pub client_iops: Option<RequestRate>,
     /// How long unused quota of `client_bandwidth` and `client_iops` accumulates.
     #[serde(default = "default_burst", deserialize_with = "burst")]
     pub client_burst: Duration,
-    /// The space on the cache device that is reserved for the volume.
+    /// The reserved space on the cache device.
     #[serde(default)]
     pub room_min: Option<Room>,
-    /// The space limit of the volume in the cache; dirty and unflushed blocks are never dropped for it.
+    /// The space limit in the cache; dirty and unflushed blocks are never dropped for it.
     #[serde(default)]
     pub room_max: Option<Room>,
-    /// Whether clients may write; if not, the origin is opened read-only.
+    /// If clients may not write, the origin is opened read-only.
     #[serde(default, rename = "read-only", deserialize_with = "access")]
     pub access: AccessMode,
-    /// The user's claims about the origin.
     #[serde(default, rename = "origin-no-flush", deserialize_with = "claims")]
     pub claims: OriginClaims,
-    /// Whether the volume may be served although dirty blocks on another cache device are then lost.
     #[serde(skip)]
     pub dirty_loss: DirtyLoss,
-    /// The file or device number that the opened origin must have, if an offline tool checked the origin
-    /// before.
+    /// The file or device number that the opened origin must have; `None` if any will do.
     #[serde(skip)]
     pub origin_file: Option<FileNumber>,
-    /// How clients reach the volume.
     #[serde(skip)]
     pub frontends: FrontendSpecs,
 }
@@ -126,7 +115,6 @@ impl<'de> Deserialize<'de> for VolumeSpec {
 }
 
 impl VolumeSpec {
-    /// A volume with the defaults.
     pub fn new(name: &str, origin: OriginSource) -> VolumeSpec {
         VolumeSpec {
             name: name.into(),
@@ -160,12 +148,13 @@ impl VolumeSpec {
         self.frontends.or_default(&self.name)
     }
 
-    /// The serial number of the volume's disk in a virtual machine: the configured one, or one from the name.
+    /// The configured serial number, or one from the name.
     pub fn serial(&self) -> SerialNumber {
         self.frontends.serial.clone().unwrap_or_else(|| SerialNumber::of_name(&self.name))
     }
 
-    /// Takes over the settings of `wanted` that may change while the volume is served, its addresses not included.
+    /// Takes over the settings of `wanted` that may change while the volume is served, its addresses not
+    /// included.
     pub fn take_settings(&mut self, wanted: &VolumeSpec) {
         self.mode = wanted.mode;
         self.admission = wanted.admission;
@@ -184,17 +173,14 @@ impl VolumeSpec {
         self.room_max = wanted.room_max;
     }
 
-    /// The marks for writeback, delays and write-through.
     pub const fn dirty_marks(&self) -> DirtyMarks {
         DirtyMarks { low: self.dirty_low, high: self.dirty_high, limit: self.dirty_limit }
     }
 
-    /// The volume's reservation and its limit on the cache device.
     pub const fn room(&self) -> RoomBounds {
         RoomBounds { min: self.room_min, max: self.room_max }
     }
 
-    /// The caps of the volume's clients.
     pub fn client_cap(&self) -> ClientCap {
         let rate = RateCap {
             bytes: self.client_bandwidth.map(ByteRate::per_second),
@@ -203,7 +189,7 @@ impl VolumeSpec {
         ClientCap { rate, burst: engine_span(self.client_burst) }
     }
 
-    /// Mode and policies for the engine; the caller overwrites the volume's id.
+    /// Mode and policies for the engine; the volume's id is a placeholder.
     pub fn settings(&self) -> VolumeSettings {
         VolumeSettings {
             mode: self.mode.into(),

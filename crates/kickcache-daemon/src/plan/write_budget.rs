@@ -8,30 +8,24 @@ use kickcache_units::Size;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-/// Bytes in a time, such as `50G/day`, or drive writes a day, such as `0.5dwpd`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteBudget {
-    /// Bytes in a period.
     Bytes(NonZeroU64, Period),
     /// Bytes a day, in thousandths of the cache device's size.
     DriveWrites(u64),
 }
 
-/// The period of a budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Period {
-    /// An hour.
     Hour,
-    /// A day.
     Day,
-    /// A week.
     Week,
 }
 
 const PERIODS: [(&str, Period); 3] =
     [("/hour", Period::Hour), ("/day", Period::Day), ("/week", Period::Week)];
 const DRIVE_WRITES: &str = "dwpd";
-/// The smallest budget with a number of bytes, in bytes a day: the journal of an idle cache device needs this much.
+/// In bytes a day.
 const LEAST: u64 = 64 << 20;
 const DRIVE_WRITES_MAX: u64 = 1_000_000;
 

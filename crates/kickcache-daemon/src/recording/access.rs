@@ -3,9 +3,9 @@
 use kickcache_engine::request::{Durability, Operation};
 use kickcache_engine::units::ByteExtent;
 
-/// Words of a recorded access.
+/// Of a recorded access.
 pub(crate) const WORDS: usize = 3;
-/// Bytes of a recorded access on the connection.
+/// Of a recorded access.
 pub(crate) const BYTES: usize = 8 * WORDS;
 /// The position of the length in the third word; below it are kind and durability.
 const LENGTH_SHIFT: u32 = 8;
@@ -17,42 +17,33 @@ const GAP: u64 = 7;
 /// The type of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum AccessKind {
-    /// A read.
     Read,
-    /// A write.
     Write,
-    /// A flush, which makes earlier writes durable.
     Flush,
-    /// A discard, which releases space.
     Discard,
-    /// A write of zeroes.
     WriteZeroes,
 }
 
-/// An access of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RecordedAccess {
     /// Nanoseconds since the recording began.
     pub at: u64,
-    /// The type of the access.
     pub kind: AccessKind,
     /// Whether a write, or a write of zeroes, has FUA.
     pub durability: Durability,
-    /// The accessed bytes; empty for flushes.
+    /// Empty for flushes.
     pub extent: ByteExtent,
 }
 
-/// An entry of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RecordingEntry {
-    /// An access.
     Access(RecordedAccess),
-    /// This many accesses were lost here.
+    /// The number of lost accesses.
     Gap(u64),
 }
 
 impl RecordedAccess {
-    /// The recorded form of a request; `None` for requests that neither access data nor make data durable.
+    /// `None` for requests that neither access data nor make data durable.
     pub(crate) fn of(at: u64, operation: Operation, extent: ByteExtent) -> Option<RecordedAccess> {
         let (kind, durability) = match operation {
             Operation::Read => (AccessKind::Read, Durability::Volatile),
@@ -78,7 +69,7 @@ impl RecordingEntry {
         }
     }
 
-    /// The content of the words; `None` if another version of the program wrote them.
+    /// `None` if the kind is unknown.
     pub(crate) fn of_words([at, start, rest]: [u64; WORDS]) -> Option<RecordingEntry> {
         if rest & KIND == GAP {
             return Some(RecordingEntry::Gap(start));

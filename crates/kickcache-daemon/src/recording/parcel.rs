@@ -1,42 +1,35 @@
 //! The format of a recording on the control connection: parcels of recorded accesses, little-endian.
 //!
-//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each access or
-//! gap. An empty parcel shows that the daemon is alive.
+//! A parcel is a head of 16 bytes (count, 1 in the last one, accesses lost so far) and 24 bytes for each
+//! access or gap.
 
 use crate::recording::access::{BYTES, RecordingEntry, WORDS};
 use crate::recording::ring::Recording;
 
-/// Bytes of a head.
 const HEAD_BYTES: usize = 16;
 /// The most entries of a parcel: accesses and gaps.
 pub(crate) const COUNT_MAX: u64 = 4_096;
 
-/// Whether more parcels follow.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum More {
-    /// More parcels follow.
     Yes,
-    /// This parcel is the last one.
     No,
 }
 
-/// A part of a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Parcel {
-    /// Accesses, and gaps between them.
     pub noted: Vec<RecordingEntry>,
     /// Accesses lost since the recording began, those in gaps included.
     pub lost: u64,
-    /// Whether more parcels follow.
     pub more: More,
 }
 
-/// Bytes that are no parcel: another version of the program sent them.
+/// Bytes that are no parcel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the daemon sent bytes that are not part of a recording; is it another version of kickcache?")]
 pub struct NoParcel;
 
-/// Packs recorded accesses and gaps into a parcel; returns the number of these entries.
+/// Packs entries into a parcel; returns their number.
 pub(crate) fn pack(recording: &mut Recording, more: More, bytes: &mut Vec<u8>) -> u64 {
     bytes.clear();
     bytes.resize(HEAD_BYTES, 0);

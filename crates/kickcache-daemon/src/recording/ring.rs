@@ -1,5 +1,4 @@
-//! A ring of recorded accesses with one thread at each end. Neither waits for the other, and no memory is
-//! allocated after the start.
+//! A ring of recorded accesses with one thread at each end; neither waits for the other.
 //!
 //! Invariants: `taken <= noted <= taken + SLOT_COUNT`; a slot is written only while `noted - taken < SLOT_COUNT`, and read only
 //! below `noted`, so that no slot is written and read at once.
@@ -10,7 +9,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::recording::access::{RecordedAccess, RecordingEntry, WORDS};
 
-/// The number of slots: a third of a second at 400,000 accesses a second, in 3 MiB.
 pub(crate) const SLOT_COUNT: u64 = 1 << 17;
 
 /// A counter with 64 bytes of its own, so that the two ends do not slow each other down.
@@ -20,13 +18,11 @@ struct PaddedCounter(AtomicU64);
 
 struct Ring {
     slots: Box<[[AtomicU64; WORDS]]>,
-    /// The number of entries put in: an access or a gap is an entry.
+    /// Entries put in; an entry is an access or a gap.
     noted: PaddedCounter,
-    /// The number of entries that the owner of the recording took.
+    /// Entries taken out.
     taken: PaddedCounter,
-    /// Accesses lost because the ring was full.
     lost: PaddedCounter,
-    /// Whether no more accesses follow.
     is_ended: AtomicBool,
 }
 
@@ -34,27 +30,24 @@ struct Ring {
 pub(crate) struct Recorder {
     ring: Arc<Ring>,
     noted: u64,
-    /// The last known value of the ring's `taken`; loaded again only when the ring seems full.
+    /// Loaded from the ring only if it seems full.
     taken: u64,
     /// Accesses lost since the last access that was put in.
     gap: u64,
 }
 
-/// The other end of a recording: its owner takes the recorded accesses. The drop of this end ends the
-/// recording.
+/// The end of a recording that takes the accesses; its drop ends the recording.
 pub struct Recording {
     ring: Arc<Ring>,
     taken: u64,
     on_end: Option<Box<dyn FnOnce() + Send>>,
 }
 
-/// Both ends of a recording.
 pub(crate) struct Ends {
     pub(crate) recorder: Recorder,
     pub(crate) recording: Recording,
 }
 
-/// A new ring with both ends.
 pub(crate) fn ring() -> Ends {
     let slots = (0..SLOT_COUNT).map(|_| [const { AtomicU64::new(0) }; WORDS]).collect();
     let ring = Ring {
@@ -70,7 +63,6 @@ pub(crate) fn ring() -> Ends {
 }
 
 impl Recorder {
-    /// Notes an access, or counts it as lost.
     pub(crate) fn note(&mut self, access: RecordedAccess) {
         // After lost accesses, two entries are put in: the gap and the access.
         let needed = 1 + u64::from(self.gap > 0);
@@ -87,7 +79,6 @@ impl Recorder {
         self.ring.noted.0.store(self.noted, Ordering::Release);
     }
 
-    /// Whether the other end still exists.
     pub(crate) fn is_wanted(&self) -> bool {
         Arc::strong_count(&self.ring) > 1
     }
@@ -114,8 +105,7 @@ impl Drop for Recorder {
 }
 
 impl Recording {
-    /// Takes entries, at most `count_max`, passes the words of each entry to `each`, and returns the number of
-    /// entries.
+    /// Takes entries, at most `count_max`, and returns their number.
     pub(crate) fn take(&mut self, count_max: u64, mut each: impl FnMut([u64; WORDS])) -> u64 {
         let noted = self.ring.noted.0.load(Ordering::Acquire);
         let count = (noted - self.taken).min(count_max);
@@ -128,7 +118,6 @@ impl Recording {
         count
     }
 
-    /// Accesses that were lost so far, because the ring was full.
     pub(crate) fn lost(&self) -> u64 {
         self.ring.lost.0.load(Ordering::Relaxed)
     }
@@ -138,7 +127,7 @@ impl Recording {
         self.ring.is_ended.load(Ordering::Acquire)
     }
 
-    /// Sets a callback that the drop of this end calls once.
+    /// Sets a callback for the drop of this end.
     pub(crate) fn on_end(&mut self, call: impl FnOnce() + Send + 'static) {
         self.on_end = Some(Box::new(call));
     }
@@ -195,7 +184,6 @@ mod tests {
         (0..SLOT_COUNT + 3).for_each(|at| recorder.note(access(at)));
         assert_eq!(recording.lost(), 3);
         assert_eq!(taken(&mut recording, 1), [RecordingEntry::Access(access(0))]);
-        // Room for one entry is too little for the gap and the access behind it.
         recorder.note(access(1));
         assert_eq!(recording.lost(), 4);
         assert_eq!(taken(&mut recording, SLOT_COUNT).len() as u64, SLOT_COUNT - 1);

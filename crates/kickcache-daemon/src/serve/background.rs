@@ -1,4 +1,4 @@
-//! Work that may wait for a disk without limit, done by separate threads; the loop takes the results.
+//! Work that may wait for a disk without limit, done by separate threads.
 
 use std::io;
 use std::sync::Arc;
@@ -7,8 +7,7 @@ use std::thread;
 
 use crate::wakeup::Wakeup;
 
-/// The channel for results of one kind. The drop of the channel does not wait for the threads, as their disk
-/// may hang.
+/// Dropping the channel does not wait for the threads, as their disk may hang.
 pub(crate) struct Background<T> {
     sender: Sender<T>,
     results: Receiver<T>,
@@ -16,16 +15,13 @@ pub(crate) struct Background<T> {
 }
 
 impl<T: Send + 'static> Background<T> {
-    /// Rings `wakeup` for each result.
     pub(crate) fn new(wakeup: Arc<Wakeup>) -> Background<T> {
         let (sender, results) = mpsc::channel();
         Background { sender, results, wakeup }
     }
 
-    /// Begins work on a thread of its own.
-    ///
     /// # Errors
-    /// If the system can start no thread; the work is not done then.
+    /// If the system can start no thread.
     pub(crate) fn begin(&self, work: impl FnOnce() -> T + Send + 'static) -> io::Result<()> {
         let (sender, wakeup) = (self.sender.clone(), Arc::clone(&self.wakeup));
         let work = move || {
@@ -36,7 +32,6 @@ impl<T: Send + 'static> Background<T> {
         thread::Builder::new().name("kickcache-wait".into()).spawn(work).map(drop)
     }
 
-    /// The next result; `None` if there is none yet.
     pub(crate) fn poll(&self) -> Option<T> {
         self.results.try_recv().ok()
     }

@@ -1,5 +1,4 @@
-//! Lines of the log that clients, guests or the server of an origin can provoke: a few of each kind a minute, and how many more
-//! there were.
+//! Lines of the log that clients, guests or the server of an origin can provoke, with a limit for each kind.
 
 use std::fmt;
 
@@ -8,35 +7,30 @@ use tracing::Level;
 
 use crate::serve::rate_limit::{LINES_MAX, RateLimit, SPAN, SuppressedKind, SuppressedLines};
 
-/// A kind of line, for one volume or for none: another volume has the line as another kind.
+/// A kind of line, for one volume or for none.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Complaint {
-    /// The stable name of the event.
     event: &'static str,
     level: Level,
-    /// The line for suppressed complaints, with their number; `{}` is the name of the volume.
+    /// The text before the number of suppressed lines; `{}` is the name of the volume.
     summary: &'static str,
     /// The volume's index; `None` if the line is about no single volume.
     volume: Option<usize>,
 }
 
-/// A request for which there was no memory.
 pub(crate) const NO_MEMORY: Complaint =
     Complaint::new("no_memory", Level::ERROR, "requests failed because memory is short");
 
 impl Complaint {
-    /// A kind of line by its event, and the summary of suppressed lines.
     pub(crate) const fn new(event: &'static str, level: Level, summary: &'static str) -> Complaint {
         Complaint { event, level, summary, volume: None }
     }
 
-    /// This complaint about the volume with an index.
     pub(crate) const fn about(self, volume: usize) -> Complaint {
         Complaint { volume: Some(volume), ..self }
     }
 }
 
-/// Recent complaints, and suppressed ones.
 pub(crate) struct Complaints(RateLimit<Complaint>);
 
 impl Default for Complaints {
@@ -57,15 +51,14 @@ impl Complaints {
         self.0.poll_timeout()
     }
 
-    /// Logs how many lines were suppressed in the spans that are over; `name` returns a volume's name by its
-    /// index.
+    /// Logs the numbers of suppressed lines of the spans that are over.
     pub(crate) fn tell_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
         while let Some(SuppressedKind { kind: complaint, held }) = self.0.poll_held(now) {
             tell(complaint, held, &name);
         }
     }
 
-    /// Logs how many lines were suppressed in all spans, for the last report.
+    /// Logs the numbers of suppressed lines of all spans.
     pub(crate) fn tell_all_held_back<'a>(&mut self, now: Instant, name: impl Fn(usize) -> &'a str) {
         for SuppressedKind { kind: complaint, held } in self.0.end(now) {
             tell(complaint, held, &name);

@@ -16,27 +16,17 @@ use crate::plan::memory_limit::MemoryLimit;
 use crate::plan::tls_plan::TlsPlan;
 use crate::serve::stop_wish::StopWish;
 
-/// The parameters of a server's start.
 pub struct ServerConfig {
-    /// The cache device with its volumes, at least one.
     pub cache: CacheSpec,
-    /// How devices are read and written.
     pub io_engine: IoEngine,
-    /// Memory and timing of the engine.
     pub engine: EngineSettings,
-    /// Limits on clients.
     pub limits: Limits,
-    /// The daemon's memory for payload.
     pub memory: PayloadMemory,
     /// Whether TCP addresses other than loopback are accepted; TLS that requires a certificate of each client permits them, too.
     pub exposure: Exposure,
-    /// TLS for NBD clients.
     pub tls: TlsPlan,
-    /// Where the records about cache devices and origins are kept.
     pub state: StatePlace,
-    /// Sockets that the process was started with, for the first volume.
     pub inherited: InheritedSockets,
-    /// The control socket of the daemon, for messages; `None` if it has no such socket.
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
@@ -65,7 +55,7 @@ impl ServerConfig {
     }
 }
 
-/// Sockets that the process was started with; see [`crate::driver::inherited_sockets::inherited_sockets`].
+/// Sockets that the process was started with, for the first volume.
 #[derive(Debug, Default)]
 pub struct InheritedSockets {
     /// Sockets that listen for NBD clients.
@@ -74,14 +64,11 @@ pub struct InheritedSockets {
     pub vhost_user: Option<OwnedFd>,
 }
 
-/// Where records are kept: which cache device an origin was served with, and whether that device is out of
-/// service.
+/// The place of the records about cache devices and origins.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum StatePlace {
-    /// No records are kept.
     #[default]
     NotKept,
-    /// The records are in this directory.
     Directory(PathBuf),
     /// The records should be kept, but no directory is available.
     Missing,
@@ -96,7 +83,6 @@ impl StatePlace {
         }
     }
 
-    /// The store of the directory; `None` without a directory.
     pub fn store(&self) -> Option<StateStore> {
         match self {
             StatePlace::Directory(directory) => Some(StateStore::new(directory)),
@@ -105,7 +91,6 @@ impl StatePlace {
     }
 }
 
-/// Limits on clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// If an NBD listener has this many clients past their handshake, further connections are closed at once.
@@ -117,10 +102,10 @@ pub struct Limits {
     /// The most payload bytes in flight of one NBD connection or virtual machine; a request that is alone in
     /// flight may be larger.
     pub connection_bytes_max: u64,
-    /// Time from the acceptance of an NBD client to the end of its handshake; a later client is disconnected.
+    /// Time from the acceptance of an NBD client to the end of its handshake.
     pub handshake_max: Duration,
-    /// Time after which an NBD client that holds memory without enough progress is disconnected, while requests
-    /// of its volume wait for memory, or others for common memory that its volume has.
+    /// Time after which a slow NBD client that holds memory is disconnected, if requests wait for this
+    /// memory.
     pub reply_max: Duration,
     /// Time that NBD clients have to take their last replies, from the end of the engine on.
     pub goodbye_max: Duration,

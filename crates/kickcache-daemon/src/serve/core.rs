@@ -1,4 +1,4 @@
-//! The parts that the loop and its front ends share: the engine, the devices, and the requests in flight.
+//! The parts that the loop and its front ends share.
 
 use std::collections::VecDeque;
 
@@ -21,11 +21,9 @@ use crate::serve::served_volumes::{ServedVolumes, Volume};
 use crate::serve::throttle::{Throttles, Weight};
 use crate::serve::times::{Class, Times};
 
-/// How long a listener is not watched after it failed to accept a connection, for example without free
-/// descriptors.
+/// How long a listener is not watched after it failed to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
-/// The parts that the loop and its front ends share.
 pub(crate) struct Core<E> {
     pub(crate) clock: Clock,
     /// The time of this turn of the loop.
@@ -34,8 +32,7 @@ pub(crate) struct Core<E> {
     missed: Duration,
     pub(crate) engine: E,
     pub(crate) driver: Driver,
-    /// The mirror of writes, from the begin of the copy to a new device until that is the cache device, or is
-    /// released after its takeover was abandoned.
+    /// The mirror of writes to the cache device and to a device that is to take over.
     pub(crate) mirror: Option<Mirror>,
     pub(crate) volumes: ServedVolumes,
     pub(crate) limits: Limits,
@@ -49,8 +46,7 @@ pub(crate) struct Core<E> {
     pub(crate) throttles: Throttles<PreparedRequest>,
     /// Requests that wait while the engine is being replaced.
     on_hold: Option<VecDeque<PreparedRequest>>,
-    /// When listeners that are not watched are watched again, after the acceptance of a connection failed;
-    /// `None` otherwise.
+    /// When unwatched listeners are watched again.
     pub(crate) accept_again: Option<Instant>,
     /// The checksums of a write's payload, while it is passed to the engine.
     checksums: Vec<Checksum>,
@@ -59,11 +55,9 @@ pub(crate) struct Core<E> {
 /// Whether the loop serves, or how far its stop is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopPhase {
-    /// Requests are accepted and executed.
     Serving,
     /// Only the requests in flight complete.
     Finishing,
-    /// The engine stops.
     Stopping,
     /// NBD clients take their last replies, at most until this time; the last records are written, without a
     /// limit.
@@ -86,7 +80,6 @@ pub(crate) struct EngineRequest {
 }
 
 impl<E: CacheEngine> Core<E> {
-    /// A core without a request in flight and without any history.
     pub(crate) fn new(
         clock: Clock,
         engine: E,
@@ -116,7 +109,6 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Whether new requests are accepted.
     pub(crate) fn is_serving(&self) -> bool {
         self.stage == LoopPhase::Serving
     }
@@ -126,8 +118,7 @@ impl<E: CacheEngine> Core<E> {
         self.now = self.clock.now();
     }
 
-    /// Begins a turn and returns its time. If the turn before took half a second or longer, that time counts
-    /// as a gap.
+    /// If the turn before took half a second or longer, that time counts as a gap.
     pub(crate) fn begin_turn(&mut self) -> Instant {
         self.wake(self.now)
     }
@@ -151,14 +142,13 @@ impl<E: CacheEngine> Core<E> {
         now
     }
 
-    /// The sum of the gaps since the last call.
     pub(crate) fn take_missed(&mut self) -> Duration {
         std::mem::replace(&mut self.missed, Duration::from_nanos(0))
     }
 
-    /// Passes a request to the engine, now or when the cap of its volume and a replacement of the engine
-    /// permit, during a stop regardless of the cap; the front end gets `pending` back with the reply.
-    /// [`Core::drop_held`] may drop the request before.
+    /// Passes a request to the engine, or delays it because of its volume's cap or a replacement of the
+    /// engine. The front end gets `pending` back with the reply, unless [`Core::drop_held`] drops the
+    /// request.
     pub(crate) fn begin(&mut self, asked: &EngineRequest, pending: Pending) {
         let begun = PreparedRequest { asked: *asked, pending };
         if !self.is_serving() {
@@ -170,8 +160,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Passes due requests that waited for a cap on, to the engine or, while that is being replaced, to the
-    /// requests that wait for the next one; during a stop, all requests that wait for a cap.
+    /// Passes on due requests that waited for a cap; during a stop, all requests that wait for a cap.
     pub(crate) fn begin_due(&mut self) {
         let is_serving = self.is_serving();
         while let Some(begun) =
@@ -181,7 +170,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Drops requests that wait for a cap or for another engine and whose clients have gone.
+    /// Drops unwanted requests that wait for a cap or for another engine.
     pub(crate) fn drop_held(&mut self, is_unwanted: impl Fn(&Pending) -> bool) {
         let mut unwanted = self.throttles.take_out(|begun| is_unwanted(&begun.pending));
         if let Some(on_hold) = &mut self.on_hold {
@@ -200,7 +189,7 @@ impl<E: CacheEngine> Core<E> {
         self.on_hold.get_or_insert_default();
     }
 
-    /// Passes the waiting requests to the engine, and from now on all new ones.
+    /// Ends [`Core::hold`] and passes the requests to the engine.
     pub(crate) fn let_go(&mut self) {
         for begun in self.on_hold.take().into_iter().flatten() {
             self.hand_over(begun);
@@ -243,13 +232,11 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Lets the loop watch unwatched listeners again after [`ACCEPT_PAUSE`].
     pub(crate) fn pause_accepting(&mut self) {
         self.accept_again = Some(self.now.plus(ACCEPT_PAUSE));
     }
 }
 
-/// A span of the standard library as a span of the engine.
 pub(crate) fn engine_span(span: std::time::Duration) -> Duration {
     Duration::from_nanos(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX))
 }

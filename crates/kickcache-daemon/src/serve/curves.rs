@@ -5,17 +5,14 @@ use kickcache_curve::sampler::LruSampler;
 use kickcache_engine::request::Operation;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
-/// Blocks of a sample: half a MiB of memory a volume, and an average error of the curve of at most 0.01.
 const SAMPLES: u32 = 8_192;
 
-/// The samplers, by volume.
 #[derive(Default)]
 pub(crate) struct Curves {
     volumes: Vec<Option<Box<LruSampler>>>,
 }
 
 impl Curves {
-    /// Begins to sample a volume.
     pub(crate) fn add(&mut self, volume: VolumeId) {
         let at = usize::from(volume.get());
         if self.volumes.len() <= at {
@@ -24,8 +21,7 @@ impl Curves {
         self.volumes[at] = Some(Box::new(LruSampler::new(SAMPLES)));
     }
 
-    /// Counts a request. The curve is about reads; a write or promotion moves its blocks to the front of the
-    /// LRU cache. A discard, write-zeroes or flush is no use of a block.
+    /// Counts a read; a write or promotion only moves its blocks to the front of the LRU cache.
     #[inline]
     pub(crate) fn note(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         let Some(Some(sampler)) = self.volumes.get_mut(usize::from(volume.get())) else { return };
@@ -37,7 +33,6 @@ impl Curves {
         }
     }
 
-    /// The samples for the curve of a volume; another thread computes the curve, as this takes long.
     pub(crate) fn of(&self, volume: VolumeId) -> Option<HitRatioCurve> {
         Some(self.volumes.get(usize::from(volume.get()))?.as_ref()?.curve())
     }

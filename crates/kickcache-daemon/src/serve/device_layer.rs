@@ -1,5 +1,4 @@
-//! The layer between engine and driver. While another device takes over from the cache device, the mirror sends changes of the cache
-//! device to both; the engine gets one completion for both.
+//! The layer between engine and driver: with a mirror, an operation of the engine may go to two devices.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::{Completion, Data, Submission};
@@ -10,7 +9,6 @@ use kickcache_engine::time::Instant;
 use crate::serve::core::Core;
 
 impl<E: CacheEngine> Core<E> {
-    /// Submits an operation of the engine.
     pub(crate) fn submit(&mut self, now: Instant, submission: Submission) {
         match &mut self.mirror {
             None => self.driver.submit(now, submission),
@@ -21,8 +19,7 @@ impl<E: CacheEngine> Core<E> {
         }
     }
 
-    /// Passes the driver's next completion on to the engine, except the first of two from both devices; returns whether there was
-    /// one.
+    /// Handles the driver's next completion; returns whether there was one.
     pub(crate) fn pass_completion(&mut self, now: Instant) -> bool {
         // The copy of a part may have ended, for which submissions waited.
         self.submit_mirrored(now);

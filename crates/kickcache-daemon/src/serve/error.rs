@@ -11,7 +11,7 @@ use crate::driver::device::OpenError;
 use crate::serve::config::StatePlace;
 use crate::shell_command::Flag;
 
-/// An error of serving: a sentence with the problem found, the expectation and the remedy.
+/// An error of serving, as a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum ServeError {
     /// A device cannot be opened.
@@ -22,7 +22,6 @@ pub enum ServeError {
     Engine {
         /// The cache device.
         path: PathBuf,
-        /// Why.
         source: Error,
     },
     /// The device cannot be used as a cache device, or cannot be changed in its present state.
@@ -30,7 +29,6 @@ pub enum ServeError {
     Cache {
         /// The cache device.
         path: PathBuf,
-        /// The problem and the remedy.
         what: String,
     },
     /// Another operation writes the superblock of the cache device.
@@ -38,7 +36,6 @@ pub enum ServeError {
     Busy {
         /// The cache device.
         path: PathBuf,
-        /// The other operation, and the remedy.
         what: String,
     },
     /// A device has not answered for a while; the operation continues, and ends when the device answers.
@@ -46,16 +43,14 @@ pub enum ServeError {
     StillRunning {
         /// The device or the volume.
         device: String,
-        /// The step that waits, and the result to expect.
         what: String,
     },
     /// The state directory is missing or unreadable, or the records of the cache device and its origins
-    /// cannot be written to it. At a start, the whole start fails, also for other cache devices.
+    /// cannot be written to it.
     #[error("{path}: {what}")]
     Unnoted {
-        /// The cache device that was about to be served.
+        /// The cache device.
         path: PathBuf,
-        /// The problem and the remedy.
         what: String,
     },
     /// The cache device cannot be read or written.
@@ -64,9 +59,7 @@ pub enum ServeError {
     CacheIo {
         /// The cache device.
         path: PathBuf,
-        /// The attempted operation.
         action: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
     /// A device that is to take over, and is no cache device yet, cannot be read or written.
@@ -74,40 +67,32 @@ pub enum ServeError {
     Successor {
         /// The device.
         path: PathBuf,
-        /// The attempted operation.
         action: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
     /// A volume does not match the records about its origin or name, cannot be served, or cannot be changed
     /// now.
     #[error("volume {name}: {what}")]
     Volume {
-        /// Its name.
+        /// The name of the volume.
         name: String,
-        /// The problem, the expectation and the remedy.
         what: String,
     },
-    /// Several volumes cannot be served; each sentence has the reason of one volume.
     #[error("{}", .0.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
     Volumes(Vec<RefusedVolume>),
     /// The origin of a volume cannot be used.
     #[error("volume {name}: {source}")]
     Origin {
-        /// The volume's name.
+        /// The name of the volume.
         name: String,
-        /// The problem, the expectation and the remedy.
         source: OpenError,
     },
-    /// An address cannot be served.
     #[error("cannot serve on {address}: {what}")]
     Address {
         /// The address.
         address: String,
-        /// The cause and the remedy.
         what: String,
     },
-    /// TLS cannot be served.
     #[error("cannot serve NBD with TLS: {0}")]
     Tls(#[from] TlsError),
     /// The system refused a resource that the server needs.
@@ -115,13 +100,12 @@ pub enum ServeError {
     System {
         /// The attempted operation.
         action: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
     /// A stop ended at a user's second request, before all operations, requests and records had ended.
     #[error("{what}")]
     GivenUp {
-        /// The devices, records or requests that had not ended, and the consequence.
+        /// The awaited devices, records or requests, and the consequence.
         what: String,
     },
     /// The server ended cleanly, but some blocks are only on a cache device out of service, or dirty blocks or the data
@@ -136,13 +120,10 @@ pub enum ServeError {
     Stopped,
 }
 
-/// A volume that cannot be served.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("volume {name}: {what}")]
 pub struct RefusedVolume {
-    /// Its name.
     pub name: String,
-    /// The problem, the expectation and the remedy.
     pub what: String,
 }
 
@@ -177,7 +158,7 @@ impl ServeError {
         }
     }
 
-    /// The engine's refusal of a cache device; if its log is damaged, with the commands that use the intact part.
+    /// The engine's refusal of a cache device.
     pub(crate) fn of_engine(path: &Path, source: Error, state: &StatePlace) -> ServeError {
         match damaged_log(&source, path, state) {
             Some(next) => ServeError::Cache { path: path.into(), what: format!("{source}; {next}") },

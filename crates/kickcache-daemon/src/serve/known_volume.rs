@@ -4,7 +4,6 @@ use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::device::AccessMode;
 use crate::serve::served_volumes::Volume;
 
-/// The properties of a volume that other threads than the loop need.
 #[derive(Clone, Debug)]
 pub(crate) struct KnownVolume {
     /// The identity by which the volume is recognised after a restart.
@@ -15,7 +14,6 @@ pub(crate) struct KnownVolume {
 }
 
 impl KnownVolume {
-    /// The properties of a served volume.
     pub(crate) fn of(volume: &Volume) -> KnownVolume {
         let access = if volume.info.read_only { AccessMode::ReadOnly } else { AccessMode::ReadWrite };
         KnownVolume { identity: volume.identity.clone(), size: volume.info.size, access }

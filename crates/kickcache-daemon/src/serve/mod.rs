@@ -1,8 +1,7 @@
 //! The data plane: one thread with engine, driver and front ends.
 //!
-//! [`config`] has the parameters; `startup` makes a loop, `event_loop` runs it, and [`server`] is the interface for the
-//! rest of the program. The loop shares `core` with its front ends, which are in `frontend`; `device_layer` is
-//! between engine and driver. [`origin`] has the slow devices. `verbs` is the interface of the loop for operations.
+//! [`config`] has the parameters; `startup` makes a loop, `event_loop` runs it, and [`server`] is the
+//! interface for the rest of the program.
 
 pub(crate) mod background;
 pub(crate) mod complaints;

@@ -2,10 +2,8 @@
 
 use kickcache_engine::stats::Record;
 
-/// The messages logged so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OutOfService {
-    /// No message was logged.
     Untold,
     /// The log has that the device is out of service, and this state of the record; or it needs no message,
     /// as the device is left out by order.

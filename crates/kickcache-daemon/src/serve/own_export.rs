@@ -19,14 +19,11 @@ enum Arrival {
     Seen,
 }
 
-/// A request for an export with a random name.
 pub(crate) struct Probe {
     name: String,
 }
 
 impl Probe {
-    /// Makes a probe with a random name.
-    ///
     /// # Errors
     /// If the system gives no random bytes.
     pub(crate) fn begin() -> Result<Probe, ServeError> {
@@ -35,7 +32,6 @@ impl Probe {
         Ok(Probe { name })
     }
 
-    /// The random name.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -52,7 +48,6 @@ impl Drop for Probe {
     }
 }
 
-/// Handles the name of an unknown export that a client requested: marks the probe with this name as arrived.
 pub(crate) fn take_unknown(name: &str) {
     if let Some(arrival) = probes().get_mut(name) {
         *arrival = Arrival::Seen;

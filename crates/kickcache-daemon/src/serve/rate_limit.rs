@@ -1,5 +1,4 @@
-//! A limit for log lines that other parties can provoke: a few lines of each kind in an interval, then the
-//! number of suppressed lines.
+//! A limit for log lines that other parties can provoke.
 //!
 //! The caller defines the kinds: a few for each volume or device, never a value that a stranger chooses.
 
@@ -9,8 +8,7 @@ use std::fmt;
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_units::show_count;
 
-/// The interval of all limits, and the most lines of one [`Complaint`](crate::serve::complaints::Complaint)
-/// that are written in it.
+/// The interval of a limit.
 pub(crate) const SPAN: Duration = Duration::from_millis(60_000);
 pub(crate) const LINES_MAX: u32 = 5;
 
@@ -23,21 +21,19 @@ pub(crate) struct RateLimit<K> {
     next: Option<Instant>,
 }
 
-/// A kind's span, from its first line on.
+/// An interval of a kind, from its first line on.
 struct Kind {
     began: Instant,
     said: u32,
     held: u64,
 }
 
-/// Lines that were not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SuppressedLines {
     pub(crate) count: u64,
     pub(crate) span: Duration,
 }
 
-/// Lines of a kind that were not written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct SuppressedKind<K> {
     pub(crate) kind: K,
@@ -45,7 +41,6 @@ pub(crate) struct SuppressedKind<K> {
 }
 
 impl<K: Ord + Clone> RateLimit<K> {
-    /// At most this many lines of each kind in a span.
     pub(crate) fn new(lines_max: u32, span: Duration) -> RateLimit<K> {
         RateLimit { lines_max, span, kinds: BTreeMap::new(), next: None }
     }
@@ -71,7 +66,7 @@ impl<K: Ord + Clone> RateLimit<K> {
     }
 
     /// If the interval of a kind with suppressed lines has ended, returns the kind and the number of these
-    /// lines; the next line of the kind begins a new interval.
+    /// lines.
     pub(crate) fn poll_held(&mut self, now: Instant) -> Option<SuppressedKind<K>> {
         self.next.filter(|next| *next <= now)?;
         let is_due = |entry: &Kind| entry.held > 0 && entry.began.plus(self.span) <= now;
@@ -87,7 +82,7 @@ impl<K: Ord + Clone> RateLimit<K> {
         self.next
     }
 
-    /// Returns all suppressed lines, due or not, for the last report.
+    /// Returns all suppressed lines, due or not.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<K>> + use<K> {
         self.next = None;
         let kinds = std::mem::take(&mut self.kinds).into_iter();
@@ -96,7 +91,7 @@ impl<K: Ord + Clone> RateLimit<K> {
             .map(move |(kind, entry)| SuppressedKind { held: entry.told(now), kind })
     }
 
-    /// Removes and returns all suppressed lines of the selected kinds, due or not.
+    /// Removes and returns the suppressed lines of the selected kinds.
     pub(crate) fn end_of(&mut self, now: Instant, is_meant: impl Fn(&K) -> bool) -> Vec<SuppressedKind<K>> {
         let kinds = std::mem::take(&mut self.kinds).into_iter();
         let (ended, kept): (BTreeMap<K, Kind>, BTreeMap<K, Kind>) =

@@ -7,7 +7,7 @@ use kickcache_engine::units::{ByteExtent, VolumeId};
 use crate::recording::access::RecordedAccess;
 use crate::recording::ring::Recorder;
 
-/// The most recordings at a time on one cache device; each has a ring of 3 MiB.
+/// The most running recordings of a loop.
 pub(crate) const RECORDING_COUNT_MAX: usize = 4;
 
 struct Entry {
@@ -16,7 +16,6 @@ struct Entry {
     recorder: Recorder,
 }
 
-/// The running recordings; usually none.
 #[derive(Default)]
 pub(crate) struct Recorders(Vec<Entry>);
 
@@ -36,12 +35,10 @@ impl Recorders {
         self.0.retain(|entry| entry.recorder.is_wanted());
     }
 
-    /// Ends the recordings of a volume that is removed.
     pub(crate) fn end(&mut self, volume: VolumeId) {
         self.0.retain(|entry| entry.volume != volume);
     }
 
-    /// The number of running recordings of a volume.
     pub(crate) fn count(&self, volume: VolumeId) -> usize {
         self.0.iter().filter(|entry| entry.volume == volume && entry.recorder.is_wanted()).count()
     }

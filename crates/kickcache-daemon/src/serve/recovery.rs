@@ -4,10 +4,8 @@ use kickcache_engine::stats::Status;
 use kickcache_engine::time::{Duration, Instant};
 use kickcache_engine::units::{BLOCK_SIZE, VolumeId};
 
-/// The result of reading the log back.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Recovery {
-    /// The time that the recovery of the log took.
     pub took: Duration,
     ended: Instant,
     /// For each volume, the bytes of its dirty blocks at the end of the recovery.
@@ -15,7 +13,6 @@ pub struct Recovery {
 }
 
 impl Recovery {
-    /// The result for an engine that has just recovered.
     pub(crate) fn new(began: Instant, ended: Instant, status: &Status) -> Recovery {
         let dirty = status.volumes.iter().map(|volume| (volume.volume, volume.dirty_blocks * BLOCK_SIZE));
         Recovery { took: ended.since(began), ended, dirty: dirty.collect() }

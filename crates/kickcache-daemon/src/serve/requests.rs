@@ -1,4 +1,4 @@
-//! Requests in flight in the engine, and their front ends: one table for all front ends.
+//! Requests in flight in the engine, and their front ends.
 
 use kickcache_engine::request::{Operation, RequestId};
 use kickcache_engine::time::Instant;
@@ -6,7 +6,6 @@ use kickcache_engine::units::VolumeId;
 
 use crate::serve::frontend::kinds::Pending;
 
-/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct InFlight {
     pub(crate) volume: VolumeId,

@@ -10,7 +10,6 @@ use crate::devices::volume_identity::VolumeIdentity;
 use crate::driver::device::ZeroSpeed;
 use crate::serve::volume_info::VolumeInfo;
 
-/// A volume that is served.
 pub(crate) struct Volume {
     pub(crate) info: VolumeInfo,
     pub(crate) identity: VolumeIdentity,
@@ -21,7 +20,6 @@ pub(crate) struct Volume {
     pub(crate) _locks: Vec<OriginLock>,
 }
 
-/// The volumes of a server.
 pub(crate) struct ServedVolumes(Vec<Option<Volume>>);
 
 impl ServedVolumes {
@@ -29,17 +27,14 @@ impl ServedVolumes {
         ServedVolumes(volumes.into_iter().map(Some).collect())
     }
 
-    /// The number of volumes.
     pub(crate) fn count(&self) -> usize {
         self.iter().count()
     }
 
-    /// All volumes.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Volume> {
         self.0.iter().flatten()
     }
 
-    /// The volume of an id.
     pub(crate) fn find_mut(&mut self, id: VolumeId) -> Option<&mut Volume> {
         self.0.iter_mut().flatten().find(|volume| volume.info.id == id)
     }
@@ -49,7 +44,6 @@ impl ServedVolumes {
         self.0.iter().enumerate().filter_map(|(index, volume)| volume.as_ref().map(|_| index))
     }
 
-    /// The index of a name.
     pub(crate) fn index_of(&self, name: &str) -> Option<usize> {
         self.indices().find(|index| self[*index].info.name == name)
     }
@@ -74,7 +68,7 @@ impl ServedVolumes {
         }
     }
 
-    /// Removes a volume: its index is free for the next one that is added.
+    /// Removes a volume; its index is free.
     pub(crate) fn remove(&mut self, index: usize) -> Option<Volume> {
         self.0.get_mut(index)?.take()
     }

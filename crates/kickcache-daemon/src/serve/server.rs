@@ -36,14 +36,12 @@ use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 use crate::words::ModeWord;
 
-/// How long scrapes of metrics, frequent looks and pulses wait for a loop: one loop that the kernel holds up
-/// must not hide the other loops.
+/// How long samples, vitals and pulses wait for a loop: a loop that hangs must not hide the other loops.
 const SAMPLE_MAX: Duration = Duration::from_secs(2);
 
 /// The parameters that a new volume shares with the served volumes.
 #[derive(Clone)]
 pub(crate) struct ServerContext {
-    /// The cache device.
     pub(crate) cache: PathBuf,
     pub(crate) engine: EngineSettings,
     pub(crate) state: StatePlace,
@@ -51,7 +49,6 @@ pub(crate) struct ServerContext {
     pub(crate) stop_wish: StopWish,
 }
 
-/// Starts servers.
 #[derive(Debug)]
 pub struct Server;
 
@@ -59,7 +56,7 @@ impl Server {
     /// Starts a server on a thread of its own; returns when the server listens.
     ///
     /// # Errors
-    /// [`ServeError`]; its sentence has the remedy.
+    /// If the server cannot start.
     pub fn start(config: ServerConfig) -> Result<ServerHandle, ServeError> {
         let wakeup = Arc::new(Wakeup::new().map_err(ServeError::system("make an event descriptor"))?);
         let (sender, control) = mpsc::channel();
@@ -96,7 +93,7 @@ fn run(
     tell: &Sender<StartMessage>,
 ) -> Result<Vec<UncleanBlocks>, ServeError> {
     let mut event_loop = startup::start(config, control, wakeup)?;
-    // The starting thread waits for this message; if it has ended, the failed send is harmless.
+    // The starting thread may have ended.
     let _ = tell.send(StartMessage {
         notes: event_loop.notes.clone(),
         device: Arc::clone(&event_loop.takeover.device),
@@ -110,7 +107,6 @@ fn run(
     end
 }
 
-/// The message of a ready loop to its starter.
 struct StartMessage {
     notes: Option<Arc<OriginRecords>>,
     device: Arc<Mutex<PathBuf>>,
@@ -138,18 +134,13 @@ struct Link {
     thread: Option<JoinHandle<Result<Vec<UncleanBlocks>, ServeError>>>,
 }
 
-/// A recording that has begun.
 pub struct RecordingBegun {
-    /// The recorded volume.
     pub recorded: Recorded,
-    /// The recorded requests.
     pub recording: Recording,
 }
 
-/// The answer of a loop to a check that it runs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Pulse {
-    /// The loop runs.
     Turns(ServerHealth),
     /// The loop does not answer within `SAMPLE_MAX`.
     Silent,
@@ -158,15 +149,13 @@ pub enum Pulse {
 }
 
 impl ServerHandle {
-    /// State and counters.
-    ///
     /// # Errors
     /// [`ServeError::Stopped`].
     pub fn status(&self) -> Result<ServerStatus, ServeError> {
         self.in_turn(|verbs, now| verbs.status(now))
     }
 
-    /// State and counters for metrics, which are requested often.
+    /// State and counters for metrics.
     ///
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
@@ -175,7 +164,7 @@ impl ServerHandle {
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
-    /// State and counters without the curves of other cache sizes, for a look at short intervals.
+    /// State and counters without the curves of other cache sizes.
     ///
     /// # Errors
     /// [`ServeError::Stopped`], also if the loop does not answer within `SAMPLE_MAX`.
@@ -184,7 +173,6 @@ impl ServerHandle {
         answered.recv_timeout(SAMPLE_MAX).map_err(|_| ServeError::Stopped)
     }
 
-    /// Whether the loop runs, and its state in short.
     pub fn pulse(&self) -> Pulse {
         let Ok(answered) = self.begin_turn(|verbs, now| verbs.health(now)) else { return Pulse::Ended };
         match answered.recv_timeout(SAMPLE_MAX) {
@@ -194,9 +182,6 @@ impl ServerHandle {
         }
     }
 
-    /// Changes the mode of a volume for new writes. A change from write-back also begins a drain of the volume, which
-    /// continues after this call.
-    ///
     /// # Errors
     /// If no volume has the name, write-back cannot be recorded, or [`ServeError::Stopped`].
     pub fn set_mode(&self, volume: &str, mode: Mode) -> Result<(), ServeError> {
@@ -210,9 +195,6 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Begins to write back all dirty data of a volume, until its status has 0 dirty and 0 unflushed blocks. If a drain of the
-    /// volume is running, no second message is logged.
-    ///
     /// # Errors
     /// If no volume has the name, or [`ServeError::Stopped`].
     pub fn drain(&self, volume: &str) -> Result<(), ServeError> {
@@ -248,7 +230,6 @@ impl ServerHandle {
         Ok(())
     }
 
-    /// Calls a verb of the engine for a volume, in one turn of the loop.
     fn on_volume(
         &self,
         volume: &str,
@@ -274,17 +255,14 @@ impl ServerHandle {
         self.in_turn(move |verbs, now| verbs.change_settings(now, &wanted))?
     }
 
-    /// Changes the write budget of the cache device.
-    ///
     /// # Errors
     /// [`ServeError::Stopped`].
     pub fn set_write_budget(&self, budget: Option<WriteBudget>) -> Result<(), ServeError> {
         self.in_turn(move |verbs, now| verbs.set_write_budget(now, budget))
     }
 
-    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit until the
-    /// new device is ready; the status shows the progress. `check` looks for further obstacles, on a thread
-    /// that may wait.
+    /// Begins to copy the cache device to another one, which then takes over. Waits without a limit for the
+    /// preparation of the new device. `check` looks for further obstacles, on a thread that may wait.
     ///
     /// # Errors
     /// The error of `check`, the reason why the new device cannot take over, or [`ServeError::Stopped`].
@@ -296,7 +274,7 @@ impl ServerHandle {
         self.begin_takeover(TakeoverOrder::now(spec, check))
     }
 
-    /// Continues an earlier replacement if the new device is as expected; if not, the status has the reason.
+    /// Continues an earlier replacement if the new device is as expected.
     ///
     /// # Errors
     /// As [`ServerHandle::take_over`].
@@ -321,22 +299,19 @@ impl ServerHandle {
         Ok(TakeoverBegun { with, bytes: superblock.geometry.log().length })
     }
 
-    /// The records of the origins; `None` while volumes are served without a cache device, or if no records are kept.
     pub(crate) fn notes(&self) -> Option<Arc<OriginRecords>> {
         self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces the records of the origins.
     pub(crate) fn keep_notes(&self, notes: Option<Arc<OriginRecords>>) {
         *self.shared.notes.lock().unwrap_or_else(PoisonError::into_inner) = notes;
     }
 
-    /// The parameters that new volumes and engines of this server share.
     pub(crate) fn context(&self) -> ServerContext {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
-    /// The path of the present cache device: a successor may have taken over since the start.
+    /// The path of the present cache device.
     pub fn device(&self) -> PathBuf {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -359,16 +334,15 @@ impl ServerHandle {
         Ok(RecordingBegun { recorded, recording })
     }
 
-    /// Begins a clean stop; may be called again. See [`ServerHandle::join`].
+    /// Begins a clean stop; may be called again.
     pub fn stop(&self) {
         // A server that has stopped needs no second command.
         let _ = self.send(Control::Stop);
     }
 
-    /// As [`ServerHandle::stop`]; a stop that has taken long, according to the log, ends without waiting
-    /// further: [`ServerHandle::join`] returns an error then, and the cache device may be as after `kill -9`.
+    /// As [`ServerHandle::stop`]; a stop whose awaited devices the log has named ends without a further wait,
+    /// and the cache device may be as after `kill -9`.
     pub fn insist(&self) {
-        // A server that has stopped needs no second command.
         let _ = self.send(Control::Insist);
     }
 
@@ -406,7 +380,7 @@ impl ServerHandle {
         verbs: impl FnOnce(&mut dyn Verbs, Instant) -> T + Send + 'static,
     ) -> Result<Receiver<T>, ServeError> {
         let (answer, answered) = mpsc::channel();
-        // If the caller does not wait any more, the failed send is harmless.
+        // The caller may have stopped waiting.
         let call = move |data_plane: &mut dyn Verbs, now| drop(answer.send(verbs(data_plane, now)));
         self.send(Control::Verbs(Box::new(call)))?;
         Ok(answered)

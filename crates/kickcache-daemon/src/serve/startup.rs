@@ -1,4 +1,4 @@
-//! From a configuration to a loop that serves: devices, superblock, recovery, listeners.
+//! From a configuration to a loop that serves.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -43,7 +43,6 @@ use crate::serve::verbs::superblock_lease::SuperblockQueue;
 use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
-/// A loop that is ready to run: recovered, and listening.
 pub(crate) fn start(
     mut config: ServerConfig,
     control: Receiver<Control>,
@@ -133,7 +132,7 @@ fn open_driver(
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Refuses a read-only origin if the cache has dirty blocks, which it cannot receive.
+    /// Refuses a read-only origin whose volume has dirty blocks in the cache.
     fn check_read_only(&self) -> Result<(), ServeError> {
         let status = self.core.engine.status();
         for volume in self.core.volumes.iter().filter(|volume| volume.info.read_only) {
@@ -152,7 +151,6 @@ impl<E: CacheEngine> EventLoop<E> {
 }
 
 impl EventLoop<Engine> {
-    /// Lets the engine read its log back.
     fn recover(&mut self) -> Result<(), ServeError> {
         self.remember_wear();
         let began = self.core.clock.now();
@@ -176,7 +174,7 @@ impl EventLoop<Engine> {
         if let Phase::Failed(source) = self.core.engine.phase() {
             return Err(ServeError::of_engine(&self.cache, source, &self.commands.state));
         }
-        // The memory for the large reads of the recovery is released: requests are rarely as large.
+        // Releases the memory for the large reads of the recovery.
         self.core.driver.buffers().allocator.keep_at_most(0);
         self.recovery = Recovery::new(began, self.core.clock.now(), &self.core.engine.status());
         let took = self.recovery.took.as_nanos() / 1_000_000;
@@ -185,7 +183,6 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Refuses dirty blocks of read-only volumes, and drops the blocks of stale and changed origins.
     fn check_cached(&mut self, checks: &[VolumeCheck], stale: &[VolumeId]) -> Result<(), ServeError> {
         let blocks: u64 = self.core.engine.status().volumes.iter().map(|volume| volume.cached_blocks).sum();
         tracing::info!(
@@ -202,7 +199,6 @@ impl EventLoop<Engine> {
     }
 }
 
-/// The data of all volumes, divided between the loop and the driver.
 #[derive(Default)]
 struct AllServed {
     volumes: Vec<Volume>,

@@ -5,7 +5,6 @@ use kickcache_engine::time::{Duration, Instant};
 /// The interval of log messages about the awaited device.
 const TELL_EVERY: Duration = Duration::from_millis(10_000);
 
-/// The wait of a stop.
 #[derive(Default)]
 pub(crate) struct StopWait {
     /// The time of the next log message; `None` before a stop.
@@ -13,20 +12,17 @@ pub(crate) struct StopWait {
     state: WaitState,
 }
 
-/// Whether the stop waits, and whether the log has named the awaited devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
-    /// The stop waits, and the log has not named the device.
+    /// The log has not named the awaited device.
     #[default]
     Untold,
-    /// The stop waits, and the log has named the device: a user who insists can judge the consequence.
+    /// The log has named the awaited device.
     Told,
-    /// The stop does not wait any longer.
     Ended,
 }
 
 impl StopWait {
-    /// Begins the wait of a stop.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.tell = Some(now.plus(TELL_EVERY));
     }
@@ -54,7 +50,6 @@ impl StopWait {
         self.is_ended()
     }
 
-    /// Whether the wait has ended.
     pub(crate) fn is_ended(&self) -> bool {
         self.state == WaitState::Ended
     }

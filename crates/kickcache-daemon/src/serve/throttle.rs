@@ -1,8 +1,7 @@
-//! Caps on the requests of a volume's clients: requests above a cap wait here, in their order, before they
-//! reach the engine.
+//! Caps on the requests of a volume's clients.
 //!
 //! Flushes do not wait: the client already has the replies to the writes that it flushes. Discards and writes
-//! of zeroes count as requests, not by their bytes, as no data is moved.
+//! of zeroes count as requests, not by their bytes.
 
 use std::collections::VecDeque;
 
@@ -14,7 +13,6 @@ use kickcache_engine::units::VolumeId;
 
 use crate::plan::client_cap::ClientCap;
 
-/// The cost of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Weight {
     pub(crate) operation: Operation,
@@ -34,7 +32,6 @@ impl Weight {
     }
 }
 
-/// The caps of all volumes, and the requests that wait because of a cap.
 pub(crate) struct Throttles<T> {
     /// The state of each volume, by its number; `None` if it has had no cap since it was added.
     by_volume: Vec<Option<Throttle<T>>>,
@@ -45,7 +42,7 @@ pub(crate) struct Throttles<T> {
 struct Throttle<T> {
     cap: ClientCap,
     used: RateUse,
-    /// Whether requests do not wait, because the volume is being removed.
+    /// Whether waiting requests are due because the volume is being removed.
     is_open: bool,
     waiting: VecDeque<DelayedRequest<T>>,
 }
@@ -83,17 +80,16 @@ impl<T> Throttles<T> {
         }
     }
 
-    /// Lets no request of a volume wait any more, because the volume is being removed.
+    /// Makes the waiting requests of a volume that is being removed due.
     pub(crate) fn open(&mut self, volume: VolumeId) {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = true);
     }
 
-    /// The volume is not removed after all: its requests wait for its cap again.
+    /// Ends the effect of [`Throttles::open`].
     pub(crate) fn close(&mut self, volume: VolumeId) {
         self.find_mut(volume).into_iter().for_each(|throttle| throttle.is_open = false);
     }
 
-    /// Forgets a volume that was removed.
     pub(crate) fn remove(&mut self, volume: VolumeId) {
         self.by_volume.get_mut(usize::from(volume.get())).into_iter().for_each(|throttle| *throttle = None);
         self.held_total[usize::from(volume.get())] = 0;
@@ -103,13 +99,11 @@ impl<T> Throttles<T> {
         self.by_volume.get_mut(usize::from(volume.get()))?.as_mut()
     }
 
-    /// The cap of a volume.
     pub(crate) fn cap(&self, volume: VolumeId) -> ClientCap {
         let found = self.by_volume.get(usize::from(volume.get())).and_then(Option::as_ref);
         found.map_or_else(ClientCap::default, |throttle| throttle.cap)
     }
 
-    /// Requests of a volume that had to wait since it was added.
     pub(crate) fn held_total(&self, volume: VolumeId) -> u64 {
         self.held_total[usize::from(volume.get())]
     }
@@ -129,7 +123,6 @@ impl<T> Throttles<T> {
         None
     }
 
-    /// The next request that is due.
     pub(crate) fn take_due(&mut self, now: Instant) -> Option<T> {
         self.by_volume.iter_mut().flatten().find_map(|throttle| {
             if throttle.ready_at() > now {
@@ -141,13 +134,12 @@ impl<T> Throttles<T> {
         })
     }
 
-    /// The next request that waits, due or not: for a stop.
+    /// The next request that waits, due or not.
     pub(crate) fn take_any(&mut self) -> Option<T> {
         let mut all = self.by_volume.iter_mut().flatten();
         all.find_map(|throttle| throttle.waiting.pop_front()).map(|held| held.request)
     }
 
-    /// Removes waiting requests that are not wanted any more.
     pub(crate) fn take_out(&mut self, is_unwanted: impl Fn(&T) -> bool) -> Vec<T> {
         let mut unwanted = Vec::new();
         for throttle in self.by_volume.iter_mut().flatten().filter(|throttle| !throttle.waiting.is_empty()) {

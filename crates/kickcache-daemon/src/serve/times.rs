@@ -1,4 +1,4 @@
-//! How long requests took, for each volume: since the start, and recently. Fixed memory: some 210 KiB a volume.
+//! How long requests took, for each volume.
 
 use hdrhistogram::{Counter, Histogram};
 use kickcache_engine::request::ReadFrom;
@@ -7,24 +7,21 @@ use kickcache_engine::units::VolumeId;
 
 use crate::latency::{Latencies, LatencyHistogram};
 
-/// The shortest and the longest time that the histograms distinguish for certain; averages use the exact times.
+/// The range of times that the histograms distinguish.
 const NANOS_MIN: u64 = 1_000;
 const NANOS_MAX: u64 = 600_000_000_000;
 /// Significant decimal digits that a histogram keeps of each time.
 const DIGITS: u8 = 2;
-/// The least length of an interval; "recent" is the present interval and the interval before.
+/// The time after which an interval ends at the next request or query.
 pub(crate) const SPAN: Duration = Duration::from_millis(30_000);
 
-/// The class of a request for its time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     /// A read that the cache served alone.
     Hit,
     /// A read that used the origin.
     Miss,
-    /// A write.
     Write,
-    /// A flush.
     Flush,
 }
 
@@ -37,14 +34,12 @@ impl Class {
     }
 }
 
-/// The times of the volumes of a server.
 #[derive(Default)]
 pub(crate) struct Times {
     volumes: Vec<Option<Box<VolumeTimes>>>,
 }
 
 impl Times {
-    /// Begins to keep the times of a volume.
     pub(crate) fn add(&mut self, now: Instant, volume: VolumeId) {
         let at = usize::from(volume.get());
         if self.volumes.len() <= at {
@@ -63,7 +58,6 @@ impl Times {
     }
 }
 
-/// The times of a volume.
 pub(crate) struct VolumeTimes {
     classes: [ClassHistory; 4],
     began: Instant,
@@ -73,27 +67,20 @@ pub(crate) struct VolumeTimes {
     turn_at: Instant,
 }
 
-/// The requests of a period, and their times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// The length of the period, from its start to the query.
     pub span: Duration,
-    /// Reads that the cache served alone.
     pub hits: LatencySum,
-    /// Reads that used the origin.
     pub misses: LatencySum,
-    /// Writes.
     pub writes: LatencySum,
-    /// Flushes.
     pub flushes: LatencySum,
 }
 
-/// Requests of one class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LatencySum {
     /// The number of requests that succeeded.
     pub count: u64,
-    /// Bytes of the requests.
     pub bytes: u64,
     /// The average time of the requests; 0 without requests.
     pub mean: Duration,
@@ -131,7 +118,6 @@ impl VolumeTimes {
         })
     }
 
-    /// The requests of the present interval and the interval before.
     pub(crate) fn recent(&mut self, now: Instant) -> Activity {
         if now >= self.turn_at {
             self.turn(now);
@@ -143,13 +129,12 @@ impl VolumeTimes {
         })
     }
 
-    /// Ends the present interval and the one before: requests until now are not recent any more.
+    /// Ends the present interval and the one before.
     pub(crate) fn end_recent(&mut self, now: Instant) {
         self.turn(now);
         self.turn(now);
     }
 
-    /// The times of all requests since the volume was added, in fixed buckets.
     pub(crate) fn latencies(&self) -> Latencies {
         let [hits, misses, writes, flushes] = self.classes.each_ref().map(|kept| kept.latency);
         Latencies { hits, misses, writes, flushes }
@@ -173,8 +158,7 @@ struct ClassHistory {
     all: Sum<u64>,
     before: Sum<u32>,
     span: Sum<u32>,
-    /// All times in a few buckets, for a scrape of metrics: a sum of the intervals would take the loop half a
-    /// millisecond.
+    /// All times in a few buckets, for a scrape of metrics.
     latency: LatencyHistogram,
 }
 
@@ -283,7 +267,6 @@ mod tests {
         let all = times.since_start(at(80_000)).writes;
         assert_eq!((all.count, all.mean), (3, Duration::from_micros(400)));
         assert!(close(all.p99, Duration::from_micros(900)));
-        // No request for an hour: recent counts are then zero for every caller.
         let idle = times.recent(at(3_600_000)).writes.count + times.recent(at(3_700_000)).writes.count;
         assert_eq!((idle, times.recent(at(3_700_000)).writes.count), (1, 0));
     }

@@ -1,4 +1,4 @@
-//! Errors and silences of devices: the number of errors, the last error, and the log messages.
+//! Errors and silences of devices.
 
 use std::collections::BTreeMap;
 
@@ -10,13 +10,11 @@ use crate::driver::fault::{Cause, Fault};
 use crate::serve::control::FaultCount;
 use crate::serve::rate_limit::{RateLimit, SPAN, SuppressedKind};
 
-/// The log and the status report a device as silent if it has completed none of its outstanding operations
-/// for this long.
+/// The least time without a completed operation after which a device is reported as silent.
 pub(crate) const SILENT_MIN: Duration = Duration::from_millis(10_000);
 /// The least interval of checks for silences and damage.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
 
-/// Errors and silences of the devices of a server.
 pub(crate) struct Troubles {
     /// The first error of each kind in a span is logged at once, later errors are counted.
     limit: RateLimit<FaultKind>,
@@ -28,12 +26,9 @@ pub(crate) struct Troubles {
     has_work: bool,
 }
 
-/// The errors of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tally {
-    /// The number of errors in the time of [`Troubles::tally`].
     pub(crate) count: u64,
-    /// The last error.
     pub(crate) last: Fault,
     /// The time when the last error was reported.
     pub(crate) at: Instant,
@@ -47,7 +42,6 @@ pub(crate) struct FaultKind {
     pub(crate) cause: Cause,
 }
 
-/// A device fell silent, or ended its silence.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Silence {
     Began(Duration),
@@ -95,12 +89,10 @@ impl Troubles {
         self.limit.poll_held(now)
     }
 
-    /// Returns all errors that were counted and not logged.
     pub(crate) fn end(&mut self, now: Instant) -> impl Iterator<Item = SuppressedKind<FaultKind>> + use<> {
         self.limit.end(now)
     }
 
-    /// Counted errors of a device that is about to be removed.
     pub(crate) fn end_of(&mut self, now: Instant, device: Device) -> Vec<SuppressedKind<FaultKind>> {
         self.limit.end_of(now, |kind| kind.device == device)
     }
@@ -111,7 +103,6 @@ impl Troubles {
         self.tallies.iter().find(|(known, _)| *known == device).map(|(_, tally)| *tally)
     }
 
-    /// The errors by device and kind, except of removed origins and former cache devices.
     pub(crate) fn counts(&self) -> Vec<FaultCount> {
         let count = |(kind, count): (&FaultKind, &u64)| {
             let FaultKind { device, operation, cause } = *kind;
@@ -120,8 +111,7 @@ impl Troubles {
         self.counts.iter().map(count).collect()
     }
 
-    /// Notes that a device completed an operation: the next look may find damage to log, even without a
-    /// further event.
+    /// Notes that a device completed an operation: the next look may find damage.
     pub(crate) fn see_work(&mut self) {
         self.has_work = true;
     }
@@ -153,14 +143,12 @@ impl Troubles {
         }
     }
 
-    /// The time of the next check, if no event occurs before.
     pub(crate) fn poll_timeout(&self, in_flight: usize) -> Option<Instant> {
         let waits = in_flight > 0 || self.has_work || !self.silent.is_empty();
         earlier(waits.then_some(self.look_at), self.limit.poll_timeout().map(|at| at.max(self.look_at)))
     }
 }
 
-/// How an operation failed, in words.
 pub(crate) fn show_cause(cause: Cause) -> String {
     match cause {
         Cause::Errno(errno) => format!("{} ({})", errno_text(errno), errno_name(errno)),
@@ -223,7 +211,6 @@ mod tests {
         let mut troubles = Troubles::new();
         assert!(troubles.begin_look(at(5)) && !troubles.begin_look(at(5)));
         assert_eq!((troubles.poll_timeout(0), troubles.poll_timeout(1)), (None, Some(at(6))));
-        // One more check follows the last completion.
         troubles.see_work();
         assert_eq!(troubles.poll_timeout(0), Some(at(6)));
         assert!(!troubles.begin_look(at(5)) && troubles.poll_timeout(0).is_some());

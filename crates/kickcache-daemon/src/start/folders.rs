@@ -12,8 +12,7 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
-/// Folders of sockets that did not exist before a start or before the check of a change; they are removed again
-/// after a failed start, and after a check.
+/// Folders of sockets that did not exist when this was made.
 pub(crate) struct MissingFolders(Vec<PathBuf>);
 
 impl MissingFolders {
@@ -24,7 +23,7 @@ impl MissingFolders {
         MissingFolders(folders.filter(|folder| !folder.exists()).collect())
     }
 
-    /// Removes the folders that exist by now; a folder with contents stays.
+    /// Removes the folders, except those with contents.
     pub(crate) fn remove_again(&self) {
         for folder in &self.0 {
             let _ = std::fs::remove_dir(folder);
@@ -32,8 +31,7 @@ impl MissingFolders {
     }
 }
 
-/// Makes the folder for the sockets that got no path from the user, if a socket of a volume or of the metrics is in
-/// it.
+/// Makes the folder of sockets without a configured path, if a socket is in it.
 pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);
@@ -49,7 +47,7 @@ pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     })
 }
 
-/// Warns of a state directory that other users can write: its records decide which cache device is current, and which origin it has.
+/// Warns of a state directory that other users can write: its records decide which cache device is current.
 pub(crate) fn tell_shared_state(state: &StatePlace) {
     let StatePlace::Directory(directory) = state else { return };
     let directory = whole_path(directory);

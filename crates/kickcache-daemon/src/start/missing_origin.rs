@@ -11,13 +11,11 @@ use crate::plan::cache_spec::CacheSpec;
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
 
-/// Whether an origin cannot be opened because it does not exist.
 pub(crate) fn is_missing(error: &OpenError) -> bool {
     matches!(error, OpenError::Open { source, .. } if source.kind() == io::ErrorKind::NotFound)
 }
 
-/// The remedy for the missing origin of a volume, appended to the reason; it names the volume's dirty bytes on the
-/// cache device, if these are known.
+/// The remedy for the missing origin of a volume.
 pub(crate) fn what_to_do(cache: &CacheSpec, name: &str, state: &StatePlace) -> String {
     let detach = ShellCommand::new("detach").path(&cache.device).word(name);
     let back = "put it back, or name its new place (--origin, with --origin-moved), then `kickcache reload`, or start again";

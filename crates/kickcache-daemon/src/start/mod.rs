@@ -1,5 +1,4 @@
-//! From a plan to servers, one for each cache device; volumes that cannot be served are skipped, and the others
-//! are served.
+//! From a plan to servers, one for each cache device.
 //!
 //! * [`servers`]: the steps in order; [`rehearsal`]: a start without a change, before the first cache device is
 //!   formatted.
@@ -7,8 +6,6 @@
 //! * [`service_decision`]: whether a cache device is used; [`no_cache_check`], [`stale_cache_check`], [`missing_origin`]:
 //!   its parts.
 //! * [`socket_activation`]: sockets of a service manager; [`folders`]: folders of sockets and of the state.
-//!
-//! Start with `servers.rs`.
 
 pub(crate) mod folders;
 pub(crate) mod missing_origin;

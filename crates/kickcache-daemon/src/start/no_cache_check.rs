@@ -1,5 +1,4 @@
-//! Checks before volumes are served without their cache device: their blocks on it are dropped, or the start
-//! refuses the volumes.
+//! Checks before volumes are served without their cache device.
 
 use std::path::Path;
 
@@ -24,17 +23,16 @@ use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
 use crate::whole_path::whole_path;
 
-/// How a user gives up the data on another cache device.
+/// How a user gives up dirty blocks on a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LossAcceptance {
-    /// `--new-cache`: the chosen cache device replaces the other one.
+    /// `--new-cache`
     NewCache,
-    /// `--lose-dirty`: the volume is served without a cache device.
+    /// `--lose-dirty`
     LoseDirty,
 }
 
 impl LossAcceptance {
-    /// The flag for one volume of a cache device.
     fn flag(self, cache: &CacheSpec, volume: &VolumeSpec) -> Flag {
         match self {
             LossAcceptance::NewCache => new_cache(&cache.device),
@@ -42,7 +40,6 @@ impl LossAcceptance {
         }
     }
 
-    /// Whether the user passed the flag.
     fn is_said(self, cache: &CacheSpec, volume: &VolumeSpec) -> bool {
         match self {
             LossAcceptance::NewCache => cache.replacement == Replacement::Accept,
@@ -51,7 +48,7 @@ impl LossAcceptance {
     }
 }
 
-/// Takes a cache device out of use if the user requests it. Volumes with dirty blocks that would be lost are
+/// Takes a cache device out of use if the user requests it. Volumes whose dirty blocks would be lost are
 /// removed from the plan, unless the user accepts the loss.
 pub(crate) fn leave_out(
     cache: &mut CacheSpec,
@@ -62,7 +59,6 @@ pub(crate) fn leave_out(
         CacheService::InService | CacheService::OutOfService | CacheService::WrittenBackOnly => return Ok(()),
         CacheService::LeftOut => {}
     }
-    // An origin that cannot be served is no reason to drop anything.
     cache.volumes.iter().try_for_each(check_origin)?;
     let uuid = uuid_of(&cache.device);
     leave_missed(cache, state, uuid.as_deref(), LossAcceptance::LoseDirty);
@@ -92,8 +88,7 @@ pub(crate) fn leave_out(
     Ok(())
 }
 
-/// Drops the blocks of volumes on a cache device, and logs the lost ones. If the device could not record
-/// this, returns the reason.
+/// Drops the blocks of volumes on a cache device. If the device could not record this, returns the reason.
 fn leave_volumes(
     device: &Path,
     names: &[&str],
@@ -101,7 +96,7 @@ fn leave_volumes(
     state: &StatePlace,
 ) -> anyhow::Result<Option<OfflineError>> {
     let left = match leave(device, names, dirty, state) {
-        // For the remaining volumes, the state directory records that their origins are complete.
+        // The origins of the remaining volumes are recorded as complete, or the user accepts the loss.
         Err(OfflineError::Unknown { source, .. }) => {
             AbandonedDevice { lost: Vec::new(), dropped: Vec::new(), untold: Some(*source) }
         }
@@ -123,7 +118,7 @@ fn leave_volumes(
 }
 
 /// Removes volumes from the plan if a cache device other than the chosen one may hold blocks that their
-/// origin lacks. If the user accepts the loss, it is logged.
+/// origin lacks, unless the user accepts the loss.
 pub(crate) fn leave_missed(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -160,8 +155,8 @@ fn missed_of(
             );
             None
         }
-        // If the chosen device is missing or unreadable and has the recorded path, it may be the recorded one: a
-        // later check then refuses the volume.
+        // If the chosen device is missing or unreadable and has the recorded path, it may be the recorded
+        // one: a later check decides.
         Ok(Some(record)) if uuid.is_some() || record.cache_path != whole => {
             let chosen = format!("{} is another one", cache.device.display());
             Some(missed_device::sentence(&record, &chosen, &flag, state))
@@ -183,8 +178,8 @@ fn missed_of(
     }
 }
 
-/// Removes volumes from the plan that have, or may have, dirty blocks on the cache device, unless the user accepts
-/// the loss. An unreadable device has no dirty blocks of a volume if its origin is recorded as complete.
+/// Removes volumes from the plan that have, or may have, dirty blocks on the cache device, unless the user
+/// accepts the loss.
 fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> {
     let kept = || cache.volumes.iter().filter(|volume| volume.dirty_loss == DirtyLoss::Refused);
     let names: Vec<&str> = kept().map(|volume| volume.name.as_str()).collect();
@@ -215,20 +210,18 @@ fn leave_dirty(cache: &mut CacheSpec, state: &StatePlace) -> anyhow::Result<()> 
     Ok(())
 }
 
-/// Whether the state directory records that a volume's origin is complete.
 fn is_noted_complete(volume: &VolumeSpec, state: &StatePlace) -> bool {
     let (Some(store), Ok(identity)) = (state.store(), volume.origin.identity()) else { return false };
     matches!(store.origin(&identity), Ok(Some(record)) if !record.may_be_dirty)
 }
 
-/// Whether it is on record that the volumes were served without their cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum RecordOutcome {
     Yes,
     No,
 }
 
-/// Records that the origins are complete, and that their data on any cache device is stale.
+/// Records that the origins are complete, and that blocks of them on a cache device are stale.
 fn note_left(cache: &CacheSpec, state: &StatePlace) -> anyhow::Result<RecordOutcome> {
     let Some(store) = state.store() else { return Ok(RecordOutcome::No) };
     for volume in &cache.volumes {

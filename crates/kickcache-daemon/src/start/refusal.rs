@@ -1,7 +1,4 @@
-//! The scope of an error at the start: if it concerns one volume or one cache device, only this volume or device is not
-//! served.
-//!
-//! A cache device that is to be created is not skipped: a mistyped path is an error for the user.
+//! The scope of an error at the start: one volume, one cache device, or the whole start.
 
 use std::path::{Path, PathBuf};
 
@@ -19,34 +16,29 @@ use crate::serve::error::{RefusedVolume, ServeError};
 use crate::start::missing_origin;
 use crate::start::skipped_volumes::leave_unserved;
 
-/// The treatment of volumes that cannot be served, at a start with several volumes.
+/// The treatment of volumes that cannot be served.
 pub(crate) struct Refusals<'a> {
     state: &'a StatePlace,
-    /// The number of volumes in the whole plan, before a volume was left out.
+    /// In the whole plan, before volumes are left out.
     volume_count: usize,
     cache_count: usize,
-    /// Devices that do not answer, and are not touched.
     silent: Vec<PathBuf>,
 }
 
-/// The scope of an error.
 enum Concern {
     Volume(SkippedVolume),
     Volumes(Vec<SkippedVolume>),
-    /// All volumes of the cache device, for this reason.
     Cache(String),
     /// The whole start: the configuration is wrong, or the system failed.
     Start,
 }
 
 impl<'a> Refusals<'a> {
-    /// The refusals for a complete plan.
     pub(crate) fn of(plan: &ServePlan, state: &'a StatePlace) -> Refusals<'a> {
         let volume_count = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
         Refusals { state, volume_count, cache_count: plan.caches.len(), silent: Vec::new() }
     }
 
-    /// Whether the whole plan has several volumes.
     pub(crate) fn has_neighbours(&self) -> bool {
         self.volume_count > 1
     }
@@ -103,14 +95,13 @@ impl<'a> Refusals<'a> {
         left.map_err(|_| error.into())
     }
 
-    /// Whether the error is a missing origin, and the cache device may be searched for the volume's dirty blocks.
     fn is_origin_missing(&self, cache: &CacheSpec, error: &ServeError) -> bool {
         let is_missing =
             matches!(error, ServeError::Origin { source, .. } if missing_origin::is_missing(source));
         is_missing && self.touch(&cache.device) == Touch::Allowed
     }
 
-    /// Leaves out all volumes of a cache device that cannot be used.
+    /// Leaves out the volumes of a cache device that cannot be used.
     ///
     /// # Errors
     /// The given error, if it concerns the whole start.

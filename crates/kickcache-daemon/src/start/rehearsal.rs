@@ -1,4 +1,4 @@
-//! Checks a start for errors, as far as possible, before it changes anything.
+//! Checks a start for errors before it changes anything.
 
 use std::path::Path;
 
@@ -26,7 +26,6 @@ pub(crate) struct Common<'a> {
 }
 
 impl Common<'_> {
-    /// The settings of the server of a cache device.
     pub(crate) fn config(&self, cache: &CacheSpec) -> ServerConfig {
         ServerConfig {
             io_engine: self.io_engine,
@@ -41,14 +40,14 @@ impl Common<'_> {
     }
 }
 
-/// A start that is tried without changes; it skips whatever a real start would refuse.
+/// A trial of a start, without changes.
 pub(crate) struct Rehearsal<'a> {
     pub(crate) common: &'a Common<'a>,
     pub(crate) refusals: &'a Refusals<'a>,
 }
 
 impl Rehearsal<'_> {
-    /// Skips a cache device in service that fails the checks, or its volumes that do.
+    /// Skips volumes of a cache device in service that fail the checks.
     ///
     /// # Errors
     /// If an error concerns the whole start.

@@ -1,5 +1,4 @@
-//! Turns a plan into servers, one for each cache device; volumes that cannot be served are skipped, and the
-//! others are served.
+//! Turns a plan into servers, one for each cache device.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -50,12 +49,11 @@ pub(crate) struct StartResult {
     pub(crate) servers: Vec<PlannedServer>,
     /// Volumes of the plan that are not served.
     pub(crate) unserved: Vec<SkippedVolume>,
-    /// Volumes that a command added.
     pub(crate) added: BTreeSet<String>,
 }
 
 impl StartResult {
-    /// The servers with their present cache devices: a device may have been replaced since the start.
+    /// The servers with their present cache devices.
     pub(crate) fn looked_at(mut self) -> StartResult {
         for served in &mut self.servers {
             served.cache.device = served.handle.device();
@@ -63,12 +61,10 @@ impl StartResult {
         self
     }
 
-    /// The server of a volume.
     pub(crate) fn server_mut(&mut self, name: &str) -> Option<&mut PlannedServer> {
         self.servers.iter_mut().find(|served| served.cache.names().any(|known| known == name))
     }
 
-    /// Pairs of a volume and its server.
     pub(crate) fn behind<'a>(
         &'a self,
         names: &'a [String],
@@ -79,8 +75,7 @@ impl StartResult {
         })
     }
 
-    /// The index of the server of a cache device, named by any of its names, or by the device that it
-    /// replaced.
+    /// The index of the server of a cache device; a device that it replaced names it, too.
     pub(crate) fn position(&self, named: &Path) -> Option<usize> {
         let is_at = |device: &Path, other: &Path| real_path(device) == real_path(other);
         let at = |path: &Path| self.servers.iter().position(|served| is_at(&served.cache.device, path));
@@ -93,10 +88,10 @@ impl StartResult {
         found(named).or_else(|| found(&follow(named).device))
     }
 
-    /// The server of a cache device, or the only one.
+    /// The server of a cache device; without a name, the only server.
     ///
     /// # Errors
-    /// If there is no such device, or there are several and none is named.
+    /// If no server has the device; without a name, if there is not exactly one server.
     pub(crate) fn server_with(&self, device: Option<&str>) -> Result<PlannedServer, ControlError> {
         let servers = &self.servers;
         let name = |served: &PlannedServer| shown_path(&served.cache.device);
@@ -117,7 +112,6 @@ impl StartResult {
         }
     }
 
-    /// Notes newer reasons why volumes are not served.
     pub(crate) fn note_reasons(&mut self, newer: Vec<SkippedVolume>) {
         for newer in newer {
             if let Some(known) = self.unserved.iter_mut().find(|known| known.name == newer.name) {
@@ -126,7 +120,6 @@ impl StartResult {
         }
     }
 
-    /// Whether a volume of the plan could not be served.
     pub(crate) fn is_unserved(&self, name: &str) -> bool {
         self.unserved.iter().any(|unserved| unserved.name == name)
     }
@@ -139,9 +132,8 @@ impl StartResult {
 }
 
 impl PlannedServer {
-    /// Takes over the modes that commands have changed.
+    /// Takes over the present modes of the volumes.
     pub(crate) fn look_at_modes(&mut self) {
-        // A server that has ended has no modes.
         let Ok(status) = self.handle.status() else { return };
         for volume in &mut self.cache.volumes {
             let info = status.volumes.iter().find(|info| info.name == volume.name);
@@ -151,7 +143,6 @@ impl PlannedServer {
         }
     }
 
-    /// The settings of the server's volumes; see [`PlannedServer::look_at_modes`].
     pub(crate) fn settings(&self) -> Vec<NamedSettings> {
         let named = |volume: &VolumeSpec| NamedSettings {
             volume: volume.name.clone(),
@@ -172,8 +163,7 @@ impl PlannedServer {
         }
     }
 
-    /// The size that the cache device has, which its plan may not have; `None` if the server has ended or does not
-    /// answer.
+    /// The size of the cache device; `None` if its server gives no status.
     pub(crate) fn size(&self) -> Option<Size> {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
@@ -181,7 +171,7 @@ impl PlannedServer {
     /// Waits for the server's end; returns dirty blocks that are left on the cache device.
     ///
     /// # Errors
-    /// The error that ended the server, also if its stop was cut short or left blocks behind.
+    /// The error that ended the server.
     pub(crate) fn wait(&self, state: &StatePlace) -> anyhow::Result<Vec<LeftOnCache>> {
         let end = self.handle.join();
         let path = self.handle.device();
@@ -203,8 +193,7 @@ impl PlannedServer {
 /// Starts a server for each cache device of a plan.
 ///
 /// # Errors
-/// If an error concerns the whole plan, or no volume can be served; [`ServeError::Stopped`] if a stop was
-/// requested.
+/// If an error concerns the whole plan, or no volume can be served.
 pub(crate) fn start_servers(
     mut plan: ServePlan,
     activated: ActivationSockets,
@@ -213,7 +202,7 @@ pub(crate) fn start_servers(
     let state = StatePlace::named(plan.state.as_deref());
     let control = plan.control.clone();
     let (io_engine, exposure, tls) = (plan.io_engine, plan.exposure, plan.tls.clone());
-    // Each server opens the certificates itself; a defect concerns all servers.
+    // A defect of the certificates concerns all servers.
     tls.open().map_err(ServeError::from)?;
     let volumes = plan.caches.iter().map(|cache| cache.volumes.len()).sum();
     let memory = PayloadMemory::new(plan.memory_limit.bytes(), volumes);
@@ -239,7 +228,7 @@ pub(crate) fn start_servers(
     unserved.extend(tell_unserved(&mut plan)?);
     check_distinct(devices(&plan))?;
     check_copies(&plan.caches)?;
-    // This check is before anything is dropped or made for other volumes.
+    // Origins are checked before `decide_service`, which may drop blocks.
     check_origins(&mut plan.caches, &refusals, stop_wish)?;
     unserved.extend(tell_unserved(&mut plan)?);
     let rehearsal = Rehearsal { common: &common, refusals: &refusals };
@@ -247,7 +236,7 @@ pub(crate) fn start_servers(
         decide_service(cache, &state, &rehearsal).or_else(|error| refusals.leave_all(cache, error))?;
     }
     unserved.extend(tell_unserved(&mut plan)?);
-    // Errors of the other cache devices are found before the first one is formatted.
+    // The other cache devices are checked before the first one is formatted.
     for cache in plan.caches.iter_mut().skip(1) {
         rehearsal.whole(cache)?;
     }
@@ -258,7 +247,7 @@ pub(crate) fn start_servers(
     Ok(StartResult { servers, unserved, added: BTreeSet::new() })
 }
 
-/// If a device was being replaced at the last stop, the copy starts again.
+/// Goes on with interrupted replacements of cache devices.
 pub(crate) fn go_on_replacing(servers: &[PlannedServer]) {
     for PlannedServer { handle, cache, .. } in servers {
         let Some(path) = cache.successor.clone() else { continue };
@@ -277,7 +266,7 @@ pub(crate) fn go_on_replacing(servers: &[PlannedServer]) {
     }
 }
 
-/// Starts the servers of all cache devices side by side: logs that are long and origins that do not answer do not add up.
+/// Starts the servers in parallel, so that their waits do not add up.
 fn start_all(
     caches: &mut [CacheSpec],
     activated: ActivationSockets,
@@ -309,7 +298,7 @@ fn start_all(
     Err(error)
 }
 
-/// Refuses two copies of one cache device: serving one of them would make the other one an older copy.
+/// Refuses two cache devices in service with one uuid: one is a copy of the other.
 fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     let mut seen: Vec<(String, &Path)> = Vec::new();
     let in_service =
@@ -330,8 +319,7 @@ fn check_copies(caches: &[CacheSpec]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Skips the volumes with origins that cannot be used; no volume if the plan has only one, as its start reports the
-/// error.
+/// Skips volumes with unusable origins, if the plan has several volumes.
 fn check_origins(
     caches: &mut [CacheSpec],
     refusals: &Refusals<'_>,
@@ -352,7 +340,6 @@ fn check_origins(
     Ok(())
 }
 
-/// A volume of a plan.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct VolumePlace {
     /// The index of its cache device.
@@ -360,8 +347,7 @@ struct VolumePlace {
     volume: String,
 }
 
-/// Checks the remote origins, by volume. The checks run in parallel, so that the times of unresponsive
-/// servers do not add up.
+/// Checks the remote origins in parallel, so that the waits for their servers do not add up.
 fn check_servers(
     caches: &[CacheSpec],
     stop_wish: &StopWish,
@@ -372,12 +358,11 @@ fn check_servers(
             let has_server = |volume: &&VolumeSpec| volume.origin.has_server();
             for volume in cache.volumes.iter().filter(has_server) {
                 let check = thread::Builder::new().spawn_scoped(scope, || check_origin(volume, stop_wish));
-                // If no thread can be started, the caller checks the origin.
                 let place = VolumePlace { cache: index, volume: volume.name.clone() };
                 checks.extend(check.ok().map(|check| (place, check)));
             }
         }
-        // The caller repeats a check that panicked.
+        // The caller checks the origins that have no result here.
         checks.into_iter().filter_map(|(place, check)| Some((place, check.join().ok()?))).collect()
     })
 }
@@ -400,7 +385,6 @@ fn start_server(
     Ok(None)
 }
 
-/// All files and block devices of a plan: cache devices and origins.
 fn devices(plan: &ServePlan) -> Vec<&Path> {
     let caches = plan.caches.iter().map(|cache| cache.device.as_path());
     let volumes = plan.caches.iter().flat_map(|cache| &cache.volumes);

@@ -1,5 +1,4 @@
-//! Checks before volumes are served whose cache device is out of service: the device is not used, and its
-//! unique dirty blocks are reported.
+//! Decides whether a cache device is used.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::counted;
@@ -22,9 +21,10 @@ use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
 use crate::start::stale_cache_check::drop_outdated;
 
-/// Stops using a cache device that is out of service, or that the user takes out of use; drops the stale blocks on
-/// a device that is used, and refuses volumes on an older copy. If the device is out of service, volumes with dirty
-/// blocks on it alone are removed from the plan, unless the user accepts their loss.
+/// Stops using a cache device that is out of service, or that the user takes out of use; drops stale blocks
+/// on a device that is used.
+///
+/// Volumes that may not be served are removed from the plan.
 pub(crate) fn decide_service(
     cache: &mut CacheSpec,
     state: &StatePlace,
@@ -36,7 +36,8 @@ pub(crate) fn decide_service(
             return Ok(());
         }
     }
-    // A path that does not exist and may be created is not the device that went out of service.
+    // A path that does not exist, where a cache file is to be made, is not the device that went out of
+    // service.
     let is_new = cache.size.is_some() && !access::exists(&cache.device);
     let identities: Vec<String> =
         cache.volumes.iter().filter_map(|volume| volume.origin.identity().ok()).collect();
@@ -95,7 +96,7 @@ pub(crate) fn decide_service(
     Ok(forget_dirty(state, &standing, &names)?)
 }
 
-/// No data on an older copy can be trusted, and it may lack blocks that are dirty on the newer one.
+/// An older copy may lack blocks that are dirty on the newer one.
 fn refuse_copy(cache: &mut CacheSpec, copy: &OlderCopy) {
     let device = cache.device.display();
     let why = |volume: &VolumeSpec| match cache.service {
@@ -123,7 +124,7 @@ fn lose(
         }
     }
     let names: Vec<String> = needed.iter().map(|volume| volume.name.clone()).collect();
-    // This is recorded even without lost volumes: the detected mark may not yet be durable on the device.
+    // This is recorded even without lost volumes: the mark on the device may not be durable yet.
     Ok(complete(&cache.device, state, standing, &names)?)
 }
 
@@ -146,7 +147,6 @@ fn is_losing(volume: &VolumeSpec) -> bool {
     volume.dirty_loss == DirtyLoss::Accepted
 }
 
-/// The blocks that a volume misses.
 fn shown(volume: &Incomplete) -> String {
     let Some(extents) = &volume.extents else {
         return format!("blocks of {} (the number is unknown)", volume.name);

@@ -1,4 +1,4 @@
-//! Volumes that are removed from a plan, each with its reason; the others are served.
+//! Volumes that are removed from a plan, each with its reason.
 
 use anyhow::bail;
 
@@ -11,8 +11,7 @@ pub(crate) fn leave_unserved(cache: &mut CacheSpec, refused: Vec<SkippedVolume>)
     cache.unserved.extend(refused);
 }
 
-/// Removes unserved volumes from the plan, and cache devices without any volume. Logs these volumes; if no volume
-/// is left, the error names the first instead.
+/// Logs unserved volumes, and removes cache devices without volumes from the plan.
 ///
 /// # Errors
 /// If no volume is left at all.
@@ -39,14 +38,13 @@ pub(crate) fn tell_unserved(plan: &mut ServePlan) -> anyhow::Result<Vec<SkippedV
     }
 }
 
-/// Logs the blocks on the cache devices of volumes that no configuration has.
 pub(crate) fn tell_orphans(orphans: &[SkippedVolume]) {
     for SkippedVolume { name, why } in orphans {
         tracing::warn!(event = "volume_not_served", volume = name, "volume {name} is not served: {why}");
     }
 }
 
-/// Logs the unserved volumes once more when the daemon ends, long after the log of the start.
+/// Logs the unserved volumes once more, for the end of the daemon.
 pub(crate) fn tell_again(unserved: &[SkippedVolume]) {
     for volume in unserved {
         tracing::warn!(

@@ -9,7 +9,6 @@ use crate::serve::config::InheritedSockets;
 /// The name of a virtual machine's socket in a service manager (`FileDescriptorName=`).
 const VHOST_USER: &str = "vhost-user";
 
-/// The sockets of the volume.
 #[derive(Debug, Default)]
 pub(crate) struct ActivationSockets {
     guest: Option<InheritedSocket>,
@@ -17,10 +16,10 @@ pub(crate) struct ActivationSockets {
 }
 
 impl ActivationSockets {
-    /// Takes the sockets for the only volume of the plan, which then gets no default NBD address.
+    /// Takes the sockets for the only volume of the plan.
     ///
-    /// # Errors
-    /// If the purpose of a socket is unclear, or a virtual machine would get two sockets, one of them unused.
+    /// # Errors If there are sockets and the plan has several volumes, or a virtual machine would get two
+    /// sockets.
     pub(crate) fn take(
         sockets: Vec<InheritedSocket>,
         plan: &mut ServePlan,
@@ -53,7 +52,6 @@ impl ActivationSockets {
         Ok(ActivationSockets { guest: guests.pop(), nbd })
     }
 
-    /// The sockets in the form that a server takes.
     pub(crate) fn into_inherited(self) -> InheritedSockets {
         InheritedSockets {
             nbd: self.nbd.into_iter().map(|socket| socket.fd).collect(),

@@ -1,5 +1,4 @@
-//! Checks before volumes are served with a cache device that their origins may have been served or changed without:
-//! their blocks on the device are dropped, or the volumes are refused.
+//! Checks for blocks that are stale because their origin was served or changed without the cache device.
 
 use std::path::Path;
 
@@ -21,15 +20,14 @@ use crate::start::no_cache_check::{LossAcceptance, check_origin, leave_missed};
 use crate::start::rehearsal::Rehearsal;
 use crate::start::skipped_volumes::leave_unserved;
 
-/// Drops stale blocks, durably. Volumes with stale dirty blocks that their origin may lack are removed from the
-/// plan, unless the user accepts their loss. So are volumes with unreadable records.
+/// Drops stale blocks. Volumes with stale dirty blocks that their origin may lack are removed from the plan,
+/// unless the user accepts their loss; so are volumes with unreadable records.
 pub(crate) fn drop_outdated(
     cache: &mut CacheSpec,
     state: &StatePlace,
     rehearsal: &Rehearsal<'_>,
 ) -> anyhow::Result<()> {
     leave_unreadable(cache, state);
-    // No flag makes a barred device usable; the refusal names the device that has taken over.
     if !is_barred_at(&cache.device) {
         let uuid = uuid_of(&cache.device);
         leave_missed(cache, state, uuid.as_deref(), LossAcceptance::NewCache);
@@ -51,7 +49,6 @@ pub(crate) fn drop_outdated(
         rehearsal.volumes(cache)?;
         dropped.retain(|volume| cache.volumes.iter().any(|served| served.name == volume.name));
     }
-    // An origin that cannot be served is no reason to drop anything.
     for volume in cache.volumes.iter().filter(|volume| dropped.iter().any(|found| found.name == volume.name))
     {
         check_origin(volume)?;
@@ -66,8 +63,7 @@ pub(crate) fn drop_outdated(
     Ok(())
 }
 
-/// Records that the user gives up the blocks on another cache device, once the stale blocks of these volumes
-/// are handled.
+/// Records that the user gives up the blocks of these volumes on another cache device.
 fn give_up_missed(cache: &CacheSpec, state: &StatePlace, needed: &[StaleVolume]) -> anyhow::Result<()> {
     let Some(store) = state.store() else { return Ok(()) };
     for volume in cache.volumes.iter().filter(|served| needed.iter().any(|found| found.name == served.name)) {
@@ -126,7 +122,6 @@ fn refuse(cache: &mut CacheSpec, needed: &[StaleVolume], state: &StatePlace) {
     leave_unserved(cache, refused.collect());
 }
 
-/// Removes volumes with unreadable records from the plan; the others are served.
 fn leave_unreadable(cache: &mut CacheSpec, state: &StatePlace) {
     let Some(store) = state.store() else { return };
     let device = cache.device.clone();

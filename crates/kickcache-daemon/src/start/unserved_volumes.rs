@@ -1,4 +1,4 @@
-//! Volumes that no daemon serves and whose cache device holds blocks that their origins lack.
+//! Volumes with blocks on a cache device whose server does not serve them.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::show_bytes;
@@ -11,21 +11,19 @@ use crate::serve::server::Orphan;
 use crate::shell_command::{DaemonCommands, ShellCommand};
 use crate::start::servers::{PlannedServer, StartResult};
 
-/// The volumes with dirty or unflushed blocks on the cache device of a server that does not serve them, except volumes of the plan that
-/// could not be served: for those the reason is known.
+/// The volumes with blocks on the cache device of a server that does not serve them, except volumes in
+/// `started.unserved`.
 pub(crate) fn orphans(started: &StartResult) -> Vec<SkippedVolume> {
     let told = |served: &PlannedServer| Some(told(started, served, &served.handle.status().ok()?.orphans));
     started.servers.iter().filter_map(told).flatten().collect()
 }
 
-/// As [`orphans`], for one server.
 fn told(started: &StartResult, served: &PlannedServer, orphans: &[Orphan]) -> Vec<SkippedVolume> {
     let unknown = orphans.iter().filter(|orphan| !started.is_unserved(&orphan.name));
     unknown.map(|orphan| SkippedVolume { name: orphan.name.clone(), why: why(served, orphan) }).collect()
 }
 
-/// The unserved volumes that a server found, for a report, with the commands that serve each volume again and write
-/// its blocks back.
+/// Reports of the unserved volumes, with the commands that serve each volume and write its blocks back.
 pub(crate) fn orphan_reports(
     started: &StartResult,
     served: &PlannedServer,
@@ -62,7 +60,7 @@ fn why(served: &PlannedServer, orphan: &Orphan) -> String {
 /// The server of a volume.
 ///
 /// # Errors
-/// If the volume is not served; the error has the reason, if it is known.
+/// If the volume is not served.
 pub(crate) fn server_of(started: &StartResult, volume: &str) -> Result<PlannedServer, ControlError> {
     let StartResult { servers, unserved, .. } = started;
     let serves = |served: &PlannedServer| served.cache.names().any(|name| name == volume);

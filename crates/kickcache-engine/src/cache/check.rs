@@ -1,5 +1,4 @@
-//! Checks the consistency of the cache metadata: recomputes counts from the slots, and looks each live block up in the
-//! index.
+//! Checks the consistency of the cache metadata.
 
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;

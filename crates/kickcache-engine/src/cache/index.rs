@@ -1,10 +1,7 @@
 //! The index from blocks to locations: a table of 4-byte locations with one tag byte each; the keys are in the slots.
 //!
 //! Buckets of 12 entries fill one cache line. A full bucket passes entries on to the next one and counts them, so that
-//! a look-up stops at the first bucket that passed no entry on. Removal leaves no tombstones and no gaps: the nearest
-//! entry that was passed on moves back into the free place, or look-ups would become longer and longer. A bit of the
-//! tag marks the entries that were passed on. Removal needs to examine only these entries; each costs an access to a
-//! key somewhere in memory.
+//! a look-up stops at the first bucket that passed no entry on. Removal leaves no tombstones.
 //!
 //! Invariants:
 //! * `passed` of a bucket is the number of entries with their home in or before the bucket and their place after
@@ -39,7 +36,7 @@ struct Bucket {
 const _: () = assert!(size_of::<Bucket>() == 64);
 
 impl Bucket {
-    /// One bit for each way with this tag: all tags are compared at once, as bytes of two words.
+    /// One bit for each way with this tag.
     fn ways_tagged(&self, tag: u8) -> u32 {
         let [a, b, c, d, e, f, g, h, i, j, k, l] = self.tags;
         let wanted = EACH * u64::from(tag);
@@ -48,7 +45,6 @@ impl Bucket {
         zero_bytes(low) | zero_bytes(high) << 8
     }
 
-    /// The first empty way, found without branches.
     fn empty_way(&self) -> Option<usize> {
         let ways = self.places.iter().enumerate();
         let empty = ways.fold(0, |bits: u32, (way, place)| bits | (u32::from(*place == EMPTY) << way));
@@ -69,11 +65,10 @@ const fn zero_bytes(word: u64) -> u32 {
 
 const EMPTY_BUCKET: Bucket = Bucket { places: [EMPTY; WAYS], tags: [0; WAYS], passed: 0 };
 
-/// The index of one cache device.
 #[derive(Debug)]
 pub(crate) struct Index {
     table: Table,
-    /// The table that is to replace the present one while the index grows; empty otherwise.
+    /// The table that is to replace the present one while the index grows.
     larger: Table,
     /// Buckets that the larger table is to have.
     wanted: usize,
@@ -83,14 +78,12 @@ pub(crate) struct Index {
     moved: u64,
 }
 
-/// A table of buckets.
 #[derive(Debug)]
 struct Table {
     buckets: Vec<Bucket>,
     len: u64,
 }
 
-/// The place of an entry.
 #[derive(Clone, Copy)]
 struct Place {
     bucket: usize,
@@ -104,7 +97,6 @@ fn bucket_count(count: u32) -> usize {
 }
 
 impl Index {
-    /// Room for `count` entries at a load of 14/15.
     pub(crate) fn new(count: u32) -> Index {
         let table = Table { buckets: vec![EMPTY_BUCKET; bucket_count(count)], len: 0 };
         Index { table, larger: Table { buckets: Vec::new(), len: 0 }, wanted: 0, done: 0, moved: 0 }
@@ -118,7 +110,6 @@ impl Index {
         ((self.table.buckets.len() + self.larger.buckets.len()) * size_of::<Bucket>()) as u64
     }
 
-    /// The table for entries with this hash.
     #[inline]
     fn of(&self, hash: u64) -> &Table {
         if hash >> 32 < self.moved { &self.larger } else { &self.table }
@@ -146,8 +137,7 @@ impl Index {
         self.of(hash).find(key, hash, slots)
     }
 
-    /// Changes the location of an existing entry; returns the old location, `None` without an entry. The caller may
-    /// fill the slot at `location` before or after, but the old slot must still have the key.
+    /// Changes the location of an existing entry; returns the old location. The old slot must still have the key.
     pub(crate) fn replace(&mut self, key: BlockKey, location: Location, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).replace(key, hash, location, slots)
@@ -156,19 +146,18 @@ impl Index {
     /// Adds a key that is not in the index.
     ///
     /// # Panics
-    /// If the table is full, which cannot happen: it has room for more entries than there are locations.
+    /// If the table is full.
     pub(crate) fn insert(&mut self, key: BlockKey, location: Location) {
         let hash = key.hash();
         self.of_mut(hash).insert(hash, location);
     }
 
-    /// Removes a key; returns its location, `None` if there is none.
     pub(crate) fn remove(&mut self, key: BlockKey, slots: &Slots) -> Option<Location> {
         let hash = key.hash();
         self.of_mut(hash).remove(key, hash, slots)
     }
 
-    /// Begins to make space for `count` entries, more than before; `None` if there is not enough memory.
+    /// Begins to make space for `count` entries; `None` if there is not enough memory.
     pub(crate) fn begin_growth(&mut self, count: u32) -> Option<()> {
         assert!(self.larger.buckets.is_empty(), "X-3: the index grows already");
         let wanted = bucket_count(count);
@@ -178,7 +167,6 @@ impl Index {
         Some(())
     }
 
-    /// One step of the growth: creates some buckets, or moves the entries of some.
     pub(crate) fn grow(&mut self, slots: &Slots) -> Step {
         match self.grow_tables() {
             Step::More => Step::More,
@@ -186,7 +174,6 @@ impl Index {
         }
     }
 
-    /// Creates some buckets of the larger table.
     fn grow_tables(&mut self) -> Step {
         let missing = self.wanted - self.larger.buckets.len();
         let new = self.larger.buckets.len() + missing.min(MADE_AT_ONCE);
@@ -194,7 +181,6 @@ impl Index {
         if missing > MADE_AT_ONCE { Step::More } else { Step::Done }
     }
 
-    /// The larger table takes over the entries of this many buckets.
     fn take_over(&mut self, count: usize, slots: &Slots) -> Step {
         let end = self.table.buckets.len().min(self.done + count);
         for bucket in self.done..end {
@@ -218,7 +204,6 @@ impl Index {
             self.larger.insert(slots.key(location).hash(), location);
         }
         self.done = bucket + 1;
-        // Entries whose upper half of the hash is below this have moved.
         self.moved = ((self.done as u64) << 32).div_ceil(self.table.buckets.len() as u64);
     }
 }
@@ -250,13 +235,11 @@ impl Table {
         }
     }
 
-    /// Fetches the slots of all entries of a bucket in parallel.
     fn warm_slots(&self, bucket: usize, slots: &Slots) {
         let places = self.buckets[bucket].places.iter().filter(|place| **place != EMPTY);
         places.for_each(|place| slots.warm(Location::new(*place)));
     }
 
-    /// Bucket and way of a key.
     #[inline]
     fn position(&self, key: BlockKey, hash: u64, slots: &Slots) -> Option<Place> {
         let mut tag = tag(hash);
@@ -317,7 +300,6 @@ impl Table {
         Some(Location::new(location))
     }
 
-    /// Empties the place of an entry with this home.
     fn take(&mut self, home: usize, place: Place, slots: &Slots) {
         let mut at = home;
         while at != place.bucket {
@@ -448,7 +430,6 @@ mod tests {
         }
     }
 
-    /// Buckets that a look-up of a missing key reads.
     fn buckets_of_a_miss(index: &Index, key: BlockKey) -> usize {
         let mut at = index.table.home(key.hash());
         let mut count = 1;
@@ -484,14 +465,12 @@ mod tests {
         assert!(total < 60_000, "{total} buckets for 10000 misses");
     }
 
-    /// The expected content of an index, and the free places.
     struct Model {
         map: BTreeMap<u64, Location>,
         free: Vec<u32>,
     }
 
     impl Model {
-        /// Adds a number that is missing, if there is space, or removes one.
         fn step(
             &mut self,
             number: u64,
@@ -530,8 +509,6 @@ mod tests {
             }
         }
 
-        /// Growth begins before one of the operations, and a step of growth precedes each later operation; then the new
-        /// space is used.
         #[test]
         fn behaves_like_a_map_while_it_grows(
             operations in prop::collection::vec((0u64..90, any::<bool>()), 100..500),

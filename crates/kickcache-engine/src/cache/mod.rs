@@ -27,18 +27,15 @@ use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::{BlockIndex, BlockKey, Checksum, Generation, Location, SegmentIndex, VolumeId};
 
-/// Blocks of one volume in the cache metadata.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct VolumeBlocks {
     pub(crate) cached: u64,
     pub(crate) unflushed: u64,
     pub(crate) dirty: u64,
-    /// The dirty blocks that are damaged, so that no read can return them.
     pub(crate) damaged: u64,
 }
 
 impl VolumeBlocks {
-    /// Blocks that are dirty or unflushed.
     pub(crate) const fn not_clean(&self) -> u64 {
         self.dirty + self.unflushed
     }
@@ -52,8 +49,7 @@ impl VolumeBlocks {
     }
 }
 
-/// A block at a location, in one generation of its segment: it never equals a block of a later generation at this
-/// location.
+/// A block at a location, in one generation of its segment.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct BlockCopy {
     pub(crate) key: BlockKey,
@@ -61,26 +57,21 @@ pub(crate) struct BlockCopy {
     generation: Generation,
 }
 
-/// A block and its location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CachedBlock {
     pub(crate) key: BlockKey,
     pub(crate) location: Location,
 }
 
-/// The properties of a hit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Touch {
-    /// The block had no hits before: none since it was inserted, or none left.
+    /// The block's count of hits was 0.
     pub(crate) is_first: bool,
-    /// The first use of a read-ahead block.
     pub(crate) is_first_of_read_ahead: bool,
-    /// The block's segment became a candidate of a shift of the working set since it was last opened, even if that
-    /// shift has ended.
+    /// The block's segment became a candidate of a shift of the working set since it was last opened.
     pub(crate) is_candidate: bool,
 }
 
-/// The metadata of one cache device.
 #[derive(Debug)]
 pub(crate) struct Cache {
     geometry: Geometry,
@@ -94,8 +85,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// An empty cache without opened segments. [`Superblock::unopened`] is the generation of segments behind the
-    /// formatted size.
+    /// [`Superblock::unopened`] is the generation of segments behind the formatted size.
     ///
     /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
     pub(crate) fn open(geometry: Geometry, unopened: Generation) -> Cache {
@@ -112,20 +102,18 @@ impl Cache {
         }
     }
 
-    /// An empty cache on a device that has not grown.
     #[cfg(test)]
     pub(crate) fn new(geometry: Geometry) -> Cache {
         Cache::open(geometry, Generation::new(0))
     }
 
-    /// Begins to make space for the blocks of a larger device; `None` if there is not enough memory.
+    /// Begins to make space for a larger device; `None` if there is not enough memory.
     pub(crate) fn begin_growth(&mut self, geometry: &Geometry) -> Option<()> {
         self.segments.reserve(geometry.segment_count)?;
         self.slots.begin_growth(geometry.location_count())?;
         self.index.begin_growth(geometry.location_count())
     }
 
-    /// One step of the growth.
     pub(crate) fn grow(&mut self, geometry: &Geometry) -> Step {
         match self.slots.grow(geometry.location_count()) {
             Step::More => Step::More,
@@ -133,7 +121,6 @@ impl Cache {
         }
     }
 
-    /// From here on the device has this size; the space was made before.
     pub(crate) fn use_grown(&mut self, geometry: Geometry, unopened: Generation) {
         assert!(self.slots.count() == geometry.location_count(), "room was made for another size");
         self.searches.on_growth(geometry.segment_count - self.segments.count());
@@ -153,8 +140,7 @@ impl Cache {
         &self.segments
     }
 
-    /// Gives access to the queue, the generation, the pins, the last sequence number and the hits as a candidate of a
-    /// segment. Its state and its counts of blocks change only by the other methods of this type.
+    /// For changes of fields other than the state and the counts of blocks.
     pub(crate) fn segment_mut(&mut self, segment: SegmentIndex) -> &mut Segment {
         self.segments.get_mut(segment)
     }
@@ -174,7 +160,6 @@ impl Cache {
         self.segments.unlink(segment, next);
     }
 
-    /// See [`Segments::move_to`].
     pub(crate) fn move_to(&mut self, segment: SegmentIndex, queue: Queue) {
         self.segments.move_to(segment, queue);
     }
@@ -183,8 +168,7 @@ impl Cache {
         &self.volumes[usize::from(volume.get())]
     }
 
-    /// Blocks of the log that the dirty and unflushed blocks of each volume use, with a proportional part of the
-    /// headers in the segments of such blocks.
+    /// Blocks of the log that the dirty and unflushed blocks of each volume use, with their part of the headers.
     pub(crate) fn log_use(&self) -> impl Fn(VolumeId) -> u64 {
         let all: u64 = self.volumes.iter().map(VolumeBlocks::not_clean).sum();
         let headers = self.segments.not_clean_headers();
@@ -194,12 +178,10 @@ impl Cache {
         }
     }
 
-    /// A batch begins in a segment, the first in its generation or a later one.
     pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
         self.segments.add_header(segment);
     }
 
-    /// Sets the number of blocks of a segment without an entry: see [`Segment::headers`].
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         self.segments.set_headers(segment, headers);
     }
@@ -213,8 +195,7 @@ impl Cache {
         self.geometry.segment_of(location)
     }
 
-    /// Loads the index buckets and slots of these blocks into the processor's caches, several loads in parallel:
-    /// look-ups one by one would each wait for memory.
+    /// Loads the index buckets and slots of these blocks into the processor's caches.
     pub(crate) fn warm(&self, keys: impl Iterator<Item = BlockKey> + Clone) {
         keys.clone().for_each(|key| self.index.warm(key));
         keys.for_each(|key| self.index.warm_slot(key, &self.slots));
@@ -224,7 +205,6 @@ impl Cache {
         self.index.find(key, &self.slots)
     }
 
-    /// The state of a block, if it is cached.
     pub(crate) fn state_of(&self, key: BlockKey) -> Option<SlotState> {
         self.find(key).map(|location| self.slots.state(location))
     }
@@ -234,7 +214,6 @@ impl Cache {
         self.slots.state(location) != SlotState::Dead && self.slots.key(location) == key
     }
 
-    /// The copy of a block at a location.
     pub(crate) fn copy_at(&self, key: BlockKey, location: Location) -> BlockCopy {
         let generation = self.segments.get(self.segment_of(location)).generation;
         BlockCopy { key, location, generation }
@@ -245,7 +224,7 @@ impl Cache {
         self.is_current(copy.key, copy.location) && self.copy_at(copy.key, copy.location) == copy
     }
 
-    /// Puts a block at a location of an open segment; an older copy dies. Gives the older copy's location.
+    /// Puts a block at a location; returns the location of the older copy, which dies.
     pub(crate) fn insert(
         &mut self,
         key: BlockKey,
@@ -283,7 +262,7 @@ impl Cache {
         self.searches.note_placed(key);
     }
 
-    /// Makes a superseded copy current again, and dirty: the copy that superseded it becomes dead.
+    /// Makes a superseded copy current again, and dirty.
     pub(crate) fn revive(&mut self, key: BlockKey, older: Location) {
         assert!(self.slots.key(older) == key, "B-1: another block took the place of a copy that was held");
         assert!(self.slots.state(older) == SlotState::Dead, "B-1: a block has one live copy");
@@ -305,7 +284,6 @@ impl Cache {
         self.insert_new(key, location, checksum, SlotState::Dirty);
     }
 
-    /// Drops a block; returns its location, `None` if it is not cached.
     pub(crate) fn remove(&mut self, key: BlockKey) -> Option<Location> {
         let location = self.index.remove(key, &self.slots)?;
         if mutant!(MetadataDrift) {
@@ -344,8 +322,7 @@ impl Cache {
         }
     }
 
-    /// Changes the state of a live block to another live state. A block that is not dirty any more is not damaged
-    /// either: the origin has its data.
+    /// Changes the state of a live block to another live state. A block that is not dirty is not damaged either.
     pub(crate) fn set_state(&mut self, location: Location, state: SlotState) {
         let old = self.slots.state(location);
         assert!(old != SlotState::Dead && state != SlotState::Dead, "B-1: {old:?} to {state:?}");
@@ -364,13 +341,11 @@ impl Cache {
         }
     }
 
-    /// Replaces the checksum of a block if its data is replaced in memory before it is written.
     pub(crate) fn set_checksum(&mut self, location: Location, checksum: Checksum) {
         self.set_sound(location);
         self.slots.set_checksum(location, checksum);
     }
 
-    /// Counts a hit.
     pub(crate) fn touch(&mut self, location: Location) -> Touch {
         let hits = self.slots.hits(location);
         if hits < HITS_MAX {
@@ -393,7 +368,6 @@ impl Cache {
         self.slots.raise(location, SlotFlag::ReadAhead);
     }
 
-    /// A sweep or a writeback includes the block, or a write through the log is about to store it on the origin.
     pub(crate) fn enter_sweep(&mut self, location: Location) {
         self.slots.raise(location, SlotFlag::InSweep);
     }
@@ -410,7 +384,6 @@ impl Cache {
         self.slots.lower(location, SlotFlag::InWriteback);
     }
 
-    /// Marks a dirty block as damaged: no read can return it any more.
     pub(crate) fn set_damaged(&mut self, location: Location) {
         debug_assert!(!self.slots.is_damaged(location), "a block is damaged once");
         self.slots.raise(location, SlotFlag::Damaged);
@@ -435,8 +408,6 @@ impl Cache {
             .filter(|location| self.slots.state(*location) != SlotState::Dead)
     }
 
-    /// Checks that no structure refers to a segment before its next generation begins.
-    ///
     /// # Panics
     /// I-4: if some structure still refers to it.
     pub(crate) fn check_empty(&self, segment: SegmentIndex) {

@@ -1,5 +1,4 @@
-//! Searches for the cached blocks of an extent, in steps: over the blocks of the extent, or over the segments with
-//! blocks of the volume, if that is likely to take fewer steps.
+//! Searches for the cached blocks of an extent, in steps.
 //!
 //! Searches over the segments of one volume share their rounds: each search begins at the segment that is next at the
 //! time, and ends after as many segments as there are.
@@ -14,8 +13,7 @@ use crate::ids::RequestSlot;
 use crate::inflight::blocks::blocks_of;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, SegmentIndex, VolumeId};
 
-/// Steps of a look-up in the index, which waits for memory. One step is to look at the next slot of a segment, or to
-/// skip a segment without blocks of the volume.
+/// Steps of a look-up in the index, which waits for memory.
 const LOOKUP_STEPS: u32 = 8;
 
 /// The next result of a search.
@@ -25,12 +23,11 @@ pub(crate) enum SearchResult {
     Block(RequestSlot, CachedBlock),
     /// A search ended.
     End(RequestSlot),
-    /// No result: there are no more searches, or no more steps.
+    /// No result.
     Nothing,
 }
 
 impl Cache {
-    /// Begins a search for the cached blocks of an extent.
     pub(crate) fn begin_search(&mut self, id: RequestSlot, volume: VolumeId, extent: ByteExtent) {
         let first = blocks_of(extent).next().map_or(0, BlockIndex::get);
         let blocks = first..first + blocks_of(extent).len() as u64;
@@ -111,12 +108,10 @@ impl Cache {
         SearchResult::Nothing
     }
 
-    /// The volume with the next searches.
     pub(crate) fn next_searched_volume(&mut self) -> Option<VolumeId> {
         self.searches.next_volume()
     }
 
-    /// Whether a search is in progress.
     pub(crate) fn is_searching(&self) -> bool {
         !self.searches.is_empty()
     }
@@ -163,7 +158,6 @@ mod tests {
         Cache::new(Geometry::for_device(64 << 20).unwrap())
     }
 
-    /// The place at this offset of a segment.
     fn place(cache: &Cache, segment: u32, offset: u32) -> Location {
         cache.geometry().first_location(SegmentIndex::new(segment)).plus(offset)
     }
@@ -173,7 +167,6 @@ mod tests {
         cache.insert(key, location, Checksum::new(0), SlotState::Clean);
     }
 
-    /// Removes the blocks that the searches find; returns them in the order of their numbers, and the number of steps.
     fn remove_all(cache: &mut Cache, volume: VolumeId) -> (Vec<u64>, u32) {
         let (mut left, mut blocks) = (u32::MAX, Vec::new());
         loop {

@@ -1,4 +1,4 @@
-//! The searches for cached blocks in progress; `search` advances them.
+//! The searches for cached blocks in progress.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -7,7 +7,6 @@ use core::ops::Range;
 use crate::ids::RequestSlot;
 use crate::units::{BlockIndex, BlockKey, SegmentIndex, VolumeId};
 
-/// A search over the blocks of an extent.
 #[derive(Debug)]
 pub(super) struct BlockSearch {
     pub(super) id: RequestSlot,
@@ -24,7 +23,7 @@ pub(super) struct SegmentSearch {
     pub(super) left: u32,
 }
 
-/// The searches for blocks of one volume. Their extents do not overlap.
+/// Their extents do not overlap.
 #[derive(Debug)]
 pub(super) struct VolumeSearches {
     volume: VolumeId,
@@ -34,15 +33,13 @@ pub(super) struct VolumeSearches {
     /// The current segment, and the next block in it.
     pub(super) segment: u32,
     pub(super) offset: u32,
-    /// The search has examined the current segment from its first slot on without a block of the volume, and no block
-    /// of the volume was placed meanwhile.
+    /// No block of the volume was found in the current segment, from its first slot on, or placed meanwhile.
     pub(super) is_unused: bool,
-    /// Blocks of the extents that were inserted or moved since their searches began, and are still to be looked up.
+    /// Blocks of the extents that were inserted or moved, and are still to be looked up.
     pub(super) late: Vec<BlockKey>,
     pub(super) ended: Vec<RequestSlot>,
 }
 
-/// The searches of all volumes.
 #[derive(Debug, Default)]
 pub(crate) struct Searches(Vec<VolumeSearches>);
 
@@ -64,7 +61,6 @@ impl VolumeSearches {
         self.by_block.is_empty() && self.by_segment.is_empty() && self.ended.is_empty()
     }
 
-    /// Blocks of all extents.
     pub(super) fn block_count(&self) -> u64 {
         let by_block = self.by_block.iter().map(|search| &search.blocks);
         let all = by_block.chain(self.by_segment.iter().map(|search| &search.blocks));
@@ -84,7 +80,7 @@ impl VolumeSearches {
         found.map(|search| search.id).or_else(|| self.segment_search_for(block))
     }
 
-    /// Ends one of the searches: the volume has no cached blocks.
+    /// Ends one of the searches.
     pub(super) fn end_any(&mut self) -> Option<RequestSlot> {
         let by_block = self.by_block.pop_front().map(|search| search.id);
         by_block.or_else(|| self.by_segment.pop().map(|search| search.id))
@@ -108,7 +104,6 @@ impl Searches {
         self.0.iter_mut().find(|found| found.volume == volume)
     }
 
-    /// The searches of a volume, before the caller adds one.
     pub(super) fn begin(&mut self, volume: VolumeId) -> &mut VolumeSearches {
         let at = self.0.iter().position(|found| found.volume == volume).unwrap_or_else(|| {
             self.0.push(VolumeSearches::new(volume));
@@ -117,7 +112,6 @@ impl Searches {
         &mut self.0[at]
     }
 
-    /// All searches of a volume ended.
     pub(super) fn end(&mut self, volume: VolumeId) {
         self.0.retain(|found| found.volume != volume);
     }
@@ -133,7 +127,6 @@ impl Searches {
         self.0.is_empty()
     }
 
-    /// A block was inserted or moved.
     #[inline]
     pub(super) fn note_placed(&mut self, key: BlockKey) {
         if !self.is_empty() {
@@ -150,7 +143,6 @@ impl Searches {
         }
     }
 
-    /// The cache has grown by this many segments, which the searches in progress examine as well.
     pub(super) fn on_growth(&mut self, more: u32) {
         let searches = self.0.iter_mut().flat_map(|found| &mut found.by_segment);
         searches.for_each(|search| search.left += more);

@@ -1,4 +1,4 @@
-//! The segments: the state of each, its live blocks, and the order of the sealed segments.
+//! The segments, and the order of the sealed ones.
 //!
 //! Invariants:
 //! * S-1: `live` and `not_clean` of a segment are the numbers of its slots that are not dead, and of its unflushed and
@@ -18,14 +18,14 @@ const NONE: u32 = u32::MAX;
 /// The state of a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SegmentState {
-    /// The segment's content does not count; its next opening is not recorded.
+    /// The segment's content does not count.
     Free,
-    /// The record of the segment's opening is being written, or the segment is being discarded after that.
+    /// The segment is being opened.
     Opening,
     /// The segment's opening is durable; a head of the log may use it.
     Ready,
-    /// A head of the log fills the segment, or has filled it and the writes of its batches have not all ended. Recovery
-    /// loads segments in this state.
+    /// A head of the log fills the segment, or the writes of its batches have not all ended. Recovery loads segments in
+    /// this state.
     Open,
     /// The segment receives no more batches, and its summary is not written yet.
     Sealing,
@@ -34,13 +34,11 @@ pub(crate) enum SegmentState {
     Sealed,
     /// Reclaim empties the segment, or has emptied it.
     Reclaiming,
-    /// It could not be opened, a write to it failed, a damaged block is in it, or its generation is too high: it
-    /// receives no new blocks; its live blocks stay in use.
+    /// It receives no new blocks; its live blocks stay in use.
     Retired,
 }
 
 impl SegmentState {
-    /// All states.
     pub(crate) const ALL: [SegmentState; 8] = [
         SegmentState::Free,
         SegmentState::Opening,
@@ -53,26 +51,22 @@ impl SegmentState {
     ];
 }
 
-/// One segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Segment {
     /// Changed only by [`Segments::set_state`], which counts.
     pub(crate) state: SegmentState,
     pub(crate) queue: Queue,
     pub(crate) generation: Generation,
-    /// Live blocks.
     pub(crate) live: u32,
     /// Live blocks that are not clean.
     pub(crate) not_clean: u32,
     /// Blocks with headers; in a segment that recovery has loaded, all blocks without an entry.
     headers: u32,
-    /// References to the segment: reads and a summary's write in flight, and copies that must stay until newer ones
-    /// have landed or their drop is durable.
+    /// References to the segment, such as reads in flight.
     pub(crate) pins: u32,
     /// The sequence number of the newest batch that was submitted to the segment; after recovery, of its newest entry.
     pub(crate) last_sequence: Sequence,
-    /// Hits since the segment last became a candidate of a shift of the working set; `None` if it did not in this
-    /// generation.
+    /// Hits since the segment last became a candidate of a shift of the working set.
     pub(crate) used_since: Option<u32>,
     /// The volumes of live blocks, and perhaps others. Changed only by [`Segments`], which counts.
     pub(crate) volumes: VolumeSet,
@@ -81,7 +75,6 @@ pub(crate) struct Segment {
 }
 
 impl Segment {
-    /// Blocks with headers; in a segment that recovery has loaded, all blocks without an entry.
     pub(crate) const fn headers(&self) -> u32 {
         self.headers
     }
@@ -94,23 +87,19 @@ struct List {
     count: u32,
 }
 
-/// All segments of a cache device.
 #[derive(Debug)]
 pub(crate) struct Segments {
     segments: Vec<Segment>,
-    /// Segments in each state.
     counts: [u32; SegmentState::ALL.len()],
     lists: [List; 2],
     /// Live blocks by queue, over segments in every state.
     live: [u64; 2],
-    /// Headers of the segments that hold blocks which are not clean.
     not_clean_headers: u64,
     /// Segments that may have blocks of each volume.
     holding: [u32; VOLUME_COUNT_MAX],
 }
 
 impl Segment {
-    /// A segment that was never opened; its first opening begins after this generation.
     const fn unopened(generation: Generation) -> Segment {
         Segment {
             state: SegmentState::Free,
@@ -130,7 +119,6 @@ impl Segment {
 }
 
 impl Segments {
-    /// This many segments that were never opened.
     pub(crate) fn new(count: u32) -> Segments {
         let list = List { oldest: NONE, newest: NONE, count: 0 };
         let mut counts = [0; SegmentState::ALL.len()];
@@ -150,7 +138,6 @@ impl Segments {
         self.segments.try_reserve_exact((count as usize).saturating_sub(self.segments.len())).ok()
     }
 
-    /// From here on there are `count` segments in all.
     pub(crate) fn grow(&mut self, count: u32, unopened: Generation) {
         self.counts[SegmentState::Free as usize] += count - self.count();
         self.segments.resize(count as usize, Segment::unopened(unopened));
@@ -177,12 +164,10 @@ impl Segments {
         (0..).map(SegmentIndex::new).zip(&self.segments)
     }
 
-    /// Live blocks in segments of a queue.
     pub(crate) fn live_blocks(&self, queue: Queue) -> u64 {
         self.live[queue.index()]
     }
 
-    /// Sealed segments of a queue.
     pub(crate) fn sealed_count(&self, queue: Queue) -> u32 {
         self.lists[queue.index()].count
     }
@@ -191,7 +176,6 @@ impl Segments {
         u64::from(self.counts[state as usize])
     }
 
-    /// Moves a segment to its next state.
     pub(crate) fn set_state(&mut self, segment: SegmentIndex, state: SegmentState) {
         let found = &mut self.segments[segment.get() as usize];
         self.counts[found.state as usize] -= 1;
@@ -234,12 +218,10 @@ impl Segments {
         }
     }
 
-    /// Segments that may have blocks of a volume.
     pub(crate) fn holding(&self, volume: VolumeId) -> u32 {
         self.holding[usize::from(volume.get())]
     }
 
-    /// A live block of a segment is not clean from here on.
     pub(crate) fn add_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean += 1;
@@ -248,7 +230,6 @@ impl Segments {
         }
     }
 
-    /// A block of a segment that was not clean is clean or dead.
     pub(crate) fn remove_kept(&mut self, segment: SegmentIndex) {
         let found = &mut self.segments[segment.get() as usize];
         found.not_clean -= 1;
@@ -257,7 +238,6 @@ impl Segments {
         }
     }
 
-    /// Sets the number of blocks of a segment without an entry: see [`Segment::headers`].
     pub(crate) fn set_headers(&mut self, segment: SegmentIndex, headers: u32) {
         let found = &mut self.segments[segment.get() as usize];
         if found.not_clean > 0 {
@@ -266,12 +246,10 @@ impl Segments {
         found.headers = headers;
     }
 
-    /// A batch begins in a segment.
     pub(crate) fn add_header(&mut self, segment: SegmentIndex) {
         self.set_headers(segment, self.get(segment).headers + 1);
     }
 
-    /// Headers of the segments with blocks that are not clean: these headers use space as long as such blocks.
     pub(crate) fn not_clean_headers(&self) -> u64 {
         self.not_clean_headers
     }

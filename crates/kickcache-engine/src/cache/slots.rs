@@ -11,7 +11,6 @@ use alloc::vec::Vec;
 use crate::step::Step;
 use crate::units::{BlockKey, Checksum, Location};
 
-/// Bytes of a slot.
 pub(crate) const SLOT_BYTES: usize = 11;
 
 const STATE_MASK: u8 = 0b0000_0011;
@@ -25,7 +24,6 @@ const IN_WRITEBACK: u8 = 0b1000_0000;
 /// Most hits that a slot counts.
 pub(crate) const HITS_MAX: u8 = 3;
 
-/// State of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotState {
     /// No block, or a superseded or dropped one.
@@ -57,7 +55,6 @@ impl SlotState {
         }
     }
 
-    /// Whether this may be the only durable copy: the block is dirty, or the origin has not flushed it.
     pub(crate) const fn is_not_clean(self) -> bool {
         matches!(self, SlotState::Unflushed | SlotState::Dirty)
     }
@@ -68,11 +65,11 @@ impl SlotState {
 pub(crate) enum SlotFlag {
     /// The block was read ahead, and no client has requested it.
     ReadAhead,
-    /// A sweep or a writeback includes the block, or a write through the log is about to store it on the origin.
+    /// A sweep, a writeback or a write through the log includes the block.
     InSweep,
     /// The writeback of the block is in flight.
     InWriteback,
-    /// The block is dirty and damaged: no read can return it any more.
+    /// The block is dirty and damaged.
     Damaged,
 }
 
@@ -87,7 +84,6 @@ impl SlotFlag {
     }
 }
 
-/// The slots of all locations.
 #[derive(Debug)]
 pub(crate) struct Slots {
     bytes: Vec<[u8; SLOT_BYTES]>,
@@ -95,7 +91,6 @@ pub(crate) struct Slots {
     grown: Vec<Stretch>,
 }
 
-/// The slots of one growth of a cache device.
 #[derive(Debug)]
 struct Stretch {
     /// The first location.
@@ -119,7 +114,7 @@ const fn empty_slot() -> [u8; SLOT_BYTES] {
 }
 
 impl Slots {
-    /// All dead. The constructor touches the memory at once, so that its size is visible from the start.
+    /// Touches the memory at once, so that its size is visible from the start.
     pub(crate) fn new(count: u32) -> Slots {
         Slots { bytes: vec![empty_slot(); count as usize], grown: Vec::new() }
     }
@@ -129,7 +124,7 @@ impl Slots {
         self.grown.last().map_or_else(first, Stretch::end)
     }
 
-    /// Begins to make room for `count` slots in all, more than before; `None` if there is no memory.
+    /// Begins to make room for `count` slots in all; `None` if there is no memory.
     pub(crate) fn begin_growth(&mut self, count: u32) -> Option<()> {
         let start = self.count();
         let mut bytes = Vec::new();
@@ -138,7 +133,6 @@ impl Slots {
         Some(())
     }
 
-    /// Adds some of the new slots, all dead, until there are `count` in all.
     pub(crate) fn grow(&mut self, count: u32) -> Step {
         let missing = (count - self.count()) as usize;
         if let Some(stretch) = self.grown.last_mut() {
@@ -183,7 +177,7 @@ impl Slots {
         &mut self.slot_mut(location)[6]
     }
 
-    /// Fetches a slot. A plain load, since safe Rust has no prefetch: the processor runs several loads in parallel.
+    /// A plain load, since safe Rust has no prefetch.
     pub(crate) fn warm(&self, location: Location) {
         core::hint::black_box(self.slot(location)[6]);
     }

@@ -1,4 +1,4 @@
-//! The header block of a batch: its place, its sequence number, and the blocks that follow it.
+//! The header block of a batch.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,6 @@ use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Se
 pub const BATCH_MAGIC: [u8; 8] = *b"KICKBTCH";
 const ENTRIES_AT: usize = 64;
 const ENTRY_BYTES: usize = 12;
-/// Byte offset of the declaration of durable batches, after the entries.
 const DURABLE_AT: usize = 4080;
 const DIRTY: u8 = 1;
 const VOID: u8 = 2;
@@ -30,7 +29,7 @@ const _: () = assert!(ENTRY_COUNT_MAX == crate::config::BATCH_BLOCKS_MAX as usiz
 pub struct BatchEntry {
     /// Which block; `None` if it died before the batch was written.
     pub key: Option<BlockKey>,
-    /// Whether the block must be kept until the journal lists it as clean or not live, or a newer copy is durable.
+    /// Whether the block must be kept.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -43,13 +42,13 @@ pub struct BatchHeader {
     pub uuid: [u8; 16],
     /// The segment of the header.
     pub segment: SegmentIndex,
-    /// The segment's generation when the batch was written.
+    /// The segment's generation.
     pub generation: Generation,
-    /// The place of the batch in the global order.
+    /// The sequence number of the batch.
     pub sequence: Sequence,
     /// The block of the segment with the header.
     pub start: u32,
-    /// The queue that the segment belonged to.
+    /// The queue of the segment.
     pub queue: Queue,
     /// The structures that were durable when the batch was submitted.
     pub durable: Durable,
@@ -109,7 +108,7 @@ impl BatchHeader {
     /// The header block.
     ///
     /// # Panics
-    /// If there are more than [`ENTRY_COUNT_MAX`] entries: the log closes a batch before.
+    /// If the entries do not fit into the block.
     pub fn encode(&self) -> Vec<u8> {
         let mut writer = Writer::new(BATCH_MAGIC, BLOCK_BYTES);
         writer.put_u32(u32::try_from(self.entries.len()).expect("at most 256 entries"));
@@ -162,8 +161,7 @@ impl BatchHeader {
     }
 }
 
-/// Finds the batches in the bytes of a segment: at each block a header that belongs there and satisfies the predicate;
-/// the search continues after its data.
+/// Finds the batches in the bytes of a segment that satisfy the predicate.
 pub fn find_batches(segment: &[u8], is_wanted: impl Fn(&BatchHeader) -> bool) -> Vec<BatchHeader> {
     let mut found = Vec::new();
     let mut data_left: usize = 0;

@@ -1,4 +1,4 @@
-//! Little-endian numbers in and out of byte buffers, and the checksum in the head of every structure.
+//! Little-endian numbers in byte buffers, and the checksum of a structure.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -35,7 +35,7 @@ impl Writer {
     /// Appends bytes.
     ///
     /// # Panics
-    /// If the buffer is full: sizes are fixed by constants.
+    /// If the buffer is full.
     pub fn put(&mut self, bytes: &[u8]) {
         let end = self.at.checked_add(bytes.len()).expect("structures are small");
         self.bytes.get_mut(self.at..end).expect("the structure fits its buffer").copy_from_slice(bytes);
@@ -90,7 +90,7 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Checks magic number and checksum of exactly these bytes; the reader continues after the checksum.
+    /// Checks magic number and checksum of these bytes; the reader continues after the checksum.
     pub fn open(magic: [u8; 8], bytes: &'a [u8]) -> Option<Reader<'a>> {
         let mut reader = Reader { bytes };
         if reader.take(8)? != magic {
@@ -133,7 +133,7 @@ impl<'a> Reader<'a> {
         Some(u64::from_le_bytes(self.take(8)?.try_into().ok()?))
     }
 
-    /// The next sequence number; `None` from 2^62 on, so that there is always room for more.
+    /// The next sequence number; `None` from 2^62 on.
     pub fn take_sequence(&mut self) -> Option<Sequence> {
         let number = self.take_u64()?;
         (number < SEQUENCE_LIMIT).then(|| Sequence::new(number))

@@ -1,15 +1,15 @@
-//! The batches and journal blocks that were durable when a daemon wrote a structure of the log.
+//! The structures that were durable when another one was written.
 
 use crate::format::durable_blocks::DurableBlocks;
 use crate::format::durable_range::DurableRange;
 use crate::units::Sequence;
 
-/// The batches and the journal blocks that were durable.
+/// Durable batches and journal blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Durable {
-    /// The durable batches, by their sequence numbers.
+    /// The durable batches.
     pub batches: DurableRange,
-    /// The durable journal blocks, by their numbers in the ring.
+    /// The durable journal blocks.
     pub journal: DurableBlocks,
 }
 

@@ -1,5 +1,4 @@
-//! The blocks of the journal that were durable when a daemon wrote a structure of the log. This declaration
-//! distinguishes a rotten block from a torn one.
+//! A range of durable journal blocks.
 
 use crate::format::bytes::{Reader, Writer};
 
@@ -9,9 +8,9 @@ const COUNT_MAX: u64 = (1 << 24) - 1;
 /// Numbers of durable journal blocks, from `first` up to and without `end`. Empty if `first` is not below `end`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct DurableBlocks {
-    /// The first.
+    /// The first number.
     pub first: u64,
-    /// The number after the last.
+    /// The number after the last block.
     pub end: u64,
 }
 
@@ -36,15 +35,13 @@ impl DurableBlocks {
         writer.put_u64(if self.is_empty() { 0 } else { self.end });
     }
 
-    /// Reads a range that [`put`](Self::put) appended.
     pub(crate) fn take(reader: &mut Reader<'_>) -> Option<DurableBlocks> {
         let count = reader.take_u24()?;
         let end = reader.take_sequence()?.get();
         Some(DurableBlocks { first: end.checked_sub(u64::from(count))?, end })
     }
 
-    /// Appends the number of blocks between the last one and block `number` in 3 bytes, and the number of blocks in 4;
-    /// two zeroes if the range is empty, ends after that block, or ends too long before it.
+    /// Appends 7 bytes: the range, relative to block `number`, or zeroes.
     pub(crate) fn put_before(&self, number: u64, writer: &mut Writer) {
         let told = number.checked_sub(self.end).filter(|between| *between <= COUNT_MAX && !self.is_empty());
         let between = u32::try_from(told.unwrap_or(0)).expect("24 bits");
@@ -52,7 +49,6 @@ impl DurableBlocks {
         writer.put_u32(told.map_or(0, |_| self.count()));
     }
 
-    /// Reads a range that [`put_before`](Self::put_before) appended.
     pub(crate) fn take_before(number: u64, reader: &mut Reader<'_>) -> Option<DurableBlocks> {
         let between = u64::from(reader.take_u24()?);
         let count = u64::from(reader.take_u32()?);

@@ -1,12 +1,9 @@
-//! The batches that were durable when a daemon wrote a structure of the log. This declaration distinguishes rot from a
-//! torn write.
+//! A range of durable batches. It distinguishes rot from a torn write.
 
 use crate::format::bytes::{Reader, Writer};
 use crate::units::Sequence;
 
-/// Sequence numbers from the first number of a daemon's life to the last number up to which all batches are known to be
-/// durable, both included. If `last` is below `first`, the range is empty; two zeroes are an empty range too, because
-/// no batch has that number.
+/// Sequence numbers of durable batches, both ends included. If `last` is below `first`, the range is empty.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DurableRange {
     /// The first number that the daemon assigned.

@@ -10,28 +10,25 @@ use crate::units::{BLOCK_SIZE, ByteExtent, Location, SegmentIndex};
 pub const SUPERBLOCK_AREA: u64 = 1 << 20;
 /// Smallest cache device, in bytes.
 pub const DEVICE_SIZE_MIN: u64 = 8 << 20;
-/// Largest cache device, in bytes: locations have 32 bits of 4 KiB.
+/// Largest cache device, in bytes.
 pub const DEVICE_SIZE_MAX: u64 = 15 << 40;
 /// Largest segment, in bytes.
 pub const SEGMENT_SIZE_MAX: u64 = 4 << 20;
 /// Smallest segment, in bytes.
 pub const SEGMENT_SIZE_MIN: u64 = 64 << 10;
-/// The smallest segment of devices from [`THOUSANDTH_FROM`] on: summaries of shorter segments would use too much of the
-/// device.
+/// The smallest segment of devices from [`THOUSANDTH_FROM`] on.
 const SEGMENT_SIZE_LEAST: u64 = 512 << 10;
-/// Devices from this size on have segments of 1/1024, 4 MiB at most. On smaller devices, a guest's duel over stale data
-/// reads the HDD 16.6 to 17.0 times for 1,000 reads with such segments, and 13.5 times with segments of 1/256.
+/// The device size from which [`a_thousandth`] applies.
 const THOUSANDTH_FROM: u64 = 512 << 20;
 /// Smallest journal, in bytes.
 pub const JOURNAL_SIZE_MIN: u64 = 256 << 10;
-/// Largest journal of a device up to 64 GiB, in bytes, because recovery reads the whole journal; larger devices have a
-/// journal of 1/1024.
+/// Largest journal of a device up to 64 GiB, in bytes.
 pub const JOURNAL_SIZE_MAX: u64 = 64 << 20;
 
 /// The layout of a cache device: superblock area, journal, segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
-    /// The size of the device in bytes that the layout was made for.
+    /// The size of the device in bytes.
     pub device_size: u64,
     /// Bytes that the device had when it was formatted.
     pub formatted_size: u64,
@@ -39,13 +36,12 @@ pub struct Geometry {
     pub segment_size: u64,
     /// Number of segments.
     pub segment_count: u32,
-    /// Bytes of the journal, which follows the superblock area.
+    /// Bytes of the journal.
     pub journal_size: u64,
 }
 
 impl Geometry {
-    /// The layout for a device of `device_size` bytes. Segments have 1/1024 of the device, or 1/256 below 512 MiB,
-    /// rounded down to a power of two, 64 KiB at least and 4 MiB at most. The journal has 1 %, within its limits.
+    /// The layout for a device of `device_size` bytes.
     ///
     /// # Errors
     /// [`Error::DeviceSize`] below 8 MiB or above 15 TiB.
@@ -68,7 +64,6 @@ impl Geometry {
         layout.with_size(device_size)
     }
 
-    /// Segments that fit on the device.
     fn count_segments(&self) -> u32 {
         let left = self.device_size - SUPERBLOCK_AREA - self.journal_size;
         u32::try_from(left / self.segment_size).expect("at most 15 TiB in segments of 64 KiB")
@@ -142,7 +137,7 @@ impl Geometry {
         self.segment_count * self.blocks_per_segment()
     }
 
-    /// The extent of journal and segments, without superblocks, service marks and the unused end of the device.
+    /// The extent of journal and segments.
     pub const fn log(&self) -> ByteExtent {
         let segments = self.segment_count as u64 * self.segment_size;
         ByteExtent { start: SUPERBLOCK_AREA, length: self.journal_size + segments }

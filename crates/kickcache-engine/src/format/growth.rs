@@ -1,7 +1,6 @@
-//! A cache device that has grown: it keeps the length of its segments and its journal, and has as many segments as fit.
+//! A cache device that has grown.
 //!
-//! A checkpoint describes all segments, so the journal bounds how far a device can grow: two checkpoints, the spare
-//! blocks, and an eighth of the journal for records must fit into the half that is free when a checkpoint begins.
+//! A checkpoint describes all segments, so the journal bounds how far a device can grow.
 #![expect(clippy::arithmetic_side_effects, reason = "a checked geometry has at most 15 TiB")]
 
 use alloc::format;
@@ -13,8 +12,8 @@ use crate::format::journal::segments_per_chunk;
 use crate::format::summary::Summary;
 use crate::units::Generation;
 
-/// New segments begin at least this many generations after the highest generation found in the new part of the device,
-/// if one is found: a power cut may have torn a structure with a higher one.
+/// New segments begin at least this many generations after the highest generation found in the new part of the device:
+/// a power cut may have torn a structure with a higher one.
 pub const GENERATION_GAP: u32 = 65_536;
 
 /// The layout after a device has grown to `device_size` bytes.
@@ -55,9 +54,7 @@ pub fn size_max(geometry: &Geometry) -> u64 {
     size.clamp(geometry.device_size, DEVICE_SIZE_MAX.max(geometry.device_size))
 }
 
-/// The generation of a segment in the new part of a device, if it contains structures of this device, from the first
-/// block of the segment and from its summary. Such structures exist if the device was larger before: a copy of it that
-/// is older than its last growth was restored.
+/// The generation of a segment in the new part of a device, if it contains structures of this device.
 pub fn generation_found(
     geometry: &Geometry,
     uuid: [u8; 16],

@@ -1,4 +1,4 @@
-//! Journal blocks: records of changes of the cache, and the chunks of a checkpoint.
+//! Journal blocks: records, and the chunks of a checkpoint.
 
 use alloc::vec::Vec;
 
@@ -38,7 +38,6 @@ pub enum Fact {
 }
 
 impl Fact {
-    /// The block of the fact, if it is about a block.
     pub(crate) const fn key(&self) -> Option<BlockKey> {
         match self {
             Fact::Gone(key) | Fact::Clean(key) => Some(*key),
@@ -50,7 +49,7 @@ impl Fact {
 /// A fact and its place in the global order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
-    /// The place of the fact in the global order.
+    /// The sequence number of the fact.
     pub sequence: Sequence,
     /// The fact.
     pub fact: Fact,
@@ -67,7 +66,7 @@ pub enum SegmentKind {
     Retired,
 }
 
-/// A segment in a checkpoint: which of its blocks live, and which of these must be kept.
+/// A segment in a checkpoint.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SegmentImage {
     /// The generation of the segment.
@@ -76,8 +75,8 @@ pub struct SegmentImage {
     pub kind: SegmentKind,
     /// The queue that the segment belonged to.
     pub queue: Queue,
-    /// Each live block before this place was written and durable when the chunk was written, and has an entry. 0 for a
-    /// free segment, and if this is unknown, as before 2026-11-25.
+    /// Each live block before this place was durable when the chunk was written, and has an entry. 0 for a free
+    /// segment, and if this is unknown.
     pub written: u32,
     /// One bit a block, lowest bit first: whether the block lives, or may be written after the chunk.
     pub live: Vec<u8>,
@@ -94,8 +93,7 @@ pub struct Chunk {
     pub number: u32,
     /// The number of parts of the checkpoint.
     pub count: u32,
-    /// Number of the journal block at which the checkpoint began; earlier blocks are not needed any more. `None` if
-    /// this is unknown, as before 2026-11-24.
+    /// Number of the journal block at which the checkpoint began. `None` if this is unknown.
     pub begun: Option<u64>,
     /// The segments from `number` times [`segments_per_chunk`] on.
     pub segments: Vec<SegmentImage>,
@@ -115,7 +113,7 @@ pub enum JournalBody {
 pub struct JournalBlock {
     /// The cache that the block belongs to.
     pub uuid: [u8; 16],
-    /// The block's number, counted over all lives; its place in the ring is this number modulo the ring's size.
+    /// The block's number, counted over all lives.
     pub ring: u64,
     /// The structures that were durable when the block was submitted.
     pub durable: Durable,
@@ -188,14 +186,13 @@ impl SegmentImage {
         has_bit(&self.kept, place)
     }
 
-    /// A live and durable block that has no entry: the structure that named it has been overwritten.
+    /// A live and durable block that has no entry.
     pub fn find_lost(&self, has_entry: impl Fn(u32) -> bool) -> Option<u32> {
         let is_lost = |place: &u32| self.is_live(*place) && !has_entry(*place);
         (0..self.written).find(is_lost)
     }
 
-    /// Whether a batch with live blocks was durable, also if `written` is unknown. The first place counts as live until
-    /// it has the header of a batch, because unused places count as live.
+    /// Whether a batch with live blocks was durable. The first place counts as live until it has the header of a batch.
     pub fn has_batches(&self) -> bool {
         self.kind != SegmentKind::Free && !self.is_live(0) && self.live.iter().any(|bits| *bits != 0)
     }
@@ -229,7 +226,7 @@ impl SegmentImage {
     }
 }
 
-/// The number of blocks from `begun` to `ring`, both included; 0 if it does not fit into 32 bits.
+/// The number of blocks from `begun` to `ring`; 0 if it does not fit into 32 bits.
 fn blocks_since(begun: u64, ring: u64) -> u32 {
     u32::try_from(ring.saturating_sub(begun).saturating_add(1)).unwrap_or(0)
 }
@@ -293,7 +290,7 @@ impl JournalBlock {
         writer.finish()
     }
 
-    /// Whether a block begins with the magic number and uuid of this journal, whether whole or torn.
+    /// Whether a block begins with the magic number and uuid of this journal.
     pub fn has_head(block: &[u8], uuid: [u8; 16]) -> bool {
         let mut reader = Reader::bare(block);
         let magic = reader.take(HEAD_BYTES).is_some_and(|head| head.starts_with(&JOURNAL_MAGIC));

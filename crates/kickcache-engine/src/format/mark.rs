@@ -1,8 +1,7 @@
-//! The service mark: a block after each superblock copy that records whether the cache device is in service.
+//! The service mark: whether the cache device is in service.
 //!
-//! A device that was put out of service may have older data than its origins. It is marked, or recorded on the host,
-//! before the first write that bypasses it is acknowledged, and is never trusted again: only a device with *both* marks
-//! undamaged and in the state "in service", and without a record on the host, counts as such.
+//! A device that was put out of service may have older data than its origins. A device counts as in service only with
+//! *both* marks undamaged and in the state "in service".
 
 use alloc::vec::Vec;
 
@@ -28,7 +27,7 @@ pub enum ServiceMark {
     InService,
     /// The cache device is out of service for ever.
     OutOfService {
-        /// Volumes that may have data on this device only. The origins of all other volumes are complete.
+        /// Volumes that may have data on this device only.
         incomplete: VolumeSet,
     },
 }
@@ -49,7 +48,7 @@ impl ServiceMark {
     }
 
     /// Combines both copies of the mark of a cache device. A copy that is damaged, or belongs to another device, may
-    /// have had any content; of two copies with "out of service", the one that names fewer volumes is newer.
+    /// have had any content.
     pub fn decode(copies: [&[u8]; 2], uuid: [u8; 16]) -> ServiceMark {
         let found = copies.map(|copy| decode_copy(copy, uuid));
         if found == [Some(ServiceMark::InService); 2] {
@@ -63,13 +62,11 @@ impl ServiceMark {
     }
 }
 
-/// Whether these bytes are one copy of a mark with "in service", of any device: if the device has no other structures,
-/// the mark is left over from an interrupted format.
+/// Whether these bytes are one copy of a mark with "in service", of any device.
 pub fn is_in_service_mark(bytes: &[u8]) -> bool {
     parse_copy(bytes).is_some_and(|copy| copy.mark == ServiceMark::InService)
 }
 
-/// One copy of a mark.
 struct MarkCopy {
     uuid: [u8; 16],
     mark: ServiceMark,

@@ -1,4 +1,4 @@
-//! Bytes on the cache device and their structs; `docs/reference/format.md` is the reference for the layout.
+//! Bytes on the cache device and their structs, as in `docs/reference/format.md`.
 //!
 //! Numbers are little-endian. Every structure starts with a magic number and a CRC32C over all of its bytes, with the
 //! four bytes of the checksum as zero. Decoders read untrusted bytes: they never panic and never trust a length.

@@ -6,17 +6,17 @@ use crate::format::takeover::Takeover;
 /// Which of two devices of one cache is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Succession {
-    /// The old device: the new device is not complete.
+    /// The old device.
     Old,
     /// The new device.
     New,
-    /// The new device, although its superblock is not complete: the old device records the takeover.
+    /// The new device, although its superblock is not complete.
     NewToComplete,
     /// The two devices do not belong to one replacement, or their states contradict each other.
     Unrelated,
 }
 
-/// Determines which of two devices is the cache, from their superblocks.
+/// Determines which of two devices is the cache.
 pub fn succession(old: &Superblock, new: &Superblock) -> Succession {
     if old.uuid != new.uuid {
         return Succession::Unrelated;

@@ -1,4 +1,4 @@
-//! The summary at the end of a sealed segment: one entry for each of its blocks.
+//! The summary at the end of a sealed segment.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,6 @@ use crate::units::{BLOCK_BYTES, BlockKey, Checksum, Generation, SegmentIndex, Se
 pub const SUMMARY_MAGIC: [u8; 8] = *b"KICKSUMM";
 const BLOCKS_AT: usize = 53;
 const ENTRIES_AT: usize = 64;
-/// Bytes of the declaration of durable batches at the end of the last block.
 const DURABLE_BYTES: usize = 16;
 const DATA: u8 = 1;
 const DIRTY: u8 = 2;
@@ -25,7 +24,7 @@ const DIRTY: u8 = 2;
 pub struct SummaryEntry {
     /// Which block.
     pub key: BlockKey,
-    /// Whether the block must be kept, as in its batch header.
+    /// Whether the block must be kept.
     pub dirty: bool,
     /// CRC32C of the data.
     pub checksum: Checksum,
@@ -33,7 +32,7 @@ pub struct SummaryEntry {
     pub sequence: Sequence,
 }
 
-/// The content of a segment, block by block; `None` for headers, void entries, torn blocks and blocks never written.
+/// The content of a segment, block by block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Summary {
     /// The cache that the summary belongs to.
@@ -42,11 +41,11 @@ pub struct Summary {
     pub segment: SegmentIndex,
     /// The segment's generation.
     pub generation: Generation,
-    /// The queue that the segment belonged to.
+    /// The queue of the segment.
     pub queue: Queue,
     /// The structures that were durable when the summary was written.
     pub durable: Durable,
-    /// Block by block from the segment's first.
+    /// Block by block from the segment's first; `None` without data.
     pub entries: Vec<Option<SummaryEntry>>,
 }
 
@@ -64,7 +63,7 @@ impl Summary {
     /// The summary's blocks.
     ///
     /// # Panics
-    /// If the sequence numbers of one segment span 2^32: the log seals a segment long before.
+    /// If the sequence numbers of one segment span 2^32.
     pub fn encode(&self, geometry: &Geometry) -> Vec<u8> {
         let length = BLOCK_BYTES.saturating_mul(geometry.summary_blocks() as usize);
         let base = self.base();
@@ -81,7 +80,6 @@ impl Summary {
         for entry in &self.entries {
             put_entry(&mut writer, entry.as_ref(), base);
         }
-        // There are no entries here: a summary describes fewer blocks than its segment has.
         writer.skip_to(length.saturating_sub(DURABLE_BYTES));
         self.durable.batches.put(&mut writer);
         writer.finish()

@@ -30,7 +30,7 @@ const STARTS_END: usize = 80;
 const JOURNAL_AT: usize = 85;
 const GROWN_AT: usize = 96;
 const VOLUMES_AT: usize = 128;
-/// Recovery retires a segment with a higher generation than this. See [`Superblock::unopened`].
+/// Recovery retires a segment with a higher generation than this.
 pub const GENERATION_WORN_OUT: u32 = u32::MAX / 2;
 /// Bytes of a volume in the table.
 pub(crate) const VOLUME_BYTES: usize = 640;
@@ -55,28 +55,23 @@ pub struct VolumeRecord {
 /// The content of a superblock.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Format version that the device has; [`Superblock::encode`] writes [`FORMAT_VERSION`], [`FORMAT_VERSION_GROWN`]
-    /// if the device has grown, or [`FORMAT_VERSION_REPLACED`] if it must not be served.
+    /// Format version that the device has.
     pub version: u32,
-    /// Random id of this format of the device; every structure on it carries the id.
+    /// Random id of this format of the device.
     pub uuid: [u8; 16],
-    /// Grows with every change; the copy with the larger epoch wins.
+    /// The copy with the larger epoch wins.
     pub epoch: u64,
-    /// Number of the start: 1 when the device is formatted, and one more for each start and each takeover. 0 on devices
-    /// that were served only by programs without this count.
+    /// Number of the start: 1 when the device is formatted, and one more for each start and each takeover.
     pub starts: u64,
-    /// Journal blocks that were durable at the last stop: if none of these blocks and no later block is left, the
-    /// journal is lost. Empty if this is unknown, as before 2026-11-25.
+    /// Journal blocks that were durable at the last stop. Empty if this is unknown.
     pub journal: DurableBlocks,
     /// The layout.
     pub geometry: Geometry,
-    /// Generation of never opened segments behind the formatted size; other segments begin at 0. The area that a device
-    /// grows into may contain structures of the same device from a time when it was larger, with generations up to this
-    /// one.
+    /// Generation of never opened segments behind the formatted size; other segments begin at 0.
     pub unopened: Generation,
     /// The volumes.
     pub volumes: Vec<VolumeRecord>,
-    /// Whether this device takes over from another device, or another device takes over from this one.
+    /// The state of a replacement.
     pub takeover: Takeover,
 }
 
@@ -99,12 +94,10 @@ impl Superblock {
         })
     }
 
-    /// Reads the newest valid copy; `copies` are the bytes at [`SUPERBLOCK_OFFSETS`], `device_size` is the present size
-    /// of the device.
+    /// Reads the newest valid copy.
     ///
     /// # Errors
-    /// No valid copy, another version, a layout that does not fit the device, two copies that contradict each other, a
-    /// device that was replaced, or an incomplete successor.
+    /// If no copy can be used, or the device must not be served.
     pub fn decode(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let superblock = Superblock::decode_any(copies, device_size)?;
         match superblock.takeover {
@@ -117,7 +110,7 @@ impl Superblock {
     /// Like [`Superblock::decode`], but also returns the superblock of a device that must not be served.
     ///
     /// # Errors
-    /// As [`Superblock::decode`], except for a device that was replaced or an incomplete successor.
+    /// If no copy can be used.
     pub fn decode_any(copies: [&[u8]; 2], device_size: u64) -> Result<Superblock, Error> {
         let chosen = match copies.map(decode_copy) {
             [Ok(first), Ok(second)] => newest(first, second)?,
@@ -179,8 +172,7 @@ impl Superblock {
         }
     }
 
-    /// Records an extension of the device. `found` is the highest generation of its own structures in the new part,
-    /// from [`growth::generation_found`].
+    /// Records an extension of the device. `found` is the highest generation of its own structures in the new part.
     ///
     /// # Errors
     /// [`Error::Growth`].
@@ -217,11 +209,10 @@ impl Superblock {
         superblock
     }
 
-    /// Adds a volume under the lowest free id and gives the id.
+    /// Adds a volume under the lowest free id.
     ///
     /// # Errors
-    /// [`Error::Volume`] if the name exists already, is empty or too long, the origin's identity is too long or its
-    /// size impossible, or all ids are in use.
+    /// [`Error::Volume`] if the name, the origin's identity or its size is impossible, or all ids are in use.
     pub fn add_volume(
         &mut self,
         name: &str,

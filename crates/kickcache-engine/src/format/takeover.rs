@@ -1,4 +1,4 @@
-//! The takeover of one cache device by another: the state that the superblock of each records.
+//! The takeover of one cache device by another.
 
 use alloc::string::{String, ToString};
 
@@ -6,7 +6,6 @@ use crate::format::bytes::{Reader, Writer};
 
 /// Longest path of the other device, in bytes of UTF-8.
 pub const OTHER_PATH_MAX: usize = 4_000;
-/// Bytes in front of the path.
 const HEAD: usize = 24;
 
 const BEGUN: u8 = 1;
@@ -16,7 +15,7 @@ const REPLACED: u8 = 3;
 /// The other device of a replacement.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OtherDevice {
-    /// The id of the replacement: drawn for it, the same on both devices.
+    /// The id of the replacement.
     pub uuid: [u8; 16],
     /// The path of the other device.
     pub path: String,
@@ -28,7 +27,7 @@ pub enum Takeover {
     /// No replacement.
     #[default]
     None,
-    /// The other device is to take over; this device is the cache until its superblock records that it was replaced.
+    /// The other device is to take over.
     Begun(OtherDevice),
     /// This device is to take over from the other one, and its copy is not complete.
     Incomplete(OtherDevice),

@@ -117,7 +117,6 @@ fn chunk() -> JournalBlock {
 #[test]
 fn an_image_has_its_required_parts() {
     let JournalBody::Chunk(Chunk { segments, .. }) = chunk().body else { panic!("a chunk") };
-    // The blocks 0 to 8 are live, and nine are written.
     let image = &segments[0];
     assert_eq!(image.find_lost(|_| true), None);
     assert_eq!(image.find_lost(|place| place != 8), Some(8));
@@ -130,8 +129,7 @@ fn an_image_has_its_required_parts() {
     assert!(!SegmentImage { kind: SegmentKind::Free, ..taken }.has_batches());
 }
 
-/// If it is truncated at any byte or any bit is flipped, a structure must not decode; undamaged, it must decode to the
-/// same value.
+/// A truncated structure, or one with a flipped bit, must not decode.
 fn check_decoder<T: PartialEq + core::fmt::Debug>(
     bytes: &[u8],
     value: &T,
@@ -200,7 +198,6 @@ fn structures_without_a_journal_position_are_read() {
     assert!(matches!(chunk.body, JournalBody::Chunk(Chunk { begun: None, .. })));
 }
 
-/// The bytes of programs without this count, from before 2026-11-23.
 #[test]
 fn a_superblock_without_a_start_number_is_read() {
     let uncounted = Superblock { starts: 0, journal: DurableBlocks::default(), ..superblock() };
@@ -283,7 +280,6 @@ fn a_superblock_of_a_grown_device_has_its_own_version() {
     assert_eq!(Superblock::decode([&bytes, &bytes], 16 << 20), Ok(grown.clone()));
     assert_eq!(grown.geometry.segment_count, 236);
     assert!(Superblock::decode([&bytes, &bytes], 8 << 20).is_err(), "it has shrunk since");
-    // A power cut between the copies leaves a single new one.
     let old = Superblock { epoch: 0, ..superblock() }.encode();
     assert_eq!(Superblock::decode([&bytes, &old], 16 << 20), Ok(grown.clone()));
     assert_eq!(Superblock::decode([&[0; 16_384], &old], 16 << 20).unwrap().geometry, geometry());
@@ -318,10 +314,9 @@ fn older_programs_refuse_a_device_that_must_not_serve() {
         let refused = Superblock::decode([&bytes, &bytes], size).unwrap_err();
         assert!(matches!(refused, Error::Replaced { .. } | Error::Incomplete { .. }), "{refused}");
     }
-    // A power cut between the copies: the newer one counts.
     let (new, old) = (Superblock { epoch: 2, ..replaced_superblock() }.encode(), superblock().encode());
     assert!(matches!(Superblock::decode([&old, &new], 8 << 20), Err(Error::Replaced { .. })));
-    // Until the successor is complete, older programs serve the old device, and so does this one.
+    // Until the successor is complete, the old device is served.
     let begun = superblock().with_takeover(Takeover::Begun(other("/dev/new")));
     let bytes = begun.encode();
     assert_eq!(bytes[12], 2);
@@ -396,7 +391,6 @@ fn title(name: &str, bytes: &[u8]) -> String {
     format!("{name}: {} bytes, crc {:08x}", bytes.len(), crc32c(bytes).get())
 }
 
-/// Sixteen bytes a line after their offset; lines of zeroes are omitted.
 fn dump(bytes: &[u8]) -> String {
     let rows = (0usize..).step_by(16).zip(bytes.chunks(16));
     let lines: Vec<_> = rows

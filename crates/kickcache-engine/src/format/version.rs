@@ -1,8 +1,8 @@
 //! The version of the structures on a cache device.
 
-/// Format version of a device that has the size that it was formatted with, and may be served.
+/// Format version of a device that has not grown, and may be served.
 pub const FORMAT_VERSION: u32 = 2;
-/// Format version of a device that has grown since it was formatted, and may be served; older programs refuse it.
+/// Format version of a device that has grown, and may be served.
 pub const FORMAT_VERSION_GROWN: u32 = 3;
 /// Format version of a device that was replaced, or of an incomplete successor.
 pub const FORMAT_VERSION_REPLACED: u32 = 4;

@@ -12,7 +12,6 @@ pub(crate) fn blocks_of(
         .map(move |offset| BlockIndex::new(first + offset as u64))
 }
 
-/// The bytes of a block.
 pub(crate) const fn block_extent(block: BlockIndex) -> ByteExtent {
     ByteExtent { start: block.byte_offset(), length: BLOCK_SIZE }
 }

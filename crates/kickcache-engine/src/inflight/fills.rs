@@ -1,5 +1,4 @@
-//! Fills in flight: the extents that misses read from an origin, the requests that wait for them, and the blocks that
-//! may be promoted.
+//! Fills in flight.
 
 use alloc::vec::Vec;
 
@@ -10,7 +9,6 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, PageIndex, VolumeId};
 
 const BLOCKS_MAX: usize = (FILL_WINDOW_MAX / BLOCK_SIZE) as usize;
 
-/// A set of the blocks of one fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct BlockSet([u64; BLOCKS_MAX / 64]);
 
@@ -24,13 +22,12 @@ impl BlockSet {
     }
 }
 
-/// A request that waits for a part of a fill.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct FillWaiter {
     pub(crate) request: RequestSlot,
     /// Bytes of the volume that the waiter requested.
     pub(crate) extent: ByteExtent,
-    /// Whether the bytes go into the request's memory (a read) or only into the cache (a promote).
+    /// Whether the bytes go into the request's memory.
     pub(crate) wants_data: bool,
 }
 
@@ -38,13 +35,11 @@ pub(crate) struct FillWaiter {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fill {
     pub(crate) volume: VolumeId,
-    /// Whole blocks of the volume.
     pub(crate) extent: ByteExtent,
     pub(crate) pages: Vec<PageIndex>,
-    /// Blocks that a client requested; the others are read-ahead.
+    /// Blocks that a client requested.
     pub(crate) wanted: BlockSet,
-    /// Blocks that changed since the fill began, or that the log may have had in a newer version then: they are not
-    /// promoted, nor returned to later requests.
+    /// Blocks that may be outdated: they are not promoted, nor returned to later requests.
     pub(crate) stale: BlockSet,
     /// Blocks that enter the main queue if the fill is promoted.
     pub(crate) main: BlockSet,
@@ -63,7 +58,6 @@ impl Fill {
         self.volume == volume && self.offset_of(block).is_some_and(is_fresh)
     }
 
-    /// The place of a block in the fill.
     pub(crate) fn offset_of(&self, block: BlockIndex) -> Option<usize> {
         let offset = block.get().checked_sub(self.first_block().get())?;
         let offset = usize::try_from(offset).ok()?;
@@ -71,7 +65,6 @@ impl Fill {
     }
 }
 
-/// The fills in flight.
 #[derive(Debug)]
 pub(crate) struct Fills {
     table: Slab<Fill>,
@@ -99,7 +92,6 @@ impl Fills {
         self.table.iter().any(|(_, fill)| fill.will_bring(volume, block))
     }
 
-    /// The fill that reads the block in its current version.
     pub(crate) fn covering(&mut self, volume: VolumeId, block: BlockIndex) -> Option<&mut Fill> {
         self.table.iter_mut().map(|(_, fill)| fill).find(|fill| fill.will_bring(volume, block))
     }
@@ -134,7 +126,6 @@ mod tests {
         ByteExtent { start: first * BLOCK_SIZE, length: blocks * BLOCK_SIZE }
     }
 
-    /// A fill of 4 blocks from block 8 on.
     fn fills() -> Fills {
         let mut fills = Fills::new();
         fills.insert(Fill {

@@ -13,10 +13,10 @@ use crate::format::journal::{
 use crate::queue::Queue;
 use crate::units::{Generation, SegmentIndex, Sequence};
 
-/// The part of the journal that is needed.
+/// The part of the journal that recovery needs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct JournalSpan {
-    /// Number of the oldest block that is needed.
+    /// Number of the oldest needed block.
     pub(crate) tail: u64,
     /// Number of the next block.
     pub(crate) next: u64,
@@ -26,49 +26,38 @@ pub(crate) struct JournalSpan {
     missing: Vec<Range<u64>>,
 }
 
-/// A part of a checkpoint.
 #[derive(Debug)]
 struct FoundChunk {
-    /// Number of the journal block with this chunk.
     block: u64,
     /// Number of the journal block at which the checkpoint began.
     begun: Option<u64>,
-    /// Chunks of the checkpoint.
     count: u32,
     segments: Vec<SegmentImage>,
 }
 
-/// Identifies a chunk of a checkpoint.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct ChunkKey {
-    /// The checkpoint's start.
     start: Sequence,
     part: u32,
 }
 
-/// A record, and the number of its block.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FoundRecord {
     pub(crate) block: u64,
     pub(crate) record: Record,
 }
 
-/// The combined content of the journal.
 pub(crate) struct JournalDigest {
     /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
-    /// The part of the journal that is needed.
     pub(crate) span: JournalSpan,
 }
 
-/// The blocks of the journal that recovery found.
 #[derive(Debug, Default)]
 pub(crate) struct FoundJournal {
     /// Chunks of checkpoints, by start and number.
     chunks: BTreeMap<ChunkKey, FoundChunk>,
-    /// All records, each with the number of its block.
     records: Vec<FoundRecord>,
-    /// Numbers of all blocks.
     blocks: Vec<u64>,
     /// Blocks of the ring that the cache device cannot read, counted from its first.
     pub(crate) unreadable: BTreeSet<u64>,
@@ -94,7 +83,6 @@ impl FoundJournal {
         }
     }
 
-    /// Records which blocks were durable.
     pub(crate) fn note_durable(&mut self, blocks: DurableBlocks) {
         if !blocks.is_empty() {
             let end = self.durable.entry(blocks.first).or_insert(blocks.end);
@@ -110,17 +98,14 @@ impl FoundJournal {
         })
     }
 
-    /// Whether no block was found.
     pub(crate) fn is_empty(&self) -> bool {
         self.blocks.is_empty()
     }
 
-    /// All records, each with the number of its block.
     pub(crate) fn records(&self) -> &[FoundRecord] {
         &self.records
     }
 
-    /// The combined result of all blocks.
     pub(crate) fn digest(&mut self, geometry: &Geometry) -> JournalDigest {
         let start = self.newest_whole();
         let mut images = vec![None; geometry.segment_count as usize];
@@ -176,12 +161,8 @@ impl FoundJournal {
         older.checked_sub(1).and_then(|last| self.blocks.get(last)).map_or(0, |last| last + 1)
     }
 
-    /// An unreadable block of the ring that may contain records or chunks that recovery needs. The needed part begins
-    /// at the block numbered `tail`. Unlike a torn block, an unreadable one may have been complete and durable.
-    ///
-    /// Records and checkpoints are written in the order of their numbers, and no structure depends on a record before
-    /// all earlier records are durable. So blocks before a found block that is older than `tail` are not needed, and a
-    /// block after the newest one is durable only if all blocks in between are.
+    /// See [`JournalSpan::hidden`]. The needed part begins at the block numbered `tail`. Unlike a torn block, an
+    /// unreadable one may have been complete and durable.
     fn find_hidden(&self, tail: u64, begun: Option<u64>, ring_blocks: u64) -> Option<u64> {
         if self.unreadable.is_empty() || mutant!(UnreadableRecordsIgnored) {
             return None;
@@ -195,7 +176,6 @@ impl FoundJournal {
         (begin..end).find(is_unreadable).map(|number| number % ring_blocks)
     }
 
-    /// The numbers of a range that were not found.
     fn missing_in(&self, needed: Range<u64>) -> Vec<Range<u64>> {
         let mut missing = Vec::new();
         let mut next = needed.start;
@@ -210,7 +190,7 @@ impl FoundJournal {
         missing
     }
 
-    /// Number of a block that is needed, was durable, and is missing: a torn write cannot explain this.
+    /// Number of a lost block: it was durable, and is missing.
     pub(crate) fn find_lost(&self, span: &JournalSpan) -> Option<u64> {
         if mutant!(LostRecordsIgnored) {
             return None;
@@ -271,7 +251,6 @@ mod tests {
         JournalBody::Records(vec![Record { sequence: Sequence::new(sequence), fact: Fact::Gone(key) }])
     }
 
-    /// The chunks of a checkpoint that began at a block, as blocks from that one on.
     fn checkpoint(start: u64, begun: u64) -> Vec<(u64, JournalBody)> {
         checkpoint_of(&geometry(), start, begun)
     }

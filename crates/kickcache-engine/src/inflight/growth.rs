@@ -3,7 +3,6 @@
 use crate::format::geometry::Geometry;
 use crate::units::Generation;
 
-/// A growth of the cache device in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Growth {
     /// The layout that the cache device is to have.
@@ -15,10 +14,9 @@ pub(crate) struct Growth {
     pub(crate) stage: Stage,
 }
 
-/// The stage of the growth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// The journal must get space for the checkpoints of the larger device.
+    /// The journal must get space for larger checkpoints.
     Room,
     /// The metadata of the cache gets larger tables.
     Tables,

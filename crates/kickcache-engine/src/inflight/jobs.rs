@@ -10,7 +10,6 @@ use crate::policy::shift::Shift;
 use crate::time::Instant;
 use crate::units::{Location, SegmentIndex, Sequence};
 
-/// A segment that reclaim empties.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Emptying {
     pub(crate) segment: SegmentIndex,
@@ -21,21 +20,18 @@ pub(crate) struct Emptying {
     pub(crate) has_failed: bool,
 }
 
-/// Reclaim's state.
 #[derive(Debug, Default)]
 pub(crate) struct Reclaim {
     pub(crate) emptying: Vec<Emptying>,
     /// Empty segments without a record of their next opening.
     pub(crate) emptied: Vec<SegmentIndex>,
-    /// Segments on the way from `emptied` to ready: their copies or records become durable, or their discard is in
-    /// flight.
+    /// Segments on the way from `emptied` to ready.
     pub(crate) opening: usize,
-    /// Live blocks that the next run of reclaim treats again: memory or space was short, a read failed, or a superseded
-    /// copy became the current one again.
+    /// Live blocks that the next run of reclaim treats again.
     pub(crate) postponed: Vec<Location>,
-    /// No segment is emptied before this time: a block was unreadable, and the list of such blocks was full.
+    /// No segment is emptied before this time.
     pub(crate) rest_until: Option<Instant>,
-    /// The run of reclaim since which clients have waited for room; `None` if none wait.
+    /// The time since which clients have waited for room.
     pub(crate) starved_since: Option<Instant>,
     /// A discard of the cache device failed: no other is submitted.
     pub(crate) cannot_discard: bool,
@@ -43,7 +39,7 @@ pub(crate) struct Reclaim {
     pub(crate) first_free: u32,
     /// Reclaim continues until the upper mark is reached.
     pub(crate) active: bool,
-    /// The shift of the working set in progress: segments of both queues that must show that they are used.
+    /// The shift of the working set in progress.
     pub(crate) shift: Shift,
 }
 
@@ -56,16 +52,14 @@ pub(crate) enum Position {
     Last,
 }
 
-/// A checkpoint in progress.
 #[derive(Debug)]
 pub(crate) struct Checkpoint {
     pub(crate) position: Position,
-    /// The layout when the checkpoint began: segments of a later growth are not included.
+    /// The layout when the checkpoint began.
     pub(crate) geometry: Geometry,
     pub(crate) start: Sequence,
     /// Number of the journal block at which the checkpoint began.
     pub(crate) ring: u64,
-    /// Next chunk to snap.
     pub(crate) next: u32,
     /// Chunks snapped and not written.
     pub(crate) snapped: Vec<(u32, Vec<SegmentImage>)>,
@@ -74,21 +68,20 @@ pub(crate) struct Checkpoint {
     pub(crate) landed: u32,
     /// The flush count at the end of the last write.
     pub(crate) landed_at: FlushCount,
-    /// All chunks are written; their flush is awaited.
+    /// All chunks are written.
     pub(crate) finishing: bool,
-    /// A batch was lost since the chunks were snapped: a copy that they call dead may be the current one again.
+    /// A batch failed: the snapped chunks may be outdated.
     pub(crate) is_outdated: bool,
     /// The checkpoint declares blocks clean that have no *clean* record.
     pub(crate) tells_clean: bool,
 }
 
-/// The progress of the end of an engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ending {
     No,
     /// Requests, fills and writebacks run to their end.
     Draining,
-    /// The origins are flushed, so that their blocks are recorded as clean.
+    /// The origins are flushed.
     FlushingOrigins,
     /// Open segments get their summaries.
     WritingSummaries,

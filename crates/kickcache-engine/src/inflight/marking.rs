@@ -1,4 +1,4 @@
-//! The progress of the record that the cache device is out of service: in both service marks, or on the host.
+//! The record that the cache device is out of service.
 
 use alloc::vec::Vec;
 
@@ -8,7 +8,7 @@ use crate::stats::Record;
 use crate::time::Instant;
 use crate::units::VolumeSet;
 
-/// One place that keeps the record, or fails to.
+/// A place for the record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Keeper {
     /// The record that is being written to this place.
@@ -25,7 +25,6 @@ impl Keeper {
         self.in_flight.is_none() && !self.has_failed && self.keeps != Some(incomplete)
     }
 
-    /// The write of the record has ended.
     pub(crate) fn end(&mut self, result: Result<(), DeviceError>) {
         let told = self.in_flight.take();
         if result.is_ok() {
@@ -35,22 +34,18 @@ impl Keeper {
     }
 }
 
-/// The record that a cache device is out of service.
 #[derive(Debug, Default)]
 pub(crate) struct Marking {
-    /// The engine was opened with the device out of service: its opener has seen to the record.
+    /// The engine was opened with the device out of service.
     pub(crate) is_known: bool,
     /// The volumes with origins that may lack data of the cache device; `None` while it is in service.
     pub(crate) incomplete: Option<VolumeSet>,
-    /// The marks on the cache device.
     pub(crate) copies: [Keeper; 2],
-    /// The host's own record.
     pub(crate) host: Keeper,
     /// When the host gets the record although no mark has failed.
     pub(crate) patience_until: Option<Instant>,
     /// When failed keepers are tried again.
     pub(crate) retry_at: Option<Instant>,
-    /// Requests that wait for the record: then they bypass the cache device, or fail if it cannot be made for now.
     pub(crate) waiting: Vec<RequestSlot>,
 }
 
@@ -61,8 +56,7 @@ impl Marking {
         self.is_known || both || self.host.keeps.is_some()
     }
 
-    /// Whether the record cannot be expected before the next try: a mark failed or the marks took too long, and the
-    /// host failed.
+    /// Whether the record cannot be expected before the next try.
     pub(crate) fn is_hopeless(&self) -> bool {
         let marks_may = self.copies.iter().all(|copy| copy.keeps.is_some() || !copy.has_failed);
         let marks_may = marks_may && self.patience_until.is_some();

@@ -1,10 +1,7 @@
 //! Accesses to one origin; if two accesses overlap and one is a write, they are executed in the order in which they
 //! were added.
 //!
-//! If two writes with data of clients are ready, the later one covers all bytes of the earlier one, and waits for no
-//! other access, the earlier one is not submitted: the later one replaces it, as if the origin had executed both in
-//! direct succession. So if clients write a block all the time, the origin executes one write at a time, independent of
-//! the number of waiting writes.
+//! A ready client's write that covers a ready earlier one, and waits for no other access, may replace it.
 //!
 //! Invariants:
 //! * I-6: a write and another access to an overlapping extent are never in flight together.
@@ -17,7 +14,6 @@ use crate::ids::Ticket;
 use crate::inflight::purpose::{Prepared, Purpose};
 use crate::units::ByteExtent;
 
-/// Reading or changing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OriginAccess {
     Read,
@@ -29,11 +25,9 @@ pub(crate) enum OriginAccess {
 pub(crate) enum Priority {
     /// A client waits for the access.
     Foreground,
-    /// Writeback.
     Background,
 }
 
-/// An access as requested by a caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct AccessRequest {
     pub(crate) extent: ByteExtent,
@@ -47,7 +41,7 @@ struct Entry {
     request: AccessRequest,
     /// Earlier entries that this entry must wait for.
     blockers: u32,
-    /// The submission of the entry; `None` until it is ready, and once it, or a write that replaced it, is in flight.
+    /// The submission of the entry, once it is ready.
     prepared: Option<Prepared>,
     in_flight: bool,
     /// The entry is not combined with other writes.
@@ -61,7 +55,6 @@ impl Entry {
     }
 }
 
-/// The accesses to one origin.
 #[derive(Debug)]
 pub(crate) struct OriginQueue {
     entries: Vec<Entry>,
@@ -81,7 +74,6 @@ impl OriginQueue {
         OriginQueue { entries: Vec::new(), next: 0, in_flight: 0, foreground_reads: 0, foreground: 0 }
     }
 
-    /// Foreground reads that are queued or in flight.
     pub(crate) fn foreground_reads(&self) -> usize {
         self.foreground_reads
     }
@@ -114,8 +106,7 @@ impl OriginQueue {
         reads.filter(|read| read.request.extent.overlaps(extent)).map(|read| read.ticket).max()
     }
 
-    /// The part of `window` around `wanted` without queued writes except to blocks of `wanted`, in whole blocks: a read
-    /// of this part waits for the same writes as a read of `wanted`.
+    /// The part of `window` around `wanted` without queued writes except to blocks of `wanted`, in whole blocks.
     pub(crate) fn undisturbed(&self, wanted: ByteExtent, window: ByteExtent) -> ByteExtent {
         let (mut start, mut end) = (window.start, window.end());
         let writes = self.entries.iter().map(|entry| entry.request);
@@ -149,8 +140,7 @@ impl OriginQueue {
         self.entries[at].prepared = Some(Prepared { purpose, operation });
     }
 
-    /// Takes the next access that no earlier access blocks, unless the most accesses are in flight; it is in flight
-    /// from then on.
+    /// Takes the next access that no earlier access blocks, if fewer than [`ORIGIN_DEPTH_MAX`] are in flight.
     pub(crate) fn take_startable(&mut self) -> Option<Prepared> {
         if self.in_flight >= ORIGIN_DEPTH_MAX {
             return None;
@@ -169,8 +159,7 @@ impl OriginQueue {
         Some(next)
     }
 
-    /// A later client's write that contains all bytes of the one at this place, and waits only for it and the writes
-    /// that it replaced.
+    /// A later client's write that may replace the one at this place.
     fn successor(&self, at: usize, overtaken: u32) -> Option<usize> {
         let extent = self.entries[at].request.extent;
         let is_it = |later: &Entry| {
@@ -181,8 +170,7 @@ impl OriginQueue {
         (at + 1..self.entries.len()).find(|later| is_it(&self.entries[*later]))
     }
 
-    /// A write in flight that replaced this access or others failed: the access will be ready again, and is submitted
-    /// alone.
+    /// The access will be ready again, and is submitted alone.
     pub(crate) fn set_apart(&mut self, ticket: Ticket) {
         let at = self.position(ticket);
         let entry = &mut self.entries[at];
@@ -294,7 +282,6 @@ mod tests {
         assert!(queue.take_startable().is_some());
     }
 
-    /// A write of a client that is ready, as the request of this number.
     fn write(queue: &mut OriginQueue, number: u32, extent: ByteExtent, durability: Durability) -> Ticket {
         let ticket = queue.enqueue(AccessRequest { extent, ..ask(0, OriginAccess::Write) });
         prepare(queue, ticket, number, extent, durability);
@@ -318,7 +305,7 @@ mod tests {
         queue.set_ready(ticket, operation, purpose);
     }
 
-    /// The write that is submitted next: its request, the requests that it replaces, and its durability.
+    /// The next write: its request, the requests that it replaces, and its durability.
     fn next(queue: &mut OriginQueue) -> Option<(u32, Vec<u32>, Durability)> {
         let Prepared { purpose, operation } = queue.take_startable()?;
         let Purpose::RequestWrite { request, stands_for } = purpose else { panic!("{purpose:?}") };

@@ -20,14 +20,13 @@ use crate::units::ByteExtent;
 /// The coverage of a flush while the cache device is out of service.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Covered {
-    /// Some blocks were dirty when it began, or their number did not matter.
+    /// Perhaps not all acknowledged data.
     #[default]
     Something,
-    /// All acknowledged data: no block was dirty when it began.
+    /// All acknowledged data.
     Everything,
 }
 
-/// The result of a flush that ended.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct EndedFlush {
     /// The flush requests that this flush completes, with success or its error.
@@ -42,20 +41,17 @@ pub(crate) struct EndedFlush {
 struct UnflushedWrites {
     /// Work of volatile writes that ended.
     volatile: u64,
-    /// Work of client writes that bypassed the log, a part of `volatile`.
+    /// Work of client writes that bypassed the log.
     bypassed: u64,
     /// Bytes of writebacks, and of volatile client writes with a block in the log.
     bytes: u64,
 }
 
-/// Flush state of one origin.
 #[derive(Debug, Default)]
 pub(crate) struct OriginFlush {
-    /// A client's write or discard needs the next flush: it ended since the last flush was submitted, that flush
-    /// failed, or the engine has just started.
+    /// A client's write or discard needs the next flush.
     acknowledged: bool,
-    /// A write that is not durable has ended since the last flush was submitted, or another event made a flush
-    /// necessary.
+    /// An event since the submission of the last flush made a flush necessary.
     written: bool,
     in_flight: Option<Vec<RequestSlot>>,
     waiting: Vec<RequestSlot>,
@@ -63,26 +59,22 @@ pub(crate) struct OriginFlush {
     gathering: Vec<BlockCopy>,
     /// Blocks that the flush in flight makes clean.
     flushing: Vec<BlockCopy>,
-    /// When the first write since the submission of the last flush ended, or the first block began to gather; `None`
-    /// without such a write or block.
+    /// When the first write or block began to wait for the next flush.
     since: Option<Instant>,
-    /// Writes since the last submission of a flush; `flushing_work` is the work that the flush in flight covers.
     given: UnflushedWrites,
     flushing_work: u64,
     /// Work of volatile writebacks in flight.
     volatile_in_flight: u64,
-    /// When the flush in flight was submitted.
     begun: Instant,
     budget: FlushBudget,
     wanted: bool,
     /// The flush in flight covers writes that were acknowledged to clients.
     covers_clients: bool,
-    /// The next flush request fails: acknowledged data may be lost, and no flush request has failed since.
+    /// The next flush request fails: acknowledged data may be lost.
     unreported: bool,
     covered: Covered,
     /// Tasks that wait until blocks are clean, or dirty again.
     afterwards: Vec<Task>,
-    /// Some of the blocks that the origin has stored last.
     pub(crate) witnesses: OriginWitnesses,
 }
 
@@ -104,14 +96,12 @@ impl OriginFlush {
         self.on_write(now);
     }
 
-    /// The origin ended a write that needs a flush, or another event made a flush necessary.
     pub(crate) fn on_write(&mut self, now: Instant) {
         self.written = true;
         self.since.get_or_insert(now);
     }
 
-    /// The durability of a writeback of this many bytes. Volatile are only the last writebacks before the flush that
-    /// follows `part` bytes, and only within the limit. `room` is an upper bound of the limit.
+    /// The durability of a writeback of this many bytes. `room` is an upper bound of the unflushed work.
     pub(crate) fn choose_durability(&self, bytes: u64, room: u64, part: u64) -> Durability {
         let room = self.budget.allowed().min(room);
         let work = work_of(1, bytes);
@@ -129,34 +119,30 @@ impl OriginFlush {
         if self.budget.is_accurate() { part } else { 0 }
     }
 
-    /// Whether a flush is worth its time if the limit is reached: enough was written back, and the flush will be short.
+    /// Whether a flush is worth its time.
     pub(crate) fn is_worthwhile(&self, part: u64) -> bool {
         self.given.volatile > 0 && self.is_short() && self.given.bytes >= self.flush_part(part)
     }
 
-    /// Whether a flush takes about as long as the limit permits: writes that bypassed the log may make it longer.
+    /// Whether a flush takes about as long as the limit permits.
     pub(crate) fn is_short(&self) -> bool {
         self.given.bypassed <= self.budget.allowed()
     }
 
-    /// Whether the unflushed writes have reached the limit.
     pub(crate) fn is_at_limit(&self) -> bool {
         self.given.volatile >= self.budget.allowed()
     }
 
-    /// Whether enough was written for a flush without a request.
     pub(crate) fn has_much(&self) -> bool {
         self.given.bytes >= FLUSH_PART
     }
 
-    /// A writeback of this many bytes begins.
     pub(crate) fn begin_writeback(&mut self, bytes: u64, durability: Durability) {
         if durability == Durability::Volatile {
             self.volatile_in_flight += work_of(1, bytes);
         }
     }
 
-    /// A writeback ended, with success or not.
     pub(crate) fn end_writeback(&mut self, bytes: u64, durability: Durability) {
         self.given.bytes += bytes;
         if durability == Durability::Volatile {
@@ -167,8 +153,7 @@ impl OriginFlush {
     }
 
     /// A block that the origin holds now, unflushed. If no write ended since the submission of the flush in flight,
-    /// this flush covers the block: a fill read data of earlier writes. Otherwise the block makes a flush due, as a
-    /// write does.
+    /// this flush covers the block.
     pub(crate) fn add(&mut self, copy: BlockCopy, now: Instant) {
         if self.in_flight.is_some() && (!self.written || mutant!(WrittenDuringFlushIsClean)) {
             self.flushing.push(copy);
@@ -178,7 +163,6 @@ impl OriginFlush {
         self.since.get_or_insert(now);
     }
 
-    /// Blocks that wait for the next flush.
     pub(crate) fn gathered(&self) -> usize {
         self.gathering.len()
     }
@@ -188,57 +172,50 @@ impl OriginFlush {
         self.written || self.in_flight.is_some() || !self.gathering.is_empty()
     }
 
-    /// Whether a flush is in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.in_flight.is_some()
     }
 
-    /// Whether the origin has ended a client's write or discard that no flush has made durable, or an earlier process
-    /// may have left one. Blocks that were written back do not count: the log has them until a flush succeeds.
+    /// Whether a client's write or discard may not be durable at the origin. Blocks that were written back do not
+    /// count: the log has them until a flush succeeds.
     pub(crate) fn owes_clients(&self) -> bool {
         self.acknowledged || (self.in_flight.is_some() && self.covers_clients)
     }
 
-    /// Whether a flush request waits for the next flush.
     pub(crate) fn is_awaited(&self) -> bool {
         !self.waiting.is_empty()
     }
 
-    /// A flush request waits for the next flush.
     pub(crate) fn wait(&mut self, request: RequestSlot) {
         self.waiting.push(request);
     }
 
-    /// A task waits until a block is clean, or dirty again: it runs at the end of the flush in flight or the next one,
-    /// or at a restart of the origin.
+    /// A task waits until a block is clean, or dirty again.
     pub(crate) fn wait_for_blocks(&mut self, task: Task) {
         self.afterwards.push(task);
         self.want();
     }
 
-    /// Takes the tasks that waited for the blocks of the flush or restart that has just ended.
     pub(crate) fn take_afterwards(&mut self) -> Vec<Task> {
         core::mem::take(&mut self.afterwards)
     }
 
-    /// A flush should be submitted soon, even without waiting requests.
     pub(crate) fn want(&mut self) {
         self.wanted = true;
     }
 
-    /// When the first write since the submission of the last flush ended, or the first block began to gather; `None`
-    /// while a flush is in flight, or without such a write or block.
+    /// When the first write or block began to wait for the next flush; `None` while a flush is in flight.
     pub(crate) fn due(&self) -> Option<Instant> {
         if self.in_flight.is_some() { None } else { self.since }
     }
 
-    /// Whether no flush is in flight, and a request waits for one or there may be data to make durable.
+    /// Whether a flush may begin.
     #[inline]
     pub(crate) fn may_begin(&self) -> bool {
         self.in_flight.is_none() && (!self.waiting.is_empty() || self.is_unsettled())
     }
 
-    /// Whether a flush should be submitted; if so, from then on it is in flight.
+    /// Begins a flush if there is a reason; `true` if it must be submitted.
     pub(crate) fn begin(&mut self, now: Instant, covered: Covered) -> bool {
         let has_reason = !self.waiting.is_empty() || (self.wanted && self.is_unsettled());
         if self.in_flight.is_some() || !has_reason {
@@ -258,12 +235,10 @@ impl OriginFlush {
         true
     }
 
-    /// The coverage of the latest flush.
     pub(crate) fn covered(&self) -> Covered {
         self.covered
     }
 
-    /// The flush succeeded. Returns the requests that waited for it, and the blocks that are clean now.
     pub(crate) fn end(&mut self, now: Instant) -> EndedFlush {
         self.budget.on_flushed(self.flushing_work, now.since(self.begun));
         self.finish()
@@ -277,9 +252,8 @@ impl OriginFlush {
     }
 
     /// The flush failed: writes that ended before its end may never reach the medium, even those that ended after it
-    /// began, because an error is reported once. Returns the requests that receive the error, and the blocks, which
-    /// must be written again. Requests that wait for the next flush receive the error as well: the next flush does not
-    /// cover writes that this one dropped.
+    /// began, because an error is reported once. Requests that wait for the next flush receive the error as well: the
+    /// next flush does not cover writes that this one dropped.
     pub(crate) fn fail(&mut self, now: Instant) -> EndedFlush {
         let is_owed = self.owes_clients();
         self.acknowledged = is_owed;
@@ -295,7 +269,7 @@ impl OriginFlush {
     }
 
     /// The origin may have lost unflushed data: returns the blocks that must be written again. A flush in flight proves
-    /// nothing about them, from any server. Acknowledged writes that only the origin has were durable when they ended.
+    /// nothing about them.
     pub(crate) fn restart(&mut self) -> Vec<BlockCopy> {
         self.witnesses.forget_unflushed();
         let mut blocks = core::mem::take(&mut self.gathering);
@@ -309,7 +283,7 @@ impl OriginFlush {
         blocks
     }
 
-    /// The blocks of an extent are not made clean by the next flush, nor by the one in flight.
+    /// The next flush, and the one in flight, do not make the blocks of an extent clean.
     pub(crate) fn let_go(&mut self, extent: ByteExtent) {
         let is_left = |copy: &BlockCopy| !block_extent(copy.key.block()).overlaps(extent);
         self.gathering.retain(is_left);

@@ -2,17 +2,16 @@
 //!
 //! Invariants:
 //! * I-3: a block that needs a flush of the origin counts when a flush has ended that was submitted after the end of
-//!   the write of the block; a restart or a failed flush of the origin drops the blocks that still wait.
+//!   the write of the block.
 
 use alloc::vec::Vec;
 use core::mem;
 
 use crate::units::BlockIndex;
 
-/// The most blocks of each kind that are kept: each further one replaces the oldest.
+/// The most blocks of each kind that are kept.
 const KEPT: usize = 256;
 
-/// The last blocks of one kind.
 #[derive(Debug, Default)]
 struct Last {
     blocks: Vec<BlockIndex>,
@@ -36,7 +35,6 @@ impl Last {
     }
 }
 
-/// Some of the blocks that one origin has stored last.
 #[derive(Debug, Default)]
 pub(crate) struct OriginWitnesses {
     durable: Last,
@@ -47,22 +45,18 @@ pub(crate) struct OriginWitnesses {
 }
 
 impl OriginWitnesses {
-    /// The origin has a block.
     pub(crate) fn add(&mut self, block: BlockIndex) {
         self.waiting.add(block);
     }
 
-    /// The origin has a block, durably.
     pub(crate) fn add_durable(&mut self, block: BlockIndex) {
         self.durable.add(block);
     }
 
-    /// A flush was submitted.
     pub(crate) fn begin_flush(&mut self) {
         self.flushing = mem::take(&mut self.waiting);
     }
 
-    /// The flush ended well.
     pub(crate) fn end_flush(&mut self) {
         let flushed = mem::take(&mut self.flushing);
         flushed.oldest_first().for_each(|block| self.durable.add(block));

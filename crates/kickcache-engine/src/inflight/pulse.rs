@@ -16,13 +16,11 @@ struct Pulse {
 pub(crate) struct PulseId(u8);
 
 impl PulseId {
-    /// The id of the cache device.
     pub(crate) const CACHE: PulseId = PulseId(0);
-    /// The id of the host's memory.
     const MEMORY: PulseId = PulseId(31);
     const REDO_JOURNAL: PulseId = PulseId(30);
 
-    /// The id of a device; that of the host's memory without one.
+    /// The id of a device, or of the host's memory for `None`.
     #[inline]
     pub(crate) const fn of(device: Option<Device>) -> PulseId {
         match device {
@@ -33,22 +31,19 @@ impl PulseId {
         }
     }
 
-    /// The place of the device in the table, without a bounds check, because each hit uses the table twice.
     const fn index(self) -> usize {
         self.0 as usize % PULSES
     }
 }
 
-/// More entries than devices: a power of two, so that an index needs no bounds check.
+/// A power of two, so that an index needs no bounds check.
 const PULSES: usize = 32;
 const _: () = assert!(VOLUME_COUNT_MAX + 3 <= PULSES);
 
-/// The pulse of each device.
 #[derive(Default, Debug)]
 pub(crate) struct Pulses([Pulse; PULSES]);
 
 impl Pulses {
-    /// A submission to a device.
     #[inline]
     pub(crate) fn begin(&mut self, now: Instant, id: PulseId) {
         let pulse = &mut self.0[id.index()];
@@ -58,7 +53,6 @@ impl Pulses {
         pulse.in_flight += 1;
     }
 
-    /// A completion of a device, with or without an error.
     #[inline]
     pub(crate) fn end(&mut self, now: Instant, id: PulseId) {
         let pulse = &mut self.0[id.index()];

@@ -27,8 +27,8 @@ impl Prepared {
         )
     }
 
-    /// Replaces this write by a later client's write, which follows directly and contains all of its bytes. The later
-    /// write is as durable as either must be, and its end is the end of both.
+    /// Replaces this write by a later client's write, which contains all of its bytes. The result is as durable as
+    /// either write must be.
     pub(crate) fn overtaken_by(self, mut later: Prepared) -> Prepared {
         if let (
             Purpose::RequestWrite { request, stands_for: mut before },
@@ -55,7 +55,6 @@ impl Prepared {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HitRun {
     pub(crate) first: BlockKey,
-    /// The location of the first block.
     pub(crate) location: Location,
     pub(crate) count: u32,
 }
@@ -76,7 +75,6 @@ pub(crate) struct OriginRest {
     pub(crate) ticket: Ticket,
 }
 
-/// An extent that is read from the origin into a request's memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OriginRead {
     pub(crate) ticket: Ticket,
@@ -88,18 +86,17 @@ pub(crate) struct OriginRead {
 pub(crate) enum WritebackPart {
     /// The block of this number of a writeback.
     Block { writeback: WritebackSlot, number: u32 },
-    /// A block between two blocks of writebacks, which is read and not used.
+    /// A block that is read and not used.
     Between(PageIndex),
 }
 
-/// The purpose of a submission, which its completion needs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Purpose {
-    /// Whole blocks for a read, straight into its memory; begun at a time of the cache device.
+    /// Whole blocks for a read.
     Hit { request: RequestSlot, run: HitRun, begun: Instant },
     /// A block for a read that needs a part.
     HitPart { request: RequestSlot, block: PagedBlock, extent: ByteExtent },
-    /// Clean blocks that the cache has too, read from the origin.
+    /// Clean cached blocks, read from the origin.
     Shared { request: RequestSlot, part: OriginRead },
     /// A read that bypasses the cache.
     Direct { request: RequestSlot, part: OriginRead },
@@ -111,13 +108,13 @@ pub(crate) enum Purpose {
     MergeOrigin { request: RequestSlot, rest: OriginRest },
     /// A partial block, completed.
     Merged { request: RequestSlot, block: BlockIndex, page: PageIndex },
-    /// The origin's part of a write, and of the writes that it replaces, oldest first ([`Prepared::overtaken_by`]).
+    /// The origin's part of a write, and of the writes that it replaces, oldest first.
     RequestWrite { request: RequestSlot, stands_for: Vec<RequestSlot> },
-    /// The origin's part of a discard.
+    /// A discard of a request at the origin.
     Discard { request: RequestSlot },
     /// A batch.
     Batch { batch: BatchSlot },
-    /// A journal block and the records in it.
+    /// A journal block with records.
     Journal { block: u64, sequences: Vec<Sequence> },
     /// A summary.
     Summary { segment: SegmentIndex },
@@ -129,13 +126,13 @@ pub(crate) enum Purpose {
     OriginFlush { volume: VolumeId },
     /// A read of a stretch of the cache device with blocks for writebacks.
     WritebackRead { parts: Vec<WritebackPart> },
-    /// The write to the origin.
+    /// The write of a writeback.
     WritebackWrite { writeback: WritebackSlot },
     /// Live blocks of a segment that reclaim moves.
     Reinsert { first: Location, pages: Vec<PageIndex> },
-    /// The superblock, to test whether a cache device is readable at all.
+    /// A probe of the superblock.
     Probe,
-    /// A chunk of a checkpoint, in this block of the journal.
+    /// A chunk of a checkpoint.
     Checkpoint { block: u64 },
     /// A service mark.
     Mark { copy: u8 },
@@ -179,17 +176,17 @@ impl Purpose {
 /// The step of recovery that a submission belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum RecoveryRead {
-    /// Before all reads: makes the writes of a dead process durable.
+    /// The flush before all reads.
     Flush,
     /// A stretch of the journal.
     Journal(ByteExtent),
     /// The summary of a segment.
     Summary(SegmentIndex),
-    /// A segment up to its summary, for its headers and data.
+    /// A segment up to its summary.
     Scan(SegmentIndex),
-    /// The first block of a segment that recovery has not loaded; if a rotten log is accepted, of any segment.
+    /// The first block of a segment.
     First(SegmentIndex),
-    /// A single block of an extent, after the read of the extent failed.
+    /// A single block of an extent.
     Block(u32),
     /// The write of a summary that was missing or not usable.
     Seal(SegmentIndex),

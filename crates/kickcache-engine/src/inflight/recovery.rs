@@ -20,31 +20,26 @@ use crate::units::{BLOCK_BYTES, Generation, SegmentIndex, Sequence};
 /// Why a block of data does not match its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Damage {
-    /// The block's checksum differs: the block was torn, or has rotted.
+    /// The block was torn, or has rotted.
     Checksum,
     /// The cache device cannot read the block.
     Unreadable,
 }
 
-/// An entry with damaged data, of a segment without a usable summary.
+/// A damaged entry of a segment without a usable summary.
 #[derive(Clone, Debug)]
 pub(crate) struct DamagedEntry {
     pub(crate) segment: SegmentIndex,
-    /// The block within the segment.
     pub(crate) offset: u32,
     pub(crate) entry: SummaryEntry,
     pub(crate) damage: Damage,
 }
 
-/// The intermediate state of recovery.
 #[derive(Debug, Default)]
 pub(crate) struct Recovery {
     pub(crate) reads_in_flight: u32,
-    /// Next byte of the journal to read.
     pub(crate) journal_at: u64,
-    /// The blocks of the journal found so far.
     pub(crate) journal: FoundJournal,
-    /// The part of the journal that is needed.
     pub(crate) span: JournalSpan,
     /// Torn journal blocks, by byte offset on the cache device.
     pub(crate) torn: Vec<u64>,
@@ -52,52 +47,43 @@ pub(crate) struct Recovery {
     pub(crate) erasing: u32,
     /// A write that erases a torn journal block failed.
     pub(crate) has_failed_erasing: bool,
-    /// Extents that are read again block by block, after a failed read.
     pub(crate) rereads: Rereads,
-    /// The newest sequence number seen.
+    /// The newest sequence number found.
     pub(crate) newest: Sequence,
     /// The durable batches, by the first sequence number of each life, according to all structures found.
     pub(crate) durable: BTreeMap<Sequence, DurableRange>,
     /// The segments according to the newest complete checkpoint and the records.
     pub(crate) images: Vec<Option<SegmentImage>>,
-    /// Next segment to read.
     pub(crate) next_segment: u32,
     /// Sequence number of the copy at each location that is in the cache metadata.
     pub(crate) sequences: Vec<Sequence>,
-    /// Summaries for segments with batches and without a usable summary, written at the end; none for segments that the
-    /// journal records as retired.
+    /// Summaries for segments without a usable one.
     pub(crate) unsealed: Vec<Summary>,
-    /// Damaged entries in segments without a usable summary.
     pub(crate) damaged: Vec<DamagedEntry>,
     /// Segments that hold batches, with the newest sequence number in each.
     pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
-    /// Gaps between the batches of segments, each with the number of the batch after it: a header in the gap was torn,
-    /// or has rotted.
+    /// Gaps between the batches of segments, each with the number of the batch after it.
     pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
     /// The lowest segment found that has lost durable data.
     pub(crate) overwritten: Option<SegmentIndex>,
     /// A segment in which an unreadable block may be a header.
     pub(crate) hidden: Option<SegmentIndex>,
-    /// Segments with a first block that is still to be read; `None` before these are determined.
+    /// Segments with a first block that is still to be read.
     pub(crate) first_blocks: Option<Vec<SegmentIndex>>,
-    /// The lowest segment of `first_blocks` found with an unreadable first block.
+    /// The lowest segment with an unreadable first block.
     pub(crate) unreadable_first: Option<SegmentIndex>,
     /// The lowest opened segment found without a record of its opening in the journal.
     pub(crate) unknown: Option<SegmentIndex>,
-    /// The reason why recovery cannot continue.
     pub(crate) failed: Option<Error>,
 }
 
 impl Recovery {
-    /// Determines the segments according to the newest complete checkpoint and the records, and the needed part of the
-    /// journal.
     pub(crate) fn digest_journal(&mut self, geometry: &Geometry) {
         let JournalDigest { images, span } = self.journal.digest(geometry);
         (self.images, self.span) = (images, span);
         self.sequences = vec![Sequence::new(0); geometry.location_count() as usize];
     }
 
-    /// Records which structures were durable; for each life the largest range.
     pub(crate) fn note_durable(&mut self, durable: Durable) {
         let Durable { batches, journal } = durable;
         let known = self.durable.entry(batches.first).or_insert(batches);
@@ -131,8 +117,7 @@ impl Recovery {
         self.overwritten = Some(self.overwritten.map_or(segment, |first| first.min(segment)));
     }
 
-    /// Records that the first block of a segment is unreadable: this block may be the only proof that the journal is
-    /// lost.
+    /// Records that the first block of a segment is unreadable: it may be the only proof that the journal is lost.
     pub(crate) fn note_unreadable_first(&mut self, segment: SegmentIndex) {
         self.unreadable_first = Some(self.unreadable_first.map_or(segment, |first| first.min(segment)));
     }
@@ -143,7 +128,6 @@ impl Recovery {
         image.is_some_and(|image| place < image.written && image.is_live(place))
     }
 
-    /// Processes the batches of a segment: undamaged blocks are added to its summary.
     pub(crate) fn take_batches(&mut self, geometry: &Geometry, scan: &Scan<'_>, summary: &mut Summary) {
         let blocks: Vec<&[u8]> = scan.bytes.chunks_exact(BLOCK_BYTES).collect();
         for header in scan.batches {
@@ -167,8 +151,8 @@ impl Recovery {
         self.note_gaps(geometry, summary.segment, scan);
     }
 
-    /// Records the gaps between the batches of a segment that may contain live blocks. Also records whether an
-    /// unreadable block outside of the batches may be the header of a live block.
+    /// Records the gaps between the batches of a segment that may contain live blocks, and unreadable blocks that may
+    /// be headers.
     fn note_gaps(&mut self, geometry: &Geometry, segment: SegmentIndex, scan: &Scan<'_>) {
         let Some(image) = &self.images[segment.get() as usize] else { return };
         let mut end = 0;
@@ -186,7 +170,6 @@ impl Recovery {
         }
     }
 
-    /// The generation of a segment, according to the journal.
     pub(crate) fn generation(&self, segment: SegmentIndex) -> Option<Generation> {
         let image = self.images.get(segment.get() as usize).and_then(Option::as_ref);
         image.map(|image| image.generation)
@@ -215,15 +198,12 @@ impl Recovery {
 pub(crate) struct Scan<'a> {
     /// The segment's blocks before the summary; zeroes in place of unreadable blocks.
     pub(crate) bytes: &'a [u8],
-    /// The segment's batches.
     pub(crate) batches: &'a [BatchHeader],
-    /// The segment's unreadable blocks.
     pub(crate) unreadable: &'a BTreeSet<u32>,
 }
 
 impl Scan<'_> {
-    /// Whether an unreadable block before the last of these places may be a header: it may if live blocks of `image`
-    /// follow it.
+    /// Whether an unreadable block before the last of these places may be a header.
     fn may_hide(&self, places: RangeInclusive<u32>, image: &SegmentImage) -> bool {
         let (from, to) = (*places.start(), *places.end());
         if from >= to || mutant!(UnreadableHeaderIgnored) {

@@ -1,4 +1,4 @@
-//! The requests in flight, each with the operations that it waits for.
+//! The requests in flight.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -10,10 +10,9 @@ use crate::inflight::writing::Writing;
 use crate::request::{Errno, Operation, ReadFrom, Reply, Request, RequestId};
 use crate::units::{ByteExtent, Location, VolumeId};
 
-/// The stage of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// A read, a flush, or a request that was just added: only pending operations are counted.
+    /// A read, a flush, or a request that was just added.
     Simple,
     /// A write or write-zeroes.
     Write(Box<Writing>),
@@ -21,7 +20,6 @@ pub(crate) enum Stage {
     Cursor(Cursor),
 }
 
-/// The progress of a long job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cursor {
     /// The next byte of the volume.
@@ -30,7 +28,6 @@ pub(crate) struct Cursor {
     pub(crate) ticket: Option<Ticket>,
 }
 
-/// A request in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Pending {
     pub(crate) id: RequestId,
@@ -42,7 +39,7 @@ pub(crate) struct Pending {
     pub(crate) error: Option<Errno>,
     pub(crate) read_from: ReadFrom,
     pub(crate) origin_part: OriginPart,
-    /// Dropped copies that were not clean, pinned until the record is durable.
+    /// Dropped copies that were not clean, pinned.
     pub(crate) forgotten: Vec<Location>,
     pub(crate) stage: Stage,
 }
@@ -54,26 +51,24 @@ pub(crate) enum OriginPart {
     None,
     /// A part that the origin's next flush makes durable.
     Volatile,
-    /// A part that the origin may have dropped, because a flush failed. Clients that waited for flushes received the
-    /// error, and this client must not receive a success afterwards.
+    /// A part that the origin may have dropped, because a flush failed. The client must not receive a success after the
+    /// error of the flush.
     LetGo,
 }
 
 impl Pending {
-    /// The request fails; the client receives the first error.
+    /// Fails the request; the client receives the first error.
     pub(crate) fn fail(&mut self, errno: Errno) {
         self.error.get_or_insert(errno);
     }
 
-    /// The origin completed a part of the request that its next flush makes durable. If the origin may have dropped an
-    /// earlier part of the request, the request stays in that state.
+    /// The origin completed a part of the request that its next flush makes durable.
     pub(crate) fn note_volatile(&mut self) {
         if self.origin_part == OriginPart::None || mutant!(LetGoTakenBack) {
             self.origin_part = OriginPart::Volatile;
         }
     }
 
-    /// The result of the request for its client.
     pub(crate) fn result(&self) -> Result<(), Errno> {
         match (self.error, self.origin_part) {
             (Some(errno), _) => Err(errno),
@@ -82,24 +77,19 @@ impl Pending {
         }
     }
 
-    /// The write state.
-    ///
     /// # Panics
-    /// If the request is not a write: only the write path calls this.
+    /// If the request is not a write.
     pub(crate) fn writing(&mut self) -> &mut Writing {
         let Stage::Write(writing) = &mut self.stage else { panic!("not a write: {:?}", self.operation) };
         writing
     }
 }
 
-/// The requests in flight.
 #[derive(Debug)]
 pub(crate) struct Requests {
     table: Slab<Pending>,
-    /// Writes through the log that have not ended at the origin, or have an effect in the log that is still to be
-    /// undone.
+    /// Writes for which [`Writing::is_through_log`] is true.
     pub(crate) through_count: u32,
-    /// Replies to ended requests.
     replies: VecDeque<Reply>,
 }
 
@@ -142,17 +132,14 @@ impl Requests {
         self.table.get_mut(slot.0).expect("a request in flight")
     }
 
-    /// Adds an operation that a request waits for.
     pub(crate) fn add_pending(&mut self, slot: RequestSlot) {
         self.get_mut(slot).pending_count += 1;
     }
 
-    /// A request ended.
     pub(crate) fn reply(&mut self, reply: Reply) {
         self.replies.push_back(reply);
     }
 
-    /// The next reply for a client.
     pub(crate) fn poll_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()
     }

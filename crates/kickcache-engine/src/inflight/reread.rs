@@ -8,7 +8,6 @@ use core::fmt;
 use crate::config::FAILED_READS_MAX;
 use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex};
 
-/// The kind of an extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     /// Blocks of the journal.
@@ -33,9 +32,7 @@ pub(crate) struct Stretch {
     pub(crate) extent: ByteExtent,
     /// Zeroes for unreadable blocks.
     pub(crate) bytes: Vec<u8>,
-    /// The unreadable blocks.
     pub(crate) unreadable: BTreeSet<u32>,
-    /// The next block to read.
     next: u32,
     /// Blocks with a read in flight or due.
     left: u32,
@@ -53,16 +50,13 @@ impl Stretch {
     }
 }
 
-/// A block to be read alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LoneBlock {
     /// The number of the block in the extent.
     pub(crate) number: u32,
-    /// The place of the block.
     pub(crate) extent: ByteExtent,
 }
 
-/// The extents that are read again, one after the other.
 #[derive(Debug, Default)]
 pub(crate) struct Rereads {
     waiting: VecDeque<(Part, ByteExtent)>,
@@ -72,18 +66,17 @@ pub(crate) struct Rereads {
 }
 
 impl Rereads {
-    /// Counts a failed read; `false` if there are too many for a device with only a few bad blocks.
+    /// Counts a failed read; `false` if there are too many.
     pub(crate) fn count_failed(&mut self) -> bool {
         self.failed += 1;
         self.failed <= FAILED_READS_MAX
     }
 
-    /// An extent could not be read in one operation.
     pub(crate) fn add(&mut self, part: Part, extent: ByteExtent) {
         self.waiting.push_back((part, extent));
     }
 
-    /// The next block to be read alone; the next extent begins when the previous one has ended.
+    /// The next block to be read alone.
     pub(crate) fn next_block(&mut self) -> Option<LoneBlock> {
         if self.current.is_none() {
             let (part, extent) = self.waiting.pop_front()?;
@@ -98,12 +91,11 @@ impl Rereads {
         })
     }
 
-    /// The kind of the current extent.
     pub(crate) fn part(&self) -> Option<Part> {
         self.current.as_ref().map(|stretch| stretch.part)
     }
 
-    /// The read of a single block has ended, with its bytes or with an error. Returns the extent after its last block.
+    /// Returns the extent after its last block.
     pub(crate) fn end_block(&mut self, number: u32, bytes: Option<&[u8]>) -> Option<Stretch> {
         let stretch = self.current.as_mut().expect("blocks are read of a stretch");
         match bytes {

@@ -1,4 +1,4 @@
-//! The searches of requests: the treatment of the blocks that they find, and the limit of a slice of their work.
+//! The searches of requests in progress.
 
 use alloc::vec::Vec;
 
@@ -12,30 +12,27 @@ const REST: Duration = Duration::from_micros(30);
 /// The treatment of the blocks that a search finds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Treatment {
-    /// All found blocks are dropped.
+    /// Found blocks are dropped.
     Forget,
-    /// Found blocks that are clean are dropped.
+    /// Found clean blocks are dropped.
     ForgetClean,
-    /// Unflushed blocks become dirty again.
+    /// Found unflushed blocks become dirty again.
     MakeDirty,
 }
 
-/// A search of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Search {
     pub(crate) slot: RequestSlot,
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
     pub(crate) treatment: Treatment,
-    /// The number of blocks of the volume that writeback had stored before the search began.
+    /// Blocks of the volume that writeback had stored before the search began.
     pub(crate) written_back: u64,
 }
 
-/// The searches of requests in progress.
 #[derive(Debug)]
 pub(crate) struct Searching {
     searches: Vec<Search>,
-    /// Steps of a slice of work.
     slice: u32,
     /// Steps that are left in the current slice.
     pub(crate) left: u32,
@@ -44,14 +41,11 @@ pub(crate) struct Searching {
 }
 
 impl Searching {
-    /// Slices of this many steps, one at least.
     pub(crate) fn new(slice: u32) -> Searching {
         let slice = slice.max(1);
         Searching { searches: Vec::new(), slice, left: slice, next_slice: Instant::ZERO }
     }
 
-    /// Begins the next slice if it is due: at most one slice begins in each [`REST`], independent of the number of
-    /// events.
     pub(crate) fn begin_slice(&mut self, now: Instant) {
         if now >= self.next_slice {
             (self.left, self.next_slice) = (self.slice, now.plus(REST));
@@ -62,13 +56,11 @@ impl Searching {
         self.searches.push(search);
     }
 
-    /// The search of a request.
     pub(crate) fn get(&self, slot: RequestSlot) -> Search {
         let found = self.searches.iter().find(|search| search.slot == slot);
         *found.expect("a search in progress belongs to a request")
     }
 
-    /// The search of a request ended.
     pub(crate) fn remove(&mut self, slot: RequestSlot) -> Search {
         let at = self.searches.iter().position(|search| search.slot == slot);
         self.searches.swap_remove(at.expect("a search ends once"))

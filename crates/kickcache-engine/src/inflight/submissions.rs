@@ -1,4 +1,4 @@
-//! The submissions: the pending ones for the driver, and those in flight, each with the purpose of its completion.
+//! The submissions, each with the purpose of its completion.
 
 use alloc::collections::VecDeque;
 
@@ -16,7 +16,6 @@ struct Entry {
     purpose: Purpose,
 }
 
-/// The submissions.
 #[derive(Debug)]
 pub(crate) struct Submissions {
     table: Slab<Entry>,
@@ -31,7 +30,6 @@ impl Submissions {
         Submissions { table: Slab::new(), generation: 0, pulses: Pulses::default(), outbox: VecDeque::new() }
     }
 
-    /// Adds a submission for the driver.
     #[inline]
     pub(crate) fn add(&mut self, now: Instant, pulse: PulseId, purpose: Purpose, operation: DeviceOperation) {
         self.pulses.begin(now, pulse);
@@ -41,22 +39,20 @@ impl Submissions {
         self.outbox.push_back(Submission { id, operation });
     }
 
-    /// Adds a submission without a completion, and so without a purpose.
+    /// Adds a submission without a completion.
     pub(crate) fn add_unanswered(&mut self, operation: DeviceOperation) {
         self.outbox.push_back(Submission { id: SubmissionId::from_u64(u64::MAX), operation });
     }
 
-    /// The next submission for the driver.
     pub(crate) fn poll(&mut self) -> Option<Submission> {
         self.outbox.pop_front()
     }
 
-    /// Whether there is no submission for the driver.
     pub(crate) fn is_polled_empty(&self) -> bool {
         self.outbox.is_empty()
     }
 
-    /// Processes a completion; returns its purpose.
+    /// Ends a submission; returns its purpose.
     ///
     /// # Panics
     /// If the driver completes a submission twice, or an unknown one.
@@ -68,7 +64,6 @@ impl Submissions {
         entry.purpose
     }
 
-    /// The time since which a device with submissions in flight has completed none.
     pub(crate) fn silent_since(&self, device: Device) -> Option<Instant> {
         self.pulses.silent_since(device)
     }

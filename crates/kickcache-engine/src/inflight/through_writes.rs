@@ -7,7 +7,6 @@ use crate::inflight::writing::{IfRefused, Writing, Written};
 use crate::task::Task;
 use crate::units::{BlockKey, Location, VolumeId};
 
-/// The write of the request, if it is a write through the log.
 fn through_write(pending: &Pending) -> Option<&Writing> {
     match &pending.stage {
         Stage::Write(writing) if writing.is_through_log() => Some(writing),
@@ -17,8 +16,7 @@ fn through_write(pending: &Pending) -> Option<&Writing> {
 
 impl Requests {
     /// Whether an unacknowledged write through the log has stored this copy, not over a dirty one, and is queued at the
-    /// origin. If so, the origin has all data of the block that was acknowledged before: a read of the origin that is
-    /// queued after this write returns that data or newer data.
+    /// origin.
     pub(crate) fn is_on_its_way(&self, cache: &Cache, volume: VolumeId, location: Location) -> bool {
         self.iter().any(|pending| match &pending.stage {
             Stage::Write(writing) if pending.volume == volume => {
@@ -57,8 +55,7 @@ impl Requests {
         true
     }
 
-    /// Reclaim moved a block to another place. If a write through the log stored it, and waits for the origin, the new
-    /// copy replaces the old one in the write, and writeback still does not handle it.
+    /// Reclaim moved a block: the new copy replaces the old one in the write that stored it.
     pub(crate) fn follow_copy(&mut self, cache: &mut Cache, before: BlockCopy, place: Location) {
         if !cache.slots().is_in_sweep(before.location) {
             return;
@@ -66,8 +63,7 @@ impl Requests {
         let now = cache.copy_at(before.key, place);
         for pending in self.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
-            // A write that the log alone acknowledges leaves its blocks to writeback, and no code would remove them
-            // from the sweep later.
+            // Writeback must handle the blocks of a write that the log alone acknowledges.
             let is_through = writing.is_through_log();
             for written in writing.written.iter_mut().filter(|written| written.copy == before) {
                 written.copy = now;
@@ -78,8 +74,8 @@ impl Requests {
         }
     }
 
-    /// Whether a write through the log that stored a block, and would drop it if the origin refuses, has a place at the
-    /// origin that satisfies `is_it`.
+    /// Whether a write through the log that would drop a block if the origin refuses it has a place that satisfies
+    /// `is_it`.
     pub(crate) fn is_any_through(&self, key: BlockKey, is_it: impl Fn(Ticket) -> bool) -> bool {
         self.iter().filter_map(through_write).any(|writing| {
             let mut own = writing.written.iter().filter(|written| written.if_refused == IfRefused::Forgotten);
@@ -87,10 +83,8 @@ impl Requests {
         })
     }
 
-    /// The origin executed a write of a block that later writes have stored in the log again, or a client reads the
-    /// block in the log. If the origin refuses the later writes, their data stays in the log, as over any unflushed
-    /// block, so that reads need not wait for them. Exception: if a read waits behind them at the origin, their data
-    /// does not stay, because this read would return the earlier data.
+    /// The data of writes through the log stays in a block if the origin refuses them, unless a read behind them would
+    /// return the earlier data.
     pub(crate) fn keep_if_refused(&mut self, key: BlockKey, is_read_behind: impl Fn(Ticket) -> bool) {
         for pending in self.iter_mut() {
             let Stage::Write(writing) = &mut pending.stage else { continue };
@@ -105,8 +99,6 @@ impl Requests {
         }
     }
 
-    /// Checks the count of the writes through the log.
-    ///
     /// # Panics
     /// If the count is wrong.
     pub(crate) fn check_through_count(&self) {

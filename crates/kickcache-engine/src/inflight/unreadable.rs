@@ -1,4 +1,4 @@
-//! State about failed reads of the cache device: the device itself, blocks that are read alone, and damaged blocks.
+//! State about failed reads of the cache device.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 
@@ -23,20 +23,16 @@ pub(crate) struct Failures {
     pub(crate) last: Instant,
 }
 
-/// State about failed reads of the cache device.
 #[derive(Debug, Default)]
 pub(crate) struct Unreadable {
     pub(crate) failing: Option<Failing>,
-    /// When a read succeeded last.
     pub(crate) answered: Instant,
-    /// Probes so far: they go to one copy of the superblock and the other in turn.
     pub(crate) probes: usize,
     pub(crate) is_probing: bool,
-    /// Blocks in failed reads, alone or with other blocks: each is read alone.
+    /// Blocks in failed reads: each is read alone.
     pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
-    /// When a doubtful block last failed to be read alone.
+    /// When the read of a doubtful block alone last failed.
     pub(crate) last_failure: Instant,
-    /// The damaged blocks that are listed, at most [`DAMAGED_NAMED_MAX`](crate::config::DAMAGED_NAMED_MAX).
     pub(crate) damaged: BTreeSet<BlockKey>,
 }
 

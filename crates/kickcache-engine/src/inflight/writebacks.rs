@@ -1,4 +1,4 @@
-//! Writebacks in flight, and the sweep that chooses the next ones in LBA order.
+//! Writebacks in flight, and the blocks for the next ones.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,6 @@ use crate::units::{ByteExtent, PageIndex, VolumeId};
 pub(crate) struct Writeback {
     pub(crate) volume: VolumeId,
     pub(crate) extent: ByteExtent,
-    /// The blocks in order, each with its location.
     pub(crate) blocks: Vec<BlockCopy>,
     pub(crate) pages: Vec<PageIndex>,
     pub(crate) ticket: Ticket,
@@ -21,15 +20,13 @@ pub(crate) struct Writeback {
     pub(crate) missing: usize,
     /// A block could not be read, or had a wrong checksum.
     pub(crate) failed: bool,
-    /// The durability of the write.
     pub(crate) durability: Durability,
 }
 
-/// The writebacks in flight.
 #[derive(Debug)]
 pub(crate) struct Writebacks {
     table: Slab<Writeback>,
-    /// A flush of the cache device was requested for the next writebacks, and has not ended.
+    /// A flush of the cache device that the next writebacks need has not ended.
     pub(crate) wait_for_flush: bool,
 }
 
@@ -54,7 +51,6 @@ impl Writebacks {
         self.table.iter().filter(|(_, writeback)| writeback.volume == volume).count()
     }
 
-    /// Durable writebacks in flight of a volume.
     pub(crate) fn durable_count_for(&self, volume: VolumeId) -> usize {
         let is_one = |writeback: &&Writeback| {
             writeback.volume == volume && writeback.durability == Durability::Durable
@@ -62,7 +58,6 @@ impl Writebacks {
         self.table.iter().map(|(_, writeback)| writeback).filter(is_one).count()
     }
 
-    /// Blocks of all writebacks in flight of a volume.
     pub(crate) fn blocks_for(&self, volume: VolumeId) -> usize {
         let found = self.table.iter().filter(|(_, writeback)| writeback.volume == volume);
         found.map(|(_, writeback)| writeback.blocks.len()).sum()
@@ -77,12 +72,11 @@ impl Writebacks {
 /// The next dirty blocks for the writeback of one volume, in LBA order.
 #[derive(Debug, Default)]
 pub(crate) struct Sweep {
-    /// Descending, so that the next one is popped off the end.
+    /// Descending.
     blocks: Vec<BlockCopy>,
 }
 
 impl Sweep {
-    /// Takes a new set of blocks, in any order.
     pub(crate) fn fill(&mut self, mut blocks: Vec<BlockCopy>) {
         blocks.sort_unstable_by(|one, other| other.cmp(one));
         self.blocks = blocks;
@@ -92,7 +86,6 @@ impl Sweep {
         self.blocks.pop()
     }
 
-    /// Whether a block is still in the sweep.
     pub(crate) fn has(&self, copy: BlockCopy) -> bool {
         self.blocks.binary_search_by(|other| copy.cmp(other)).is_ok()
     }

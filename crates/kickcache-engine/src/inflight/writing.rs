@@ -1,4 +1,4 @@
-//! A write in flight: its route, its progress, and its operations in flight.
+//! A write in flight.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,6 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex};
 
-/// The source of the data of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WriteData {
     /// The request's memory.
@@ -35,11 +34,11 @@ pub(crate) enum Route {
     Log,
     /// Into the log, then to the origin.
     LogThrough,
-    /// To the origin only, after the cached blocks of the extent were dropped durably.
+    /// To the origin only; the cached blocks of the extent are dropped before.
     Around,
-    /// To the origin only, durably; then the older dirty and unflushed blocks of the log are dropped.
+    /// To the origin only, durably; the dirty and unflushed blocks of the log are dropped after.
     Supersede,
-    /// To the origin only, partial blocks merged: the cache device is out of service.
+    /// To the origin only: the cache device is out of service.
     Through,
 }
 
@@ -50,56 +49,47 @@ impl Route {
     }
 }
 
-/// A block that a write stored in the log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Written {
     pub(crate) copy: BlockCopy,
-    /// The fate of the block if the origin refuses the write.
     pub(crate) if_refused: IfRefused,
 }
 
 /// The fate of a block in the log if the origin refuses its write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IfRefused {
-    /// The block stays: before the write, the log had a dirty copy of this block.
+    /// The block stays dirty.
     StaysDirty,
-    /// The block stays: the log had an unflushed copy before the write, a client has read the new copy, or the origin
-    /// has an earlier write of the block.
+    /// The block stays, unflushed.
     StaysUnflushed,
-    /// The block is dropped. In service, the client receives the error when that is durable, or cannot become durable.
+    /// The block is dropped.
     Forgotten,
 }
 
-/// The part of a write that the log has taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoggedPart {
-    /// The log has taken all blocks.
+    /// All blocks.
     All,
-    /// The log could not take or keep all blocks: the write continues at the origin, or begins again.
+    /// Not all blocks.
     Part,
 }
 
-/// A write into the log in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Logging {
-    /// The route of the write, which may continue to the origin.
     pub(crate) route: Route,
-    /// The place of a write through the log in the origin's queue, once all of its blocks are in the log.
+    /// The write's place in the origin's queue, if it has one.
     pub(crate) ticket: Option<Ticket>,
-    /// The part that the log has taken.
     pub(crate) taken: LoggedPart,
 }
 
-/// A write that the origin has, or that waits for it.
+/// A write with a place in the origin's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct OriginTurn {
-    /// The route of the write to the origin.
     pub(crate) route: Route,
     /// The write's place in the origin's queue.
     pub(crate) ticket: Ticket,
 }
 
-/// The phase of a write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritePhase {
     /// No step of the current part is done yet.
@@ -113,7 +103,7 @@ pub(crate) enum WritePhase {
     Logging(Logging),
     /// The origin executes the write, or the write waits for its turn there.
     AtOrigin(OriginTurn),
-    /// The origin refused the write: the blocks that the log has only because of this write are dropped.
+    /// The origin refused the write: its blocks in the log are dropped.
     Undoing {
         /// The write keeps this place in the origin's queue until its blocks are dropped.
         ticket: Ticket,
@@ -123,12 +113,10 @@ pub(crate) enum WritePhase {
         /// The write keeps this place in the origin's queue until the older blocks are dropped.
         ticket: Ticket,
     },
-    /// The part is done at the origin, or failed. Left are the search after a refused write, and the next part or the
-    /// reply.
+    /// The part is done at the origin, or failed.
     Ended,
 }
 
-/// A long write, for the count of the device's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Metered {
     pub(crate) source: offload::ServedBy,
@@ -136,16 +124,15 @@ pub(crate) struct Metered {
     pub(crate) begun: Instant,
 }
 
-/// State of a write.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Writing {
     pub(crate) phase: WritePhase,
     pub(crate) source: WriteData,
     pub(crate) durability: Durability,
     pub(crate) unmap: Unmap,
-    /// The part of the request that is in progress; the whole request, if it is not done in parts.
+    /// The part of the request in progress.
     pub(crate) extent: ByteExtent,
-    /// Checksums of the whole blocks of the request's payload.
+    /// Checksums of the whole blocks of the payload.
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) merged: Vec<Merged>,
     /// The write's blocks in the log, in order.
@@ -154,7 +141,6 @@ pub(crate) struct Writing {
     pub(crate) failed_batches: u32,
     /// Tasks for the time when the write has ended at the origin, or begins again.
     pub(crate) afterwards: Vec<Task>,
-    /// The device that counts a long write in progress; `None` if the write is not measured.
     pub(crate) metered: Option<Metered>,
 }
 
@@ -207,7 +193,7 @@ impl Writing {
         }
     }
 
-    /// Its route to the origin, and its place in the origin's queue.
+    /// The route to the origin, and the place in its queue.
     ///
     /// # Panics
     /// If it is not at the origin.
@@ -233,7 +219,6 @@ impl Writing {
         self.written.iter().filter(is_own).map(|written| written.copy).collect()
     }
 
-    /// The completed block, if it was a partial one.
     pub(crate) fn merged(&self, block: BlockIndex) -> Option<&Merged> {
         self.merged.iter().find(|merged| merged.block == block)
     }

@@ -1,4 +1,4 @@
-//! Batches in memory: blocks that are written together, and the requests that wait for them.
+//! Batches in memory.
 
 use alloc::vec::Vec;
 
@@ -10,7 +10,6 @@ use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{BlockKey, Checksum, Location, PageIndex, SegmentIndex, Sequence};
 
-/// A block of a batch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     /// `None` if the block died before the batch was submitted.
@@ -18,14 +17,12 @@ pub(crate) struct Entry {
     pub(crate) memory: Memory,
     pub(crate) checksum: Checksum,
     pub(crate) dirty: bool,
-    /// The page of the data, if the log must release it: when the batch has landed, or has failed and no other batch
-    /// gets the block.
+    /// The page of the data, if the log must release it.
     pub(crate) page: Option<PageIndex>,
-    /// The superseded copy, which must stay until this one landed: its segment is pinned, as by a read.
+    /// The superseded copy, which is pinned.
     pub(crate) older: Option<Location>,
 }
 
-/// Blocks that are written together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Batch {
     pub(crate) queue: Queue,
@@ -34,8 +31,7 @@ pub(crate) struct Batch {
     pub(crate) start: u32,
     pub(crate) entries: Vec<Entry>,
     pub(crate) waiters: Vec<RequestSlot>,
-    /// Reads of blocks that clients write, which must not return before the batch is stored: they continue when it has
-    /// landed, or failed.
+    /// Reads that continue when the batch has landed or failed.
     pub(crate) reads: Vec<Task>,
     pub(crate) durability: Durability,
     pub(super) begun: Instant,
@@ -59,7 +55,6 @@ impl Batch {
     }
 }
 
-/// An entry to append, with its requirements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Append {
     pub(crate) queue: Queue,

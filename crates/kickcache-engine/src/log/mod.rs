@@ -50,7 +50,6 @@ struct OpenSegment {
     base: Option<Sequence>,
     /// Batches begun that have neither landed nor failed.
     pending: u32,
-    /// A batch failed: the segment gets no summary and is retired.
     failed: bool,
 }
 
@@ -62,7 +61,6 @@ struct Head {
     in_flight: usize,
 }
 
-/// The two heads, their batches and the segments that they write.
 #[derive(Debug)]
 pub(crate) struct Log {
     uuid: [u8; 16],
@@ -74,26 +72,23 @@ pub(crate) struct Log {
     linger: Duration,
 }
 
-/// The kind of the block of a batch entry.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PendingKind {
-    /// A clean block of a fill, or a clean block that reclaim moves.
+    /// A clean block of a fill or of reclaim.
     Clean,
-    /// A client's write, which may be acknowledged when its batch lands, or a block of a fill or of reclaim that is not
-    /// clean.
+    /// Any other block.
     Dirty,
 }
 
 /// How many batches of a head may be in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Depth {
-    /// A few, so that the next ones gather.
+    /// A limited number.
     Bounded,
-    /// All: the gathered blocks must be written at once.
+    /// Any number.
     All,
 }
 
-/// The result of an append.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Appended {
     pub(crate) location: Location,
@@ -105,16 +100,13 @@ pub(crate) struct Appended {
     pub(crate) joined: bool,
 }
 
-/// The gathering batch of a head.
 struct GatheringBatch {
     slot: BatchSlot,
-    /// A segment that the head opened for the batch.
     opened: Option<SegmentIndex>,
     /// Whether this append began the batch.
     is_new: bool,
 }
 
-/// A batch ready for the device.
 #[derive(Debug)]
 pub(crate) struct BatchWrite {
     pub(crate) slot: BatchSlot,
@@ -125,7 +117,6 @@ pub(crate) struct BatchWrite {
     pub(crate) segment: SegmentIndex,
 }
 
-/// The place of an entry in a batch that has not landed.
 struct PendingPlace {
     batch: u32,
     at: usize,
@@ -144,7 +135,6 @@ impl Log {
         }
     }
 
-    /// Adds a segment with a durable opening, for the heads.
     pub(crate) fn add_ready(&mut self, segment: SegmentIndex, generation: Generation) {
         self.ready.push_back((segment, generation));
     }
@@ -153,8 +143,7 @@ impl Log {
         self.ready.len()
     }
 
-    /// The most blocks that can be appended to a head before it needs another segment: each further batch needs a
-    /// header.
+    /// The most blocks that can be appended to a head before it needs another segment.
     pub(crate) fn room(&self, queue: Queue) -> u32 {
         let Some(segment) = self.heads[queue.index()].segment else { return 0 };
         let open = self.open_segment(segment);
@@ -188,8 +177,7 @@ impl Log {
         Some(Appended { location, opened, header: is_new.then_some(segment), joined })
     }
 
-    /// Makes the next `count` blocks of a head adjacent, if that is cheap: a stretch that belongs together is one read
-    /// later.
+    /// Makes the next `count` blocks of a head adjacent, if that is cheap.
     pub(crate) fn keep_together(&mut self, queue: Queue, count: u32) {
         if count < 2 {
             return;
@@ -208,8 +196,7 @@ impl Log {
         }
     }
 
-    /// The gathering batch of a head; begins one if need be, in a fresh segment if the head has none. `None` if no
-    /// segment is ready.
+    /// The gathering batch of a head; begins one if there is none. `None` if no segment is ready.
     fn gathering(&mut self, now: Instant, queue: Queue) -> Option<GatheringBatch> {
         if let Some(slot) = self.heads[queue.index()].gathering {
             return Some(GatheringBatch { slot, opened: None, is_new: false });
@@ -257,7 +244,6 @@ impl Log {
         Some(segment)
     }
 
-    /// Ends the gathering batch of a head; it is written after the batches before it.
     fn close(&mut self, queue: Queue) {
         let head = &mut self.heads[queue.index()];
         let Some(slot) = head.gathering.take() else { return };
@@ -280,13 +266,10 @@ impl Log {
         Queue::ALL.into_iter().for_each(|queue| self.close_segment(queue));
     }
 
-    /// Ends the gathering batches, with or without waiters.
     pub(crate) fn close_all(&mut self) {
         Queue::ALL.into_iter().for_each(|queue| self.close(queue));
     }
 
-    /// Closes batches that are due: old batches, and batches with a waiter if they are large, or if their head has no
-    /// other batch closed or in flight.
     pub(crate) fn close_due(&mut self, now: Instant) {
         for queue in Queue::ALL {
             let head = &self.heads[queue.index()];
@@ -314,8 +297,7 @@ impl Log {
         })
     }
 
-    /// The next block that a batch of an open segment may take: the end of the batches if the segment is full. `None`
-    /// if the segment is not open.
+    /// The next block that a batch of an open segment may take. `None` if the segment is not open.
     pub(crate) fn position_of(&self, segment: SegmentIndex) -> Option<u32> {
         let open = self.open.iter().find(|open| open.segment == segment)?;
         Some(if open.full { self.geometry.batch_blocks() } else { open.position })
@@ -359,7 +341,6 @@ impl Log {
         BatchWrite { slot, offset, header, pieces, durability, segment }
     }
 
-    /// A batch is stored on the device.
     pub(crate) fn land(&mut self, slot: BatchSlot) -> Batch {
         let batch = self.batches.remove(slot.0).expect("a batch lands once");
         self.heads[batch.queue.index()].in_flight -= 1;
@@ -407,9 +388,8 @@ impl Log {
         Some(self.batches.get(number)?.entries[at].memory)
     }
 
-    /// Delays a read of a location until the batch there is written or has failed, if the block is a client's write: if
-    /// the write is lost, no client may have read it. Blocks of fills and of reclaim have another copy. Returns whether
-    /// the read is delayed.
+    /// Delays a read of a client's write until the batch of the write has landed or failed: if the write is lost, no
+    /// client may have read it. Returns whether the read is delayed.
     pub(crate) fn await_landing(&mut self, location: Location, read: Task) -> bool {
         let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return false };
         let batch = self.batches.get_mut(number).expect("just found");
@@ -443,8 +423,7 @@ impl Log {
         u32::try_from(slots.len()).expect("a few batches")
     }
 
-    /// A superseded copy did not land: the superseding copy now keeps the copy that the lost one had superseded.
-    /// Returns the batch of the superseding copy.
+    /// The copy that superseded a lost one gets the older copy; returns its batch.
     pub(crate) fn pass_on(&mut self, lost: Location, older: Option<Location>) -> Option<BatchSlot> {
         self.batches.iter_mut().find_map(|(number, batch)| {
             let heir = batch.entries.iter_mut().find(|entry| entry.older == Some(lost))?;
@@ -453,7 +432,7 @@ impl Log {
         })
     }
 
-    /// Makes a waiter wait for one more batch; `false` if that batch will not be as durable as the waiter requires.
+    /// Makes a waiter wait for one more batch; `false` if that batch is not durable enough.
     pub(crate) fn wait_for(&mut self, slot: BatchSlot, waiter: RequestSlot, durability: Durability) -> bool {
         let batch = self.batches.get_mut(slot.0).expect("a batch in flight");
         if batch.sequence.is_none() && durability == Durability::Durable {
@@ -463,7 +442,7 @@ impl Log {
         durability == Durability::Volatile || batch.durability == durability
     }
 
-    /// The block at a location died; if its batch is not yet submitted, its entry becomes void (L-1).
+    /// Voids the entry of a dead block in a batch that is not yet submitted (L-1).
     pub(crate) fn void(&mut self, location: Location) {
         let Some(PendingPlace { batch: number, at }) = self.pending_entry(location) else { return };
         let batch = self.batches.get_mut(number).expect("just found");
@@ -472,8 +451,7 @@ impl Log {
         }
     }
 
-    /// Replaces the data of a block whose batch is not yet submitted; `None` if it is submitted, or if either data is
-    /// in a page that the log must release.
+    /// Replaces the data of a block in a batch that is not yet submitted; `None` if that is not possible.
     pub(crate) fn absorb(&mut self, location: Location, append: &Append) -> Option<Appended> {
         let PendingPlace { batch: number, at } = self.pending_entry(location)?;
         let batch = self.batches.get_mut(number).expect("just found");
@@ -501,7 +479,7 @@ impl Log {
         open.summary.get(offset as usize)?.map(|entry| entry.sequence)
     }
 
-    /// Whether a head writes a segment, or a batch there has neither landed nor failed.
+    /// Whether [`Log::take_finished`] has still to return a segment.
     pub(crate) fn is_open(&self, segment: SegmentIndex) -> bool {
         self.open.iter().any(|open| open.segment == segment)
     }

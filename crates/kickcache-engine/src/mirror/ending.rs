@@ -5,10 +5,10 @@ use crate::device::{DeviceError, SubmissionId};
 /// The meaning of the end of a submission for the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ending {
-    /// The operation has no counterpart on another device: its end is passed to the engine unchanged.
+    /// The end is passed to the engine unchanged.
     Passed,
-    /// The engine gets no end: the other device has still to complete the submission, or the engine got the end before.
+    /// The engine gets no end.
     Awaited,
-    /// A submission of the engine has ended on all of its devices, with this result.
+    /// A submission of the engine has ended, with this result.
     Ended(SubmissionId, Result<(), DeviceError>),
 }

@@ -8,7 +8,6 @@ use crate::mirror::ending::Ending;
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// An operation that has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Flight {
     /// The extent of a write or a discard; `None` for a flush.
@@ -26,7 +25,6 @@ enum Progress {
     Over,
 }
 
-/// The operations of the new device that the engine does not await any more.
 #[derive(Default, Debug)]
 pub(super) struct Released {
     /// Operations in flight on the new device.
@@ -35,7 +33,6 @@ pub(super) struct Released {
     pub(super) endings: Vec<Ending>,
 }
 
-/// All operations in flight.
 #[derive(Default, Debug)]
 pub(super) struct Flights {
     table: BTreeMap<SubmissionId, Flight>,
@@ -60,13 +57,12 @@ impl Flight {
 }
 
 impl Flights {
-    /// Adds an operation.
     pub(super) fn begin(&mut self, id: SubmissionId, flight: Flight) {
         let before = self.table.insert(id, flight);
         assert!(before.is_none(), "a submission begins once");
     }
 
-    /// Processes the end of an operation on a device.
+    /// The end of an operation on a device.
     pub(super) fn end(&mut self, id: SubmissionId, side: Side, result: Result<(), DeviceError>) -> Ending {
         let Some(flight) = self.table.get_mut(&id) else { return Ending::Passed };
         match side {
@@ -82,8 +78,8 @@ impl Flights {
         Ending::Ended(id, result)
     }
 
-    /// Ends the wait for the new device. Returns the operations that were in flight there, and the ends of operations
-    /// that waited only for these.
+    /// Ends the wait for the new device; returns its operations in flight, and the ends of operations that waited only
+    /// for it.
     pub(super) fn release_twins(&mut self) -> Released {
         let mut released = Released::default();
         for (id, flight) in &mut self.table {
@@ -99,27 +95,23 @@ impl Flights {
         released
     }
 
-    /// Whether this operation is in flight.
     pub(super) fn has(&self, id: SubmissionId) -> bool {
         self.table.contains_key(&id)
     }
 
-    /// Whether an operation is a discard.
     pub(super) fn is_discard(&self, id: SubmissionId) -> bool {
         self.table.get(&id).is_some_and(|flight| flight.is_discard)
     }
 
-    /// Whether any operation writes into an extent.
+    /// Whether any write or discard touches an extent.
     pub(super) fn touch(&self, extent: ByteExtent) -> bool {
         self.table.values().filter_map(|flight| flight.extent).any(|other| extent.overlaps(other))
     }
 
-    /// Whether any operation is in flight on the new device.
     pub(super) fn has_twins(&self) -> bool {
         self.table.values().any(|flight| flight.on_new == Progress::UnderWay)
     }
 
-    /// Whether no operation is in flight.
     pub(super) fn is_empty(&self) -> bool {
         self.table.is_empty()
     }

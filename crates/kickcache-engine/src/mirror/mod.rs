@@ -1,8 +1,6 @@
-//! Copies the cache device of a running engine to a successor: the engine's writes are submitted to both devices, as
-//! far as the old one has been copied.
+//! Copies the cache device of a running engine to a successor.
 //!
-//! The mirror is between an engine and its driver: submissions and their ends pass through it, and it adds the side to
-//! each submission. The host copies, flushes, and writes superblocks at the times that the mirror determines.
+//! Submissions and their ends pass through the mirror, between an engine and its driver.
 //!
 //! Invariants:
 //! * M-1: until a device fails, the copied part is the same on both devices once no write is in flight: a write to it
@@ -26,7 +24,7 @@ use crate::mirror::flight::{Flight, Flights, Released};
 use crate::mirror::side::Side;
 use crate::units::ByteExtent;
 
-/// The most bytes of one copy step: writes to them wait until it is done.
+/// The most bytes of one copy step.
 pub const COPY_BYTES: u64 = 1 << 20;
 /// The bit that marks the id of a submission to the new device: the lower halves of the engine's own ids are below it.
 const TWIN: u64 = 1 << 31;
@@ -40,10 +38,8 @@ pub struct Routed {
     pub submission: Submission,
 }
 
-/// The stage of the mirror.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// The old device is being copied, or the copy is complete.
     Copying,
     /// The superblock of the old device may record the takeover.
     Sealed,
@@ -53,7 +49,6 @@ enum Stage {
     GivenUp,
 }
 
-/// The part that is being copied, or is next.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     extent: ByteExtent,
@@ -69,17 +64,14 @@ pub struct Mirror {
     copied: u64,
     extent: ByteExtent,
     part: Option<Part>,
-    /// Submissions for the cache device that were in flight when the mirror began, at unknown places.
+    /// Submissions for the cache device that were in flight when the mirror began.
     unknown: BTreeSet<SubmissionId>,
     flights: Flights,
-    /// Operations in flight on an abandoned device, which have ended for the engine.
+    /// Operations in flight on an abandoned device.
     deserted: BTreeSet<SubmissionId>,
-    /// The number of operations that have ended on the new device.
     new_ends: u64,
     held: VecDeque<Submission>,
     outbox: VecDeque<Routed>,
-    /// The first error of the new device, except of a discard; after sealing, of either device since
-    /// [`Mirror::take_failure`].
     failure: Option<DeviceError>,
 }
 
@@ -160,8 +152,7 @@ impl Mirror {
         self.flights.end(id, side, if counts { result } else { Ok(()) })
     }
 
-    /// The next part for the host to copy; the host flushes the new device before [`Mirror::seal`]. Returns a new part
-    /// only after the previous one was copied.
+    /// The next part for the host to copy. Returns a new part only after the previous one was copied.
     pub fn poll_copy(&mut self) -> Option<ByteExtent> {
         if self.stage != Stage::Copying || self.is_copied() {
             return None;
@@ -178,7 +169,7 @@ impl Mirror {
         Some(part.extent)
     }
 
-    /// The host cannot begin the copy of the requested part yet: [`Mirror::poll_copy`] returns the part again.
+    /// The host cannot copy the part yet: [`Mirror::poll_copy`] returns the part again.
     pub fn postpone_copy(&mut self) {
         if let Some(part) = &mut self.part {
             part.is_begun = false;
@@ -217,7 +208,7 @@ impl Mirror {
     }
 
     /// Returns an error of either device since sealing, or since the last call. A failed flush may have dropped
-    /// superblocks that the host has written: the host writes and flushes them again until no error happens meanwhile.
+    /// superblocks that the host has written.
     pub fn take_failure(&mut self) -> Option<DeviceError> {
         self.failure.take()
     }
@@ -260,8 +251,7 @@ impl Mirror {
         self.release();
     }
 
-    /// Abandons a new device that does not respond, and does not wait for its operations in flight; submissions that
-    /// the driver has not polled are removed. Returns the ends of operations that waited only for the new device.
+    /// Abandons a new device that does not respond. Returns the ends of operations that waited only for the new device.
     ///
     /// The device may still read the memory of its operations, which the engine may reuse: so the new device must not
     /// be used before [`Mirror::is_quiet`], and the memory must stay allocated.
@@ -284,13 +274,12 @@ impl Mirror {
         self.flights.has_twins().then_some(self.new_ends)
     }
 
-    /// Whether a submission waits for the part that is being copied, or is next.
+    /// Whether a submission waits for a part.
     pub fn waits_for_part(&self) -> bool {
         self.stage == Stage::Copying && !self.held.is_empty()
     }
 
-    /// Whether the mirror has no operation in flight on the new device, so that it can be removed after
-    /// [`Mirror::give_up`].
+    /// Whether the mirror can be removed after [`Mirror::give_up`].
     pub fn is_quiet(&self) -> bool {
         self.outbox.is_empty() && !self.flights.has_twins() && self.deserted.is_empty()
     }
@@ -320,7 +309,6 @@ impl Mirror {
         self.outbox.push_back(Routed { side, submission });
     }
 
-    /// Submits the operations that waited for a part.
     fn release(&mut self) {
         for submission in core::mem::take(&mut self.held) {
             self.handle_submission(submission);
@@ -328,7 +316,6 @@ impl Mirror {
     }
 }
 
-/// The id of a submission on the old device.
 const fn old_id(id: SubmissionId) -> SubmissionId {
     SubmissionId::from_u64(id.as_u64() & !TWIN)
 }

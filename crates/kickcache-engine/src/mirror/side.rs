@@ -3,8 +3,7 @@
 /// A device of the two.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The old cache device; for an operation of an origin, of the memory or of the host, this origin, the memory or
-    /// the host.
+    /// The old cache device; also any target that is not a cache device.
     Old,
     /// The successor.
     New,

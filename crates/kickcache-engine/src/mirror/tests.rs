@@ -63,7 +63,7 @@ fn copied_parts_are_written_to_both_devices() {
     mirror.handle_copied();
     mirror.handle_submission(write(1, MIB));
     mirror.handle_submission(write(2, 3 * MIB));
-    // The third write is a service mark, which both devices get.
+    // The third write is a service mark.
     mirror.handle_submission(write(3, 16_384));
     assert_eq!(sides(&mut mirror), [Side::Old, Side::New, Side::Old, Side::Old, Side::New]);
     assert_eq!(end(&mut mirror, 1, Side::New), Ending::Awaited);
@@ -104,7 +104,6 @@ fn a_postponed_part_is_requested_again() {
     assert_eq!(mirror.poll_copy(), Some(ByteExtent { start: 2 * MIB, length: MIB }));
 }
 
-/// A segment of several MiB has batches across the boundary.
 #[test]
 fn a_write_across_the_copied_boundary_goes_to_both_devices() {
     let mut mirror = mirror();
@@ -182,7 +181,6 @@ fn a_silent_new_device_is_dropped_with_its_late_completions() {
     assert!(mirror.poll_copy().is_some());
     mirror.handle_copied();
     assert_eq!(mirror.waits_for_new(), None);
-    // Of two writes and a flush, one has ended on the old device.
     for submission in [write(1, MIB), write(2, MIB + 4096), flush(3)] {
         mirror.handle_submission(submission);
     }
@@ -191,7 +189,6 @@ fn a_silent_new_device_is_dropped_with_its_late_completions() {
     assert_eq!(mirror.waits_for_new(), Some(0));
     assert_eq!(mirror.desert(), [Ending::Ended(id(1), Ok(()))]);
     assert!(!mirror.is_quiet() && mirror.waits_for_new().is_none());
-    // Only the old device counts, with its errors; later submissions use it only.
     assert_eq!(
         end_with(&mut mirror, 2, Side::Old, Err(DeviceError::Io)),
         Ending::Ended(id(2), Err(DeviceError::Io))

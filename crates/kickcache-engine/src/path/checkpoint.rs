@@ -1,11 +1,9 @@
 //! A checkpoint lists the live blocks of each segment; it is written chunk by chunk into the journal while requests
 //! continue.
 //!
-//! A chunk is written only when all earlier changes are durable: a block that the chunk calls dead is then superseded
-//! or dropped durably. A dead location stays dead until its segment is opened again, so that chunks from different
-//! times are consistent; if the loss of a batch makes such a location live, the chunks not yet written are taken again.
-//! A live location in a submitted batch is durable by then as well: if recovery finds no entry for it, the entry was
-//! overwritten.
+//! A chunk is written only when all changes that precede it are durable: a block that the chunk calls dead is then
+//! superseded or dropped durably. If the loss of a batch makes a dead location live again, the chunks that are not yet
+//! written are made again.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,7 +22,7 @@ use crate::units::SegmentIndex;
 /// Chunks per group at most.
 const GROUP_MAX: u32 = 32;
 
-/// Begins a checkpoint if it is due, none is in progress, and the cache device is in service.
+/// Begins a checkpoint if one is due and possible.
 pub(crate) fn begin(state: &mut State) {
     if state.device.checkpoint.is_some()
         || state.device.is_out_of_service()
@@ -35,7 +33,7 @@ pub(crate) fn begin(state: &mut State) {
     start(state, Position::Between);
 }
 
-/// Begins the checkpoint of an engine that writes no more batches: segments that are prepared for use have no blocks.
+/// Begins the checkpoint of an engine that writes no more batches, if one is possible.
 pub(crate) fn begin_last(state: &mut State) {
     if state.device.checkpoint.is_none() && !state.device.is_out_of_service() {
         start(state, Position::Last);
@@ -60,7 +58,7 @@ fn start(state: &mut State, position: Position) {
     snap(state);
 }
 
-/// Takes the next group of chunks; they are written once all changes before them are durable.
+/// Takes the next group of chunks.
 fn snap(state: &mut State) {
     let Some(checkpoint) = &state.device.checkpoint else { return };
     let geometry = checkpoint.geometry;
@@ -89,8 +87,8 @@ fn snap(state: &mut State) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Checkpoint));
 }
 
-/// The image of a segment. Places that may still be written count as live: their batches decide. A block of a batch
-/// that was not submitted may die before the batch is submitted: so `written` ends before such a batch.
+/// The image of a segment. Places that may still be written count as live. A block of a batch that was not submitted
+/// may die before the batch is submitted: so `written` ends before such a batch.
 fn image(state: &State, segment: SegmentIndex, position: Position) -> SegmentImage {
     let geometry = state.cache.geometry();
     let found: &Segment = state.cache.segments().get(segment);
@@ -175,12 +173,10 @@ pub(crate) fn on_durable(state: &mut State) {
     }
 }
 
-/// The checkpoint cannot be finished; the older one still counts.
 pub(crate) fn on_not_durable(state: &mut State) {
     state.device.give_up_checkpoint();
 }
 
-/// The write of a chunk has ended.
 pub(crate) fn on_written(state: &mut State, block: u64, result: Result<(), DeviceError>) {
     state.device.order.end_journal_block(block, result);
     state.device.order.land_unnumbered();

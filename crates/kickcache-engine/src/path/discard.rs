@@ -1,4 +1,4 @@
-//! A discard: the cached blocks of the extent are dropped durably, then the origin discards the extent.
+//! A discard: the cached whole blocks of the extent are dropped durably, then the origin discards them.
 //!
 //! Invariants:
 //! * I-1, I-5: a discard takes its place among the accesses to the origin before the search for cached blocks: later
@@ -32,7 +32,6 @@ fn whole_blocks(extent: ByteExtent) -> ByteExtent {
     ByteExtent { start, length: end.saturating_sub(start) }
 }
 
-/// Begins a discard, makes it wait, or ends it.
 pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent, has_failed) = (pending.volume, pending.extent, pending.error.is_some());
@@ -68,7 +67,7 @@ pub(crate) fn go_on(state: &mut State, slot: RequestSlot) {
     state.search(slot, whole, Treatment::Forget);
 }
 
-/// The cache holds no block of the extent: the origin discards the extent when this is durable.
+/// The cache holds no block of the extent.
 pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.waiters.unlock(slot);
@@ -96,7 +95,7 @@ pub(crate) fn go_past_cache(state: &mut State, slot: RequestSlot, result: Result
     state.end_pending_with(slot, result);
 }
 
-/// The origin's part ended; an origin that cannot discard keeps its data, which is allowed.
+/// An origin that cannot discard keeps its data, which is allowed.
 pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>) {
     let volume = state.requests.get(slot).volume;
     let ticket = cursor(state, slot).ticket.take().expect("the part holds its place");
@@ -104,7 +103,7 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     let now = state.now;
     let found = state.volumes.get_mut(volume);
     match (result, found.settings.origin) {
-        // A discard of a remote origin was durable when it ended: the request's flush need not cover it.
+        // A discard of a remote origin is durable when it ends.
         (Ok(()), OriginKind::Remote) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) if mutant!(LocalDiscardDurable) => found.flush.on_write(now),
         (Ok(()), OriginKind::Local) | (Err(_), _) => {
@@ -155,7 +154,6 @@ mod tests {
         }
     }
 
-    /// Every second block of the first 512 is cached.
     fn with_cached_blocks() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..512).step_by(2).for_each(|block| scene.write(block << 12, 4096).0.unwrap());
@@ -163,7 +161,6 @@ mod tests {
         scene
     }
 
-    /// Searches in slices of so few steps that a slice drops at most one block.
     fn slow_down(scene: &mut Scene) {
         scene.engine.state.searching = Searching::new(16);
         scene.now = scene.now.plus(Duration::from_millis(1));

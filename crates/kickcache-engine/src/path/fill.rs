@@ -1,5 +1,4 @@
-//! A fill reads a window around a miss from the origin: when the read has ended, the waiting reads get their bytes, and
-//! the blocks that are still current are promoted, if the fill is to promote them.
+//! A fill reads a window around a miss from the origin for the waiting reads, and can promote its blocks.
 //!
 //! Invariants:
 //! * I-5: a block that was changed since the fill began is not promoted, nor a block that the cache has already.
@@ -24,15 +23,14 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Checksum, PageIndex, VolumeId};
 
-/// The blocks that a fill reads, and their pages.
 pub(crate) struct FillTarget {
     /// Whole blocks.
     pub(crate) extent: ByteExtent,
-    /// A page for each.
+    /// A page for each block.
     pub(crate) pages: Vec<PageIndex>,
 }
 
-/// Begins a fill of exactly these blocks, without promotion.
+/// Begins a fill of exactly the blocks of `part`, without promotion.
 pub(crate) fn begin_whole(state: &mut State, slot: RequestSlot, part: ByteExtent, target: FillTarget) {
     let fill = new(state, slot, part, target);
     submit(state, fill);
@@ -143,7 +141,6 @@ fn submit(state: &mut State, fill: Fill) {
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, Purpose::Fill { fill: slot });
 }
 
-/// The read of the origin has ended.
 pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'_>, DeviceError>) {
     let fill = state.fills.remove(slot);
     state.release_ticket(fill.volume, fill.ticket);
@@ -158,7 +155,6 @@ pub(crate) fn on_filled(state: &mut State, slot: FillSlot, result: Result<Data<'
     state.wake_stalled();
 }
 
-/// Copies the bytes that a waiter requested into its memory.
 fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
     let pending = state.requests.get(waiter.request);
     let (id, start) = (pending.id, pending.extent.start);
@@ -177,8 +173,7 @@ fn hand_out(state: &mut State, fill: &Fill, waiter: &FillWaiter) {
     state.end_pending(waiter.request);
 }
 
-/// If the fill promotes, appends current blocks that the cache does not have to the log, as far as it has room. The
-/// pages of all other blocks are released.
+/// Appends blocks of a fill to the log, and releases the pages of the others.
 fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     let is_unsettled = state.volumes.get(fill.volume).flush.is_unsettled();
     let slot_state = if is_unsettled { SlotState::Unflushed } else { SlotState::Clean };
@@ -229,8 +224,8 @@ fn promote(state: &mut State, fill: &Fill, checksums: &[Checksum]) {
     }
 }
 
-/// The origin could not read the extent; if it was wider than requested, the reads among the waiters try without the
-/// rest.
+/// The origin could not read the extent; if it was wider than requested, the reads among the waiters try only their own
+/// parts.
 fn fail(state: &mut State, fill: &Fill) {
     state.volumes.get_mut(fill.volume).counters.origin_errors += 1;
     fill.pages.iter().for_each(|page| state.pool.release(*page));
@@ -265,7 +260,6 @@ mod tests {
         assert!(!scene.is_cached(4096) && !scene.is_cached(8192));
     }
 
-    /// A power cut at the origin would leave the cached copy newer.
     #[test]
     fn blocks_of_an_unflushed_origin_are_cached_as_unflushed() {
         let mut scene = Scene::new(Mode::WriteAround);

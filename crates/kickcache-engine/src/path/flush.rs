@@ -1,10 +1,7 @@
-//! A flush: of the cache device, and of the origin if it has ended writes or discards of clients that no flush has made
-//! durable, or if the cache device is out of service and the origin may have unflushed data.
+//! Flushes of the cache device and of origins: for requests, and due by themselves.
 //!
 //! Invariants:
-//! * I-2: the data that a flush covers is durable in the log, or at the origin. Blocks that were written back are
-//!   durable in the log, and stay there until the origin has flushed them: they need no flush of the origin, unless the
-//!   cache device is out of service.
+//! * I-2: the data that a flush covers is durable in the log, or at the origin.
 
 use crate::cache::slots::SlotState;
 use crate::device::{Device, DeviceError, DeviceOperation};
@@ -19,11 +16,9 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// The greatest factor on the time before a short flush that blocks wait for, while the volume is busy and less than
-/// one flush's part was written.
+/// The greatest factor on the time before a short flush that blocks of a busy volume wait for.
 const PATIENCE: u64 = 15;
 
-/// Begins a flush request.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     state.requests.add_pending(slot);
@@ -54,7 +49,6 @@ fn needs_origin(state: &State, volume: VolumeId) -> bool {
     (flush.owes_clients() || is_alone) && !mutant!(FlushSkipsOrigin)
 }
 
-/// Submits the flushes that are due.
 pub(crate) fn submit_due(state: &mut State) {
     if state.device.order.begin_flush() {
         state.submit(Purpose::CacheFlush, DeviceOperation::Flush { device: Device::Cache });
@@ -66,7 +60,7 @@ pub(crate) fn submit_due(state: &mut State) {
     }
 }
 
-/// Submits the flush of an origin if it is due. Not inlined, because each hit calls the caller.
+/// Not inlined, because each hit calls the caller.
 #[inline(never)]
 fn submit_due_of(state: &mut State, volume: VolumeId) {
     let now = state.now;
@@ -80,8 +74,6 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     let is_old = due_at(state, volume).is_some_and(|at| now >= at);
     let is_full = found.flush.gathered() >= state.unflushed_max();
     let found = state.volumes.get_mut(volume);
-    // If clients write during the drain, a flush does not wait for the end of the drain: a later flush would take
-    // longer.
     let is_in_the_way = found.drain_end.has_begun()
         && (counts.unflushed >= 2 * counts.dirty || counts.unflushed > 0 && found.flush.is_at_limit());
     if is_old || is_full || found.draining && (is_drained || is_in_the_way) {
@@ -94,8 +86,7 @@ fn submit_due_of(state: &mut State, volume: VolumeId) {
     }
 }
 
-/// The time of a flush without a request: early after many writes or on an idle volume. In service, a busy volume is
-/// not flushed if no block waits for the flush, or if many writes bypassed the log.
+/// The time of the origin's flush without a request.
 pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     let after = state.settings.origin_flush_after;
     let found = state.volumes.get(volume);
@@ -129,8 +120,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
         redo::apply::restart(state, volume);
         state.requests.let_go(volume);
         let found = state.volumes.get_mut(volume);
-        // Without a pause, the blocks would be written and flushed again as fast as the origin refuses, and the flushes
-        // that reclaim requests would be repeated as fast.
+        // Without a pause, the blocks would be written and flushed again as fast as the origin refuses.
         found.rest_after_origin_error(now);
     }
     let is_flushed = result.is_ok() || mutant!(OriginFlushErrorIgnored);
@@ -231,11 +221,9 @@ mod tests {
         assert_eq!((scene.not_clean(), is_draining(&scene)), ((0, 0), true), "a kill would make it dirty");
         scene.end_held();
         assert!(!is_draining(&scene));
-        // There is no block to write back, and no flush to wait for.
         assert_eq!((scene.drain(), is_draining(&scene)), (Vec::new(), false));
     }
 
-    /// If the journal is full, a checkpoint must record that the blocks are clean.
     #[test]
     fn a_drain_with_a_full_journal_ends_with_a_checkpoint() {
         let mut scene = Scene::new(Mode::WriteBack);
@@ -287,14 +275,12 @@ mod tests {
         assert_eq!(is_asked(scene.flush()), (Ok(()), false), "no data was lost meanwhile");
     }
 
-    /// The block rests in the log for ever, and writeback tries again every second.
     #[test]
     fn an_origin_is_flushed_despite_a_failed_block() {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
         scene.fail("cache flush", DeviceError::Io);
         assert_eq!(scene.flush().0, Err(Errno::Io));
-        // The engine flushes the first write immediately, because the cache device was put out of service.
         (0..2).for_each(|number| scene.write(16384 + number * 4096, 4096).0.unwrap());
         let seen = scene.pass(Duration::from_millis(10_000));
         assert!(seen.contains(&"origin flush".into()), "{seen:?}");

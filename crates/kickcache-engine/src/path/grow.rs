@@ -1,10 +1,8 @@
 //! The cache device grows: it gets more, empty segments.
 //!
-//! First the engine makes space in the journal for the larger checkpoints, and the tables grow, step by step, so that
-//! requests do not wait. Then the host makes the new superblock durable, in both copies. Only then does the engine use
-//! a new segment (G-1): if the superblock did not include the segment, the next recovery would lose its blocks. A crash
-//! before the superblock is durable leaves the old state. A crash after that leaves new segments without records in the
-//! journal; older structures in these have generations up to the one in the superblock, and do not count.
+//! First the engine makes space in the journal for the larger checkpoints, and the tables grow, step by step. Then the
+//! host makes the new superblock durable, in both copies. After that the engine uses the new segments (G-1): if the
+//! superblock did not include a segment, the next recovery would lose its blocks.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -55,7 +53,6 @@ pub(crate) fn is_due(state: &State) -> bool {
     })
 }
 
-/// Takes the next step of a growth, if one is in progress.
 pub(crate) fn go_on(state: &mut State) {
     let Some(Growth { geometry, stage, .. }) = state.growth else { return };
     let next = match stage {
@@ -114,7 +111,6 @@ mod tests {
     use crate::stats::GrowthPhase;
     use crate::time::Duration;
 
-    /// The superblock of a scene, once its cache device has this many bytes.
     fn grown(size: u64) -> Superblock {
         let mut superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         superblock.add_volume("v", 1 << 30, "v").unwrap();
@@ -145,7 +141,6 @@ mod tests {
         assert_eq!(status.segments, u64::from(superblock.geometry.segment_count));
         assert!(status.free_segments > before.free_segments + before.segments / 2);
         assert_eq!(scene.engine.growth(), GrowthPhase::None);
-        // These blocks are more than the device could hold before its growth.
         blocks(200..5_000).for_each(|at| scene.write(at, 4096).0.unwrap());
         scene.engine.check();
         assert_eq!(blocks(0..5_000).find(|at| !scene.is_cached(*at)), None);

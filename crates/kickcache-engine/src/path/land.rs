@@ -17,7 +17,6 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, Location, PageIndex, SegmentIndex, Sequence};
 
-/// The write of a batch has ended.
 pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), DeviceError>) {
     let batch = match result {
         Ok(()) => state.device.log.land(slot),
@@ -41,8 +40,8 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
     finish_segments(state);
 }
 
-/// The segment accepts no more; the current blocks of the batch are appended again elsewhere. After too many failures
-/// the cache accepts no new data, and the origin must have it. Returns the pages that other batches have taken over.
+/// Appends the current blocks of a failed batch again elsewhere, or loses them. Returns the pages that other batches
+/// have taken over.
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
     // Members of the cut may be lost, or are written again elsewhere.
@@ -83,9 +82,9 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
 /// The successors of the blocks of a batch that did not land.
 #[derive(Debug, Default)]
 struct Heirs {
-    /// The batches with copies that supersede some of these blocks.
+    /// The batches with copies that supersede some of the blocks.
     batches: Vec<BatchSlot>,
-    /// Some blocks have no copy in the log any more.
+    /// Some blocks have no copy in the log any more, or none that is proved durable.
     is_lost: bool,
 }
 
@@ -124,7 +123,7 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
 }
 
 /// A copy has no place in the log any more: the copy that it superseded becomes current again, or, if there is none,
-/// the data of the origin. The write of a client begins again.
+/// the data of the origin.
 fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     match entry.older {
         Some(older) if !mutant!(OlderCopyForgotten) => state.revive(key, older),
@@ -132,8 +131,7 @@ fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     }
 }
 
-/// Takes the full and written segments from the log; their summaries wait for the next flush. Segments with a failed
-/// batch are retired.
+/// Takes the full and written segments from the log. Segments with a failed batch are retired.
 fn finish_segments(state: &mut State) {
     while let Some(finished) = state.device.log.take_finished() {
         match finished {
@@ -146,8 +144,7 @@ fn finish_segments(state: &mut State) {
     }
 }
 
-/// Ends the open segments, because no more batches will be written: their summaries follow when their batches are
-/// durable.
+/// Ends the open segments, because no more batches will be written.
 pub(crate) fn end_segments(state: &mut State) {
     state.device.log.close_segments();
     finish_segments(state);
@@ -175,8 +172,7 @@ fn write_summary(state: &mut State, mut summary: Summary) {
     state.submit(Purpose::Summary { segment }, operation);
 }
 
-/// The write of a summary has ended. Without the summary, recovery reads the whole segment, so that an error only costs
-/// time.
+/// Without the summary, recovery reads the whole segment, so that an error only costs time.
 pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     state.device.order.land_unnumbered();
@@ -184,7 +180,6 @@ pub(crate) fn on_summary(state: &mut State, segment: SegmentIndex, result: Resul
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// The write of a journal block has ended.
 pub(crate) fn on_journal(
     state: &mut State,
     block: u64,
@@ -197,8 +192,8 @@ pub(crate) fn on_journal(
     }
 }
 
-/// The flush of the cache device has ended. After an error the writes that it covered cannot be trusted, and the extent
-/// of the loss is unknown: the cache accepts no new data.
+/// After an error the writes that it covered cannot be trusted, and the extent of the loss is unknown: the cache
+/// accepts no new data.
 pub(crate) fn on_cache_flush(state: &mut State, result: Result<(), DeviceError>) {
     if result.is_ok() {
         let served = state.device.order.end_flush();

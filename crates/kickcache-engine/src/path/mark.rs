@@ -25,7 +25,6 @@ const RETRY: Duration = Duration::from_millis(2_000);
 /// Time between two tries after a failed write of the record, while a record exists.
 const RETRY_RECORDED: Duration = Duration::from_millis(30_000);
 
-/// Updates the record.
 pub(crate) fn go_on(state: &mut State) {
     let Some(incomplete) = state.marking.incomplete else { return };
     expire(state);
@@ -36,7 +35,7 @@ pub(crate) fn go_on(state: &mut State) {
     release(state);
 }
 
-/// Clears deadlines that have passed; when failed keepers are due, they may be tried again.
+/// Clears deadlines that have passed.
 fn expire(state: &mut State) {
     let now = state.now;
     let marking = &mut state.marking;
@@ -100,20 +99,17 @@ fn release(state: &mut State) {
     state.agenda.extend(waiting.into_iter().map(task));
 }
 
-/// The write of a mark has ended.
 pub(crate) fn on_written(state: &mut State, copy: u8, result: Result<(), DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     state.marking.copies[usize::from(copy)].end(result);
     go_on(state);
 }
 
-/// The host has made the record, or failed to.
 pub(crate) fn on_noted(state: &mut State, result: Result<(), DeviceError>) {
     state.marking.host.end(result);
     go_on(state);
 }
 
-/// When the record should be checked again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     state.marking.incomplete?;
     earlier(state.marking.patience_until, state.marking.retry_at)
@@ -132,16 +128,13 @@ impl State {
         self.agenda.push_back(Task::Mark);
     }
 
-    /// A request bypasses the cache device, by a task, once the record exists that the device is out of service; if no
-    /// record can be made for now, it fails.
+    /// Lets a request wait until a record exists that the device is out of service, or is impossible for now.
     pub(crate) fn wait_marked(&mut self, slot: RequestSlot) {
         self.marking.waiting.push(slot);
         self.agenda.push_back(Task::Mark);
     }
 
-    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin is requested,
-    /// which proves that the origin is complete. The flush is needed even if the origin was not written since: the
-    /// dirty blocks may have been writes that failed.
+    /// No block of a volume is dirty. If the record declares the volume incomplete, a flush of its origin is requested.
     pub(crate) fn prove_complete(&mut self, volume: VolumeId) {
         let is_incomplete = self.marking.incomplete.is_some_and(|set| set.contains(volume));
         if is_incomplete && let Some(found) = self.volumes.find_mut(volume) {
@@ -150,8 +143,8 @@ impl State {
         }
     }
 
-    /// A flush of a volume's origin succeeded, and the volume has no dirty block. If this was so when the flush began,
-    /// the origin is complete (D-2); otherwise the next flush will prove it.
+    /// A flush of a volume's origin succeeded, and the volume has no dirty block. The origin is complete if no block
+    /// was dirty when the flush began (D-2).
     pub(crate) fn review_complete(&mut self, volume: VolumeId, covered: Covered) {
         if !self.marking.incomplete.is_some_and(|set| set.contains(volume)) {
             return;
@@ -178,7 +171,6 @@ mod tests {
         scene.engine.status().volumes[0].is_incomplete
     }
 
-    /// A cache device out of service with one dirty block, which writeback leaves alone.
     fn left_out_with_a_dirty_block() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, 4096).0.unwrap();
@@ -191,7 +183,6 @@ mod tests {
         scene
     }
 
-    /// Ends the pause of writeback.
     fn let_flush(scene: &mut Scene) {
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).backoff_until = scene.now;
     }

@@ -32,7 +32,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) -> bool {
     true
 }
 
-/// Reads the present block into the page, and then copies the request's bytes over it.
+/// Begins to read the present block into the page, or fails the request if the block is damaged.
 fn read_rest(state: &mut State, slot: RequestSlot, key: BlockKey, page: PageIndex) {
     let found = state.cache.find(key);
     let is_usable = |location: &Location| {
@@ -93,7 +93,6 @@ fn read_from_origin(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
     state.volumes.get_mut(volume).queue.set_ready(ticket, operation, purpose);
 }
 
-/// The read of the rest from the cache device has ended.
 pub(crate) fn on_cached(
     state: &mut State,
     slot: RequestSlot,
@@ -142,7 +141,6 @@ pub(crate) fn again(state: &mut State, slot: RequestSlot, key: BlockKey, page: P
     read_rest(state, slot, key, page);
 }
 
-/// The read of the rest from the origin has ended.
 pub(crate) fn on_origin(
     state: &mut State,
     slot: RequestSlot,
@@ -160,7 +158,6 @@ pub(crate) fn on_origin(
     overlay(state, slot, block, page);
 }
 
-/// Copies the request's bytes over the page.
 fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIndex) {
     let pending = state.requests.get_mut(slot);
     let (id, start) = (pending.id, pending.extent.start);
@@ -185,7 +182,7 @@ fn overlay(state: &mut State, slot: RequestSlot, block: BlockIndex, page: PageIn
     state.submit(Purpose::Merged { request: slot, block, page }, operation);
 }
 
-/// A partial block is complete.
+/// The copy of the request's bytes over a partial block has ended.
 pub(crate) fn on_merged(
     state: &mut State,
     slot: RequestSlot,
@@ -224,7 +221,6 @@ mod tests {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.hold("origin write");
         scene.begin(Operation::Write(Durability::Volatile), 8192, 4096);
-        // After this refusal, the rest of the block must not come from a write that the origin may refuse.
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(scene.now);
         let seen = scene.begin(partial, 8192 + 512, 1024);
         assert!(!seen.iter().any(|line| line.starts_with("cache")), "{seen:?}");
@@ -250,7 +246,6 @@ mod tests {
         }
     }
 
-    /// If an origin refuses a write in flight, it may lack an earlier acknowledged write.
     #[test]
     fn an_out_of_service_block_is_completed_from_the_log() {
         for (written, expected) in [(true, "cache read 4096"), (false, "origin read 8192+4096")] {

@@ -1,5 +1,4 @@
-//! The paths of requests and background work, one file or folder each. A path names another one only if that is below
-//! it, as a read names its fill; it has other work done by methods of `State`, or by a task on the state's agenda.
+//! The paths of requests and background work, one file or folder each.
 
 pub(crate) mod checkpoint;
 pub(crate) mod discard;

@@ -1,11 +1,7 @@
 //! Which misses are promoted, by [`Admission`] and the history of a volume.
 //!
-//! A promoted block that is dropped from probation without a hit was written to the cache device without benefit. If a
-//! volume has requested many blocks since its last sudden change, misses are few, and new blocks earn hardly any hits,
-//! the cache is full of proven blocks: with [`Admission::Pressure`], an unknown block then waits for its second
-//! request, at no higher cost in hits than new blocks earned. The wait ends if enough rejected blocks are requested
-//! again so soon that they would have been hits, if misses are no longer few, or if the working set of the volume
-//! suddenly changes.
+//! With [`Admission::Pressure`], an unknown block waits for its second request if the cache has adapted to the volume,
+//! misses are few, and new blocks earn hardly any hits.
 
 use crate::config::Admission;
 use crate::policy::ghost_lists::EntryAge;
@@ -27,10 +23,8 @@ const FEW: u64 = 8;
 /// change.
 const LEARNING: u64 = 32;
 
-/// The answer for one miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// Promote the block.
     Promote,
     /// Serve the block from the origin only, and record the request in ghost memory.
     Remember,
@@ -41,11 +35,9 @@ pub(crate) enum Verdict {
 pub(crate) enum Pressure {
     /// More segments are ready than the reserve of reclaim.
     None,
-    /// No segment is ready beyond the reserve of reclaim.
     High,
 }
 
-/// A block that leaves probation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Newcomer {
     /// The block was hit in probation.
@@ -54,7 +46,6 @@ pub(crate) struct Newcomer {
     pub(crate) written: Sequence,
 }
 
-/// The policy's memory for one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Gate {
     /// Unknown blocks wait.
@@ -72,8 +63,7 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A block of the volume leaves a segment of probation in its turn, in a cache with room for `capacity` blocks;
-    /// `asked` are the requests of its volume so far.
+    /// A block of the volume leaves a segment of probation in its turn; `asked` are the requests of its volume so far.
     pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: RequestedBlocks, capacity: u64) {
         if self.is_strict || newcomer.written < self.opened {
             return;
@@ -82,7 +72,6 @@ impl Gate {
         self.judge(asked, capacity);
     }
 
-    /// A block missed; if it was rejected recently, it might have been a hit.
     pub(crate) fn on_miss(&mut self, noted: Option<EntryAge>, asked: RequestedBlocks, capacity: u64) {
         if self.is_strict {
             self.used += u64::from(noted == Some(EntryAge::JustNow));
@@ -132,18 +121,15 @@ mod tests {
 
     const CAPACITY: u64 = 25_600;
 
-    /// A gate with enough observations for a verdict.
     fn learned() -> Gate {
         Gate { asked: RequestedBlocks { hits: LEARNING * CAPACITY, misses: 0 }, ..Gate::default() }
     }
 
-    /// More requests: this many misses, and this many hits for each.
     fn asked(gate: &Gate, misses: u64, hits_for_a_miss: u64) -> RequestedBlocks {
         let RequestedBlocks { hits, misses: before } = gate.asked;
         RequestedBlocks { hits: hits + misses * hits_for_a_miss, misses: before + misses }
     }
 
-    /// New blocks are dropped, one in `used_of` after a use.
     fn leave(gate: &mut Gate, used_of: u64, hits_for_a_miss: u64) {
         for number in 1..=CAPACITY / JUDGED_SHARE {
             let was_used = number.is_multiple_of(used_of);

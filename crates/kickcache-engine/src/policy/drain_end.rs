@@ -1,8 +1,7 @@
-//! The pause of client writes at the end of a drain: under steady writes some blocks are dirty or unflushed at any
-//! time.
+//! The pause of client writes at the end of a drain.
 //!
-//! A pause begins if few blocks are left. After a pause that was too short, or without progress, the threshold and the
-//! pause double, up to their limits.
+//! A pause begins if few blocks are left. After a pause, and without progress, the threshold and the pause double, up
+//! to their limits.
 //!
 //! Invariants:
 //! * T-2: a pause takes at most [`HOLD_MAX`], and the time between two pauses is longer.
@@ -13,15 +12,13 @@ use crate::time::{Duration, Instant};
 const LITTLE: u64 = 50_000_000;
 /// The least threshold, in blocks.
 const LITTLE_MIN: u64 = 8;
-/// The pause at the first threshold, in nanoseconds; it doubles with the threshold, up to [`HOLD_MAX`].
+/// The pause at the first threshold, in nanoseconds.
 const HOLD: u64 = 200_000_000;
-/// The longest pause.
 const HOLD_MAX: Duration = Duration::from_millis(1_600);
 /// The least interval of checks for progress, and between two pauses.
 const LOOK_EVERY: Duration = Duration::from_millis(2_000);
 const LEVEL_MAX: u32 = 20;
 
-/// The end of one drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct DrainEnd {
     /// How often the threshold was doubled.
@@ -35,7 +32,7 @@ pub(crate) struct DrainEnd {
 }
 
 impl DrainEnd {
-    /// Whether a client has written during the drain, while writeback could make progress.
+    /// Whether [`DrainEnd::look`] was called.
     pub(crate) fn has_begun(&self) -> bool {
         self.compare_at > Instant::ZERO
     }

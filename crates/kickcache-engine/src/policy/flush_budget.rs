@@ -1,9 +1,4 @@
 //! The limit on unflushed writes of an origin: the amount that it flushes in 50 ms.
-//!
-//! A flush of a rotating disk delays all other requests, in proportion to the unflushed data. A writeback above the
-//! limit uses FUA, except during a drain without client writes, and out of service. Without another reason there is one
-//! flush for [`FLUSH_PART`] of writeback, and the volatile writebacks are the last before it: the origin has no time to
-//! write them to the medium before the flush, which would make the measurement too optimistic.
 
 use crate::policy::load::work_of;
 use crate::time::Duration;
@@ -14,11 +9,10 @@ const SPAN: u64 = 50_000_000;
 pub(crate) const FLUSH_PART: u64 = 4 << 20;
 /// The limit before the first measurement.
 const START: u64 = 8 * work_of(1, 4096);
-/// A limit for all writebacks between two flushes, in single blocks, needs no further growth.
+/// From this limit on, the limit counts as accurate.
 const ACCURATE: u64 = FLUSH_PART / 4096 * work_of(1, 4096);
-/// The largest limit.
 const MOST: u64 = 1 << 40;
-/// A flush raises the limit to this many times its work at most: a short flush is an inaccurate measurement.
+/// A flush raises the limit to this many times its work at most.
 const GROWTH: u64 = 4;
 
 /// The limit of one origin, in units of `work_of`.
@@ -40,17 +34,14 @@ impl FlushBudget {
         FlushBudget { allowed: START, is_accurate: false }
     }
 
-    /// The limit.
     pub(crate) const fn allowed(&self) -> u64 {
         self.allowed
     }
 
-    /// Whether the limit is accurate. Before that, a flush at the limit does not wait for [`FLUSH_PART`] of writeback.
     pub(crate) const fn is_accurate(&self) -> bool {
         self.is_accurate
     }
 
-    /// Adjusts the limit after a flush.
     pub(crate) fn on_flushed(&mut self, work: u64, span: Duration) {
         if work == 0 {
             return;

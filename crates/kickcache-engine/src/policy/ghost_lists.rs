@@ -23,16 +23,14 @@ const STEP: u64 = 2;
 pub(crate) struct GhostEntry {
     /// The queue in which the block starts if it is admitted.
     pub(crate) queue: Queue,
-    /// The age of the entry.
     pub(crate) noted: EntryAge,
 }
 
-/// The initial target size of probation.
 fn target_at_first(capacity: u64) -> u64 {
     capacity / tuned!(Start, START_SHARE)
 }
 
-/// The sizes of the ghosts, in a cache of this many blocks.
+/// The sizes of the ghosts, in blocks.
 struct Rooms {
     probation: u64,
     recently: u64,
@@ -45,11 +43,9 @@ impl Rooms {
     }
 }
 
-/// The age of an entry in ghost memory.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum EntryAge {
-    /// The entry is in the newest part of its memory, which is about as large as probation at first; or a client
-    /// requested the promotion.
+    /// The entry is in the newest part of its memory, or a client requested the promotion.
     JustNow,
     /// The entry is in the newer half of its memory, or in a ghost of just dropped blocks.
     Lately,
@@ -75,7 +71,6 @@ pub(crate) struct GhostLists {
 }
 
 impl GhostLists {
-    /// For a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> GhostLists {
         let rooms = Rooms::of(capacity);
         GhostLists {
@@ -110,14 +105,12 @@ impl GhostLists {
         self.main_recently.begin_growth(rooms.recently)
     }
 
-    /// One step of the growth.
     pub(crate) fn grow(&mut self) -> Step {
         let mut ghosts =
             [&mut self.probation, &mut self.probation_recently, &mut self.main_recently].into_iter();
         if ghosts.all(|ghost| ghost.grow() == Step::Done) { Step::Done } else { Step::More }
     }
 
-    /// Ends the growth: the cache has this many blocks from here on.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         for ghost in [&mut self.probation, &mut self.probation_recently, &mut self.main_recently] {
             ghost.use_grown();
@@ -131,13 +124,11 @@ impl GhostLists {
         [&self.probation, &self.probation_recently, &self.main_recently].map(Ghost::memory_bytes).iter().sum()
     }
 
-    /// The target size of probation in blocks, while main is not frozen.
     pub(crate) const fn target(&self) -> u64 {
         self.target
     }
 
-    /// A block that is not cached was requested: returns the queue in which it starts, if it is known. A block dropped
-    /// from main had its time there, and begins again in probation.
+    /// A block that is not cached was requested: returns its entry, if it is known.
     pub(crate) fn place(&mut self, hash: u64) -> Option<GhostEntry> {
         if self.probation_recently.take(hash).is_some() {
             self.returned += 1;
@@ -157,13 +148,11 @@ impl GhostLists {
         Some(GhostEntry { queue: Queue::Main, noted })
     }
 
-    /// An unknown block was requested and rejected; its next request counts as the second.
     pub(crate) fn remember(&mut self, hash: u64) {
         self.probation.insert(hash);
     }
 
-    /// Sets whether rejected blocks are counted, in half of the memory for blocks that were dropped from probation a
-    /// while ago.
+    /// Sets whether rejected blocks are counted.
     pub(crate) const fn change(&mut self, content: Content) {
         self.probation.change(content);
     }
@@ -173,12 +162,10 @@ impl GhostLists {
         self.probation.count(hash)
     }
 
-    /// Ages the counts by some turns.
     pub(crate) const fn pass(&mut self, turns: u16) {
         self.probation.pass(turns);
     }
 
-    /// A clean block was dropped.
     pub(crate) fn on_left(&mut self, hash: u64, queue: Queue) {
         self.note_left();
         match queue {

@@ -11,7 +11,6 @@ pub(crate) struct SegmentLife {
     pub(crate) generation: Generation,
 }
 
-/// The hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Hand {
     pub(crate) queue: Queue,
@@ -22,7 +21,6 @@ pub(crate) struct Hand {
 }
 
 impl Hand {
-    /// At the beginning of a round.
     pub(crate) const fn new() -> Hand {
         Hand { queue: Queue::Probation, last: None, rest_until: Instant::ZERO }
     }

@@ -1,29 +1,13 @@
 //! Freezes the main queue while the working set is a loop larger than the cache.
 //!
-//! A loop longer than the cache displaces its own blocks before they are used again. A cache that keeps a part of the
-//! loop and admits little else hits that part in each pass. Two miniatures receive the same sample of the requests: the
-//! usual one admits every block; the holding one, once full, admits only written blocks, and blocks that missed often
-//! recently, in place of blocks that were not used for long. If the holding one has a large enough lead in hits, the
-//! cache does the same.
-//!
-//! While main is frozen, half of the memory for blocks that left probation counts misses. Main is walked once per five
-//! capacities of requests, segment by segment, and each block that stays keeps half of its hits. Blocks without hits
-//! make room for blocks that miss three times within about three capacities, and for one missed block in 28. If the
-//! load is only a loop of up to four capacities, the frozen blocks stay, and the loop causes no writes.
-//!
-//! Within a pass of such a loop the miniatures lead by turns, so a large lead is needed to freeze main, and main is
-//! released when the lead is used up. That alone would exclude a working set that fits into the cache for too long. A
-//! second lead, half as large, therefore ends it, too: it counts hits of the usual miniature only on blocks that are
-//! used again within a capacity of requests, which hardly ever happens in a loop longer than the cache.
-//!
-//! When the usual miniature is far ahead again, the holding one begins empty, and the frozen blocks are stale. That
-//! takes a while: if excluded blocks are requested again at once, and hits are few, main is released earlier
-//! ([`Returns`]).
+//! A cache that keeps a part of the loop and admits little else hits that part in each pass. Two miniatures of the
+//! cache receive the same sample of the requests: the usual one admits every block, the holding one little once it is
+//! full. A large enough lead of the holding one in hits freezes main.
 //!
 //! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance
 //! Caching*, ISCA 2007), with miniatures in place of dedicated sets; the comparison of admitted and replaced blocks by
-//! counts that age (Einziger et al., *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM Transactions on
-//! Storage, 2017).
+//! counts that age (Einziger et al., *TinyLFU: A Highly Efficient Cache Admission Policy*, ACM Transactions on Storage,
+//! 2017).
 
 use crate::policy::ghost::TURNS_ALL;
 use crate::policy::miniature::{BLOCKS_MAX, Intake, LookupResult, Miniature, Use};
@@ -38,29 +22,22 @@ const PART: u64 = 28;
 const FINE: u64 = 256;
 /// The sample is at most one block in two to the power of this.
 const SAMPLE_BITS_MIN: u32 = 5;
-/// The lowest bit of the hash that selects the sample; in a cache of up to 1 TiB, ghost memory and the index use other
-/// bits.
+/// The lowest bit of the hash that selects the sample.
 const SAMPLE_SHIFT: u32 = 16;
-/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks, [`LEAD_MIN`] at least. Within a
-/// pass of a loop both lead by turns, and the usual one is ahead by half of its blocks if the loop is half as long
-/// again as the cache.
+/// Required lead of the holding miniature in hits, in eighths of a miniature's blocks, [`LEAD_MIN`] at least.
 const LEAD_EIGHTHS: u64 = 6;
 const LEAD_MIN: u64 = 64;
 /// The largest lead over soon reused blocks is the required lead divided by this.
 const SOON_SHARE: i64 = 2;
-/// With fewer quarters of the lead over soon reused blocks left, excluded blocks are remembered. If they were always
-/// remembered, blocks that a database reads and then writes would replace the frozen ones.
+/// Main may soon be released if the lead over soon reused blocks is below this many quarters of its maximum.
 const DOUBT_QUARTERS: i64 = 3;
-/// If main was frozen and the holding miniature is then behind by the lead divided by this, the frozen blocks are
-/// useless; further behind does not count.
+/// The holding miniature is behind by at most the required lead divided by this.
 const BEHIND_SHARE: i64 = 6;
-/// Until main is frozen, one in this many hits of the usual miniature also counts against the holding one.
+/// Leads are counted in hits times this.
 const MARGIN_SHARE: i64 = 32;
-/// Miniatures have this share of the room for their sample in the cache, in percent, because the cache's segments waste
-/// some.
+/// Miniatures have this share of the room for their sample in the cache, in percent.
 const ROOM_PERCENT: u64 = 95;
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Hold {
     sample: u64,
@@ -69,20 +46,20 @@ pub(crate) struct Hold {
     /// The lead of the holding miniature that freezes main, and the largest that counts, in hits times
     /// [`MARGIN_SHARE`].
     lead_max: i64,
-    /// The present lead of the holding miniature, in the same units.
+    /// The present lead of the holding miniature, in the units of `lead_max`.
     lead: i64,
-    /// The present lead in the same units, if only hits on soon reused blocks count for the usual miniature.
+    /// The lead if only hits on soon reused blocks count for the usual miniature, in the units of `lead_max`.
     soon_lead: i64,
     is_on: bool,
     /// Main was frozen, and the frozen blocks have not proved useless since.
     was_on: bool,
-    /// Room for missed blocks while main is frozen: blocks that cold ones left, or that the cache never used.
+    /// Room for missed blocks while main is frozen, in blocks.
     room: u64,
     /// Blocks that missed since a miss was last due for admission regardless of its count.
     passed: u64,
     /// The end of the last turn, by the miniatures' clock.
     turns_until: u64,
-    /// The time from which the next look at a segment is counted, by the same clock, in [`FINE`] fractions.
+    /// The time from which the next look at a segment is counted, in [`FINE`] fractions of the miniatures' clock.
     look_at: u64,
     pub(super) returns: Returns,
     /// The volume with the request that released main, until [`Hold::take_changed`].
@@ -127,17 +104,14 @@ impl Hold {
         self.usual.memory_bytes() + self.holding.memory_bytes() + self.returns.memory_bytes()
     }
 
-    /// Whether main is frozen.
     pub(crate) const fn is_on(&self) -> bool {
         self.is_on
     }
 
-    /// Whether main may soon be released, because of soon reused blocks.
     pub(crate) fn is_in_doubt(&self) -> bool {
         self.soon_lead * 4 < self.soon_lead_max() * DOUBT_QUARTERS
     }
 
-    /// A request of a block.
     #[inline]
     pub(crate) fn observe(&mut self, key: BlockKey, how: Use) {
         let hash = key.hash();
@@ -146,8 +120,7 @@ impl Hold {
         }
     }
 
-    /// A hit of a block that was read ahead: neither miniature reads ahead, and a cache with a frozen main seldom
-    /// does.
+    /// A hit of a block that was read ahead; neither miniature reads ahead.
     pub(crate) fn on_read_ahead(&mut self, key: BlockKey) {
         if key.hash() & self.sample == 0 {
             self.lead = self.bound(self.lead - tuned!(Margin, MARGIN_SHARE), self.lead_max);
@@ -186,13 +159,11 @@ impl Hold {
         self.lead_max / tuned!(SoonLead, SOON_SHARE)
     }
 
-    /// The frozen blocks proved useless: the holding miniature begins empty.
     fn begin_again(&mut self) {
         self.was_on = false;
         self.holding.clear();
     }
 
-    /// See [`Retention::on_held_miss`](crate::policy::retention::Retention::on_held_miss).
     pub(super) fn on_held_miss(&mut self, key: BlockKey, blocks: u32, hits: u64) -> Returned {
         let returned = self.returns.on_miss(key, blocks, hits);
         if matches!(returned, Returned::InVain { .. }) {
@@ -203,22 +174,19 @@ impl Hold {
         returned
     }
 
-    /// The volume with the requests that ended the freeze, once.
     pub(crate) fn take_changed(&mut self) -> Option<VolumeId> {
         self.changed.take()
     }
 
-    /// Whether the lead showed that the frozen blocks are stale, once.
     pub(crate) fn take_stale(&mut self) -> bool {
         core::mem::take(&mut self.is_stale)
     }
 
-    /// Whether main was released because of [`Returned::InVain`], once: then unused cached blocks are stale.
     pub(crate) fn take_in_vain(&mut self) -> bool {
         core::mem::take(&mut self.is_in_vain)
     }
 
-    /// Turns since the last call, at most [`TURNS_ALL`]: counts decrease by one in each.
+    /// Turns since the last call, at most [`TURNS_ALL`].
     pub(super) fn take_turns(&mut self) -> u16 {
         let turn = tuned!(HoldTurn, HOLD_TURN) * self.usual.capacity();
         let turns = (self.usual.clock() - self.turns_until) / turn;
@@ -231,7 +199,6 @@ impl Hold {
         self.is_on && self.usual.clock() * FINE >= self.look_at + self.between_looks(count)
     }
 
-    /// A segment was looked at.
     pub(crate) fn on_look(&mut self, count: u64) {
         let next = self.look_at + self.between_looks(count);
         let behind_max = self.between_looks(count).max(FINE);
@@ -248,7 +215,6 @@ impl Hold {
         self.room < HOLD_AHEAD * blocks
     }
 
-    /// Room was made for this many blocks.
     pub(crate) const fn on_room(&mut self, blocks: u64) {
         self.room += blocks;
     }
@@ -287,7 +253,6 @@ mod tests {
         });
     }
 
-    /// Reads of blocks of which nine of ten are among the first tenth.
     fn skewed(count: u64, from: u64, blocks: u64) -> impl Iterator<Item = u64> {
         (0..count).map(move |number| {
             let mixed = BlockKey::new(VolumeId::new(0), BlockIndex::new(number)).hash();
@@ -313,7 +278,6 @@ mod tests {
             let mut hold = Hold::new(CAPACITY);
             read(&mut hold, looped(CAPACITY / 10 * tenths, 3));
             assert!(hold.is_on(), "{tenths}");
-            // Within a pass the miniatures lead by turns.
             for pass in 4..=20 {
                 for part in 0..tenths {
                     let blocks = CAPACITY / 10;
@@ -387,7 +351,6 @@ mod tests {
             let mut hold = held();
             hold.on_look(count);
             let mut looks = 0;
-            // There are many misses between the misses of the sample.
             for block in looped(2 * CAPACITY, 5) {
                 read(&mut hold, core::iter::once(block));
                 for _ in 0..300 {

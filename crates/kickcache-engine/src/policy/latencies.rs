@@ -4,12 +4,11 @@ use alloc::boxed::Box;
 
 use crate::time::Instant;
 
-/// Nanoseconds after which a sample begins a new half: samples are dropped with the second new half.
+/// Nanoseconds after which a sample begins a new half.
 const HALF: u64 = 30_000_000_000;
 /// Buckets for each doubling, as a power of two.
 const FINE: u32 = 2;
-/// The first bucket begins at 2 to the power of this, in nanoseconds, about a microsecond, and also has all shorter
-/// samples.
+/// The first bucket begins at 2 to the power of this, in nanoseconds, and also has all shorter samples.
 const FIRST: u32 = 10;
 /// The last bucket has all samples over a minute.
 const BUCKETS: usize = 26 << FINE;
@@ -18,7 +17,6 @@ const SAMPLES_LEAST: u64 = 32;
 
 type Counts = [u32; BUCKETS];
 
-/// Latencies of one kind of request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Latencies {
     /// The samples from `since` on, and those of the half before.
@@ -45,7 +43,6 @@ impl Latencies {
         Latencies { halves: [Box::new([0; BUCKETS]), Box::new([0; BUCKETS])], since: Instant::ZERO }
     }
 
-    /// Adds this many requests of this duration.
     #[inline(never)]
     pub(crate) fn add(&mut self, now: Instant, nanos: u64, requests: u32) {
         let age = now.since(self.since).as_nanos();
@@ -61,7 +58,8 @@ impl Latencies {
         *count = count.saturating_add(requests);
     }
 
-    /// The 99th percentile of the recorded samples, rounded down to its bucket, if there were enough requests.
+    /// The 99th percentile of the recorded samples in nanoseconds, rounded down to its bucket; `None` if fewer
+    /// than [`SAMPLES_LEAST`] are recent.
     pub(crate) fn p99(&self, now: Instant) -> Option<u64> {
         let known = match now.since(self.since).as_nanos() / HALF {
             0 => &self.halves[..],

@@ -2,10 +2,9 @@
 
 use crate::time::Instant;
 
-/// The fixed cost of a request, in bytes: a device has a cap on requests and a cap on bytes.
+/// The fixed cost of a request, in bytes.
 const OVERHEAD: u64 = 48 << 10;
-/// Busy nanoseconds of a measurement: caps let the allowance of a time slice pass at once. [`FIRST_COUNT`] requests are
-/// enough for the first measurement.
+/// Busy nanoseconds of a measurement. [`FIRST_COUNT`] requests are enough for the first measurement.
 const WINDOW: u64 = 200_000_000;
 const FIRST_COUNT: u32 = 8;
 /// Scale of the pace: nanoseconds for this many bytes.
@@ -20,14 +19,13 @@ pub(crate) const fn work_of(requests: u64, bytes: u64) -> u64 {
     bytes + requests * OVERHEAD
 }
 
-/// The work of one device for one volume. The caller's clock need not run all the time.
+/// The work of one device for one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Load {
     in_flight: u64,
     requests: u64,
     /// Nanoseconds for `SCALE` bytes of work; 0 if not known.
     pace: u64,
-    /// The time of the last begin or end.
     at: Instant,
     /// Of the current measurement: busy time, the same times requests in flight, work and requests that ended.
     time: u64,
@@ -79,7 +77,7 @@ impl Load {
         }
     }
 
-    /// A read of this many bytes for writeback ended: requests that waited for it do not make the device look slow.
+    /// A read of this many bytes for writeback ended.
     pub(crate) fn end_other(&mut self, bytes: u64) {
         if self.requests > 0 {
             self.others += work_of(1, bytes);
@@ -155,7 +153,6 @@ impl Load {
 mod tests {
     use super::*;
 
-    /// Lets a device serve for two seconds at a depth, a request every this many microseconds.
     fn serve(load: &mut Load, from: u64, depth: u64, micros: impl Fn(u64) -> u64) -> u64 {
         let mut now = from;
         let at = |now| Instant::from_nanos(now);

@@ -17,34 +17,31 @@ use crate::queue::Queue;
 
 /// Most blocks of a miniature.
 pub(crate) const BLOCKS_MAX: u64 = 4_096;
-/// Most hits that are counted, as the cache counts them.
+/// Most hits that are counted.
 const HITS_MAX: u8 = 3;
 /// Requested blocks per tick: the room divided by this.
 const TICK_SHARE: u64 = 8;
-/// Ticks wrap around after this many: a block requested after eight capacities may look as if it was requested soon.
+/// Ticks wrap around after this many.
 const TICKS: u64 = 64;
-/// Segments that the room is divided into, about as many as a small cache has.
+/// Segments that the room is divided into.
 const SEGMENTS: u64 = 128;
-/// No entry.
 const NONE: u16 = u16::MAX;
 
 /// The treatment of a block that is not in the miniature.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Intake {
-    /// The block is admitted.
+    /// Every block is admitted.
     All,
-    /// Once full, admits blocks that missed often, in place of blocks that were not used for long, and all written
-    /// blocks.
+    /// Once full, admits written blocks, and, if there is room, blocks that missed often.
     Often,
 }
 
-/// The result of a look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LookupResult {
     Nothing,
-    /// A block that was last requested less than about one capacity of requests ago.
+    /// A block whose last request is less than [`TICK_SHARE`] ticks ago, modulo [`TICKS`].
     Soon,
-    /// A block with an older last request.
+    /// Any other block of the miniature.
     Late,
 }
 
@@ -54,7 +51,6 @@ impl LookupResult {
     }
 }
 
-/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Use {
     Read,
@@ -127,14 +123,13 @@ impl List {
     }
 }
 
-/// The result of a look at a segment of main.
 #[derive(Clone, Copy)]
 struct SegmentCounts {
     hot: u64,
     next: u16,
 }
 
-/// See the module. A block is known by 32 bits of its hash.
+/// A miniature of the cache; a block is known by 32 bits of its hash.
 #[derive(Debug)]
 pub(crate) struct Miniature {
     intake: Intake,
@@ -178,7 +173,6 @@ impl Miniature {
         }
     }
 
-    /// Drops all blocks.
     pub(crate) fn clear(&mut self) {
         self.chains.fill(NONE);
         (self.free, self.probation, self.main) = (List::EMPTY, List::EMPTY, List::EMPTY);
@@ -194,7 +188,6 @@ impl Miniature {
         tables as u64 + self.departed.memory_bytes()
     }
 
-    /// Requested blocks.
     pub(crate) const fn clock(&self) -> u64 {
         self.clock
     }
@@ -204,12 +197,10 @@ impl Miniature {
         self.entries.len() as u64
     }
 
-    /// Whether the miniature has admitted a block while it was full, since it was last empty.
     pub(crate) const fn is_full(&self) -> bool {
         self.is_full
     }
 
-    /// A request of a block.
     pub(crate) fn access(&mut self, print: u32, how: Use) -> LookupResult {
         self.clock += 1;
         if self.intake == Intake::Often && self.is_full {
@@ -276,7 +267,7 @@ impl Miniature {
         }
     }
 
-    /// From here on rejected blocks are counted. All blocks move to main.
+    /// From here on rejected blocks are counted.
     fn begin_to_hold(&mut self) {
         self.departed.change(Content::PrintsAndCounts);
         while let Some(entry) = self.probation.pop(&self.entries) {
@@ -284,7 +275,6 @@ impl Miniature {
         }
     }
 
-    /// Looks at the next segment of main if it is due.
     fn go_round(&mut self) {
         let round = self.capacity() * tuned!(HoldRound, HOLD_ROUND);
         (self.since_look, self.since_turn) = (self.since_look + 1, self.since_turn + 1);
@@ -298,8 +288,7 @@ impl Miniature {
         }
     }
 
-    /// Moves the blocks of main's oldest segment to the head, each with half of its hits. If enough of them are cold,
-    /// and there is no free segment, the cold ones are dropped.
+    /// Moves the blocks of main's oldest segment to the head with half of their hits, or drops cold ones to make room.
     fn look_for_cold(&mut self) {
         let count = self.segment(&self.main);
         let cold = count - self.look(self.main.oldest, count).hot;
@@ -316,7 +305,7 @@ impl Miniature {
         }
     }
 
-    /// Drops blocks a segment at a time, as the real cache does.
+    /// Drops blocks a segment at a time.
     fn make_room(&mut self) {
         let target = if self.intake == Intake::All { self.departed.target() } else { 0 };
         while self.free.count == 0 {
@@ -403,7 +392,6 @@ impl Miniature {
         }
     }
 
-    /// Removes a block that was taken from its queue.
     fn remove(&mut self, entry: u16, queue: Queue) {
         let Entry { print, alike, .. } = self.entries[usize::from(entry)];
         let chain = self.chain(print);
@@ -438,14 +426,12 @@ fn ghost_hash(print: u32) -> u64 {
 mod tests {
     use super::*;
 
-    /// A print for a number, well mixed.
     fn print(number: u32) -> u32 {
         let mixed = (number ^ (number >> 15)).wrapping_mul(0x2c1b_3c6d);
         let mixed = (mixed ^ (mixed >> 12)).wrapping_mul(0x297a_2d39);
         mixed ^ (mixed >> 15)
     }
 
-    /// Hits of a loop's last pass.
     fn last_pass(miniature: &mut Miniature, length: u32, passes: u32) -> usize {
         let mut pass =
             || (0..length).filter(|number| miniature.access(print(*number), Use::Read).is_hit()).count();
@@ -518,8 +504,6 @@ mod tests {
         assert_eq!((held, memory), (probation.count + main.count, miniature.memory_bytes()));
     }
 
-    /// Hits of the last half of reads of a loop; every other read is of blocks of which nine of ten are among the
-    /// first tenth.
     fn mixed(miniature: &mut Miniature, length: u32, reads: u32) -> usize {
         let mut hits = 0;
         for number in 0..reads {

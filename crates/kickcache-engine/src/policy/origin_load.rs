@@ -4,14 +4,14 @@ use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
 use crate::units::ByteExtent;
 
-/// A read that begins at most this many bytes from the end of the last read is not random, nor is a long read.
+/// A read that begins at most this many bytes from the end of the last read is not random.
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
 /// Nanoseconds after a failed read of cached blocks during which the origin serves no request in place of the cache
 /// device.
 const AVOID: u64 = 10_000_000_000;
-/// Nanoseconds with more than one read in flight that make a measurement: longer than the bursts that limits let pass.
+/// Nanoseconds with more than one read in flight that make a measurement.
 const WINDOW: u64 = 200_000_000;
 /// Nanoseconds after which a measurement of small reads is no longer valid.
 const FORGET_LIMIT: u64 = 600_000_000_000;
@@ -26,7 +26,6 @@ const WAITS_HALVES: u64 = 3;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Limit {
     in_flight: u64,
-    /// The time of the last begin or end.
     at: Instant,
     /// Of the current measurement: time with several in flight, the same times their number, reads that ended in it,
     /// and their bytes.
@@ -34,7 +33,7 @@ struct Limit {
     area: u64,
     count: u64,
     bytes: u64,
-    /// A writeback or a long read happened meanwhile: the waits do not show the origin's limit of small reads.
+    /// A writeback or a long read happened meanwhile.
     is_disturbed: bool,
     /// Nanoseconds for each small read of an origin at its limit, 0 if unknown, and the time of the measurement.
     small: u64,
@@ -72,8 +71,6 @@ impl Limit {
         }
     }
 
-    /// If reads take hardly longer with others in flight than alone, the origin could serve more: then its limit is not
-    /// measured.
     fn measure(&mut self, now: Instant, least: u64) {
         let (each, mean, latency) = (self.time / self.count, self.bytes / self.count, self.area / self.count);
         if mean <= SMALL && least > 0 && latency.saturating_mul(2) >= least * WAITS_HALVES {
@@ -83,12 +80,10 @@ impl Limit {
     }
 }
 
-/// The policy's state for an origin. Latencies are in wall-clock time: a late processor makes the origin look slower.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginLoad {
     /// Reads, except for partial blocks of writes, and long client writes past the log.
     load: Load,
-    /// Writebacks. Their pace is separate: on a rotating disk it does not show the pace of random reads.
     writebacks: Load,
     /// A random read in flight that is timed: its first byte, and the time of its begin.
     timed: Option<(u64, Instant)>,
@@ -104,7 +99,6 @@ pub(crate) struct OriginLoad {
 }
 
 impl OriginLoad {
-    /// A client's long write of this many bytes past the log begins.
     pub(crate) fn begin_write(&mut self, now: Instant, bytes: u64) {
         self.load.begin(now, bytes);
     }
@@ -113,7 +107,6 @@ impl OriginLoad {
         self.load.end(now, bytes);
     }
 
-    /// A writeback of this many bytes begins.
     pub(crate) fn begin_writeback(&mut self, now: Instant, bytes: u64) {
         self.writebacks.begin(now, bytes);
         self.limit.is_disturbed = true;
@@ -123,8 +116,8 @@ impl OriginLoad {
         self.writebacks.end(now, bytes);
     }
 
-    /// An estimate: nanoseconds until one more request of this many bytes would be done, behind the reads, the long
-    /// writes past the log and the writebacks in flight; `None` while the pace of reads and long writes is unknown.
+    /// An estimate: nanoseconds until one more request of this many bytes would be done; `None` while the pace of reads
+    /// and long writes is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
         (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
     }

@@ -1,20 +1,9 @@
 //! The pace of writeback: none, alongside foreground work, or full speed.
 //!
-//! Foreground reads of the origin have precedence: while any is queued or in flight, writeback below the high mark gets
-//! a turn only after a number of foreground accesses, which shrinks as the dirty share grows. (Open CAS's cleaner does
-//! not look at the queue and cuts a loaded disk to a quarter.)
+//! While a foreground read of the origin is queued or in flight, writeback below the high mark gets a turn only after a
+//! number of foreground accesses.
 //!
-//! Hits have precedence as well, unless writeback is urgent or the high mark is reached: while clients wait for a cache
-//! device that is behind, such as one with a cap on requests, the reads of a writeback get a turn after one to 64 times
-//! as much work for clients. These reads are many: blocks that are adjacent on the origin are scattered in the log.
-//!
-//! The rate grows with the dirty share. Between the marks, while the volume is not idle and writeback is not urgent,
-//! there is one writeback at a time; while no foreground read waits, with rests that shrink to zero at the high mark.
-//! From the high mark to the dirty limit the depth grows, and client writes are delayed (`policy/throttle`). If reclaim
-//! waits for writeback, depth and turns also depend on the missing segments.
-//!
-//! A cap on the rate holds below the high mark, also while the volume is idle. It does not hold if writeback is urgent,
-//! nor if the high mark is reached: then writes of clients would go to the origin anyway, in smaller pieces.
+//! Hits have precedence as well, unless writeback is urgent or the high mark is reached.
 
 use crate::config::WRITEBACK_BURST;
 use crate::policy::load::work_of;
@@ -25,7 +14,6 @@ use crate::time::{Duration, Instant};
 /// While foreground reads wait: one less than the foreground accesses between the starts of two writebacks at the low
 /// mark.
 const TURN_LOW: u64 = 64;
-/// The same at most if reclaim waits for writeback and there is no shortage; during a drain, the accesses themselves.
 const TURN_RECLAIM: u64 = 16;
 const TURN_DRAIN: u64 = 4;
 /// Work of a cache device that is behind, for clients, between two writebacks at the low mark, in times the work of a
@@ -35,7 +23,6 @@ const CACHE_TURN_LOW: u64 = 64;
 /// Limit of the rest that depends on the dirty share, in nanoseconds.
 const REST_MAX: u64 = 1_000_000_000;
 
-/// Work of the cache device for the clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct CacheWork {
     /// The cache device has a backlog of work for clients.
@@ -65,13 +52,11 @@ pub(crate) struct View {
     pub(crate) wanted_by: WantedBy,
 }
 
-/// The reason of an urgent writeback.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WantedBy {
     Nobody,
     /// The next segments of reclaim contain dirty blocks.
     Reclaim,
-    /// A drain: by the user, after a mode change, or because the cache device is out of service.
     Drain,
 }
 
@@ -80,7 +65,7 @@ impl View {
         self.wanted_by != WantedBy::Nobody
     }
 
-    /// The depth of writeback: grows with the shortage.
+    /// The depth of writeback.
     fn depth(&self, depth_max: usize) -> usize {
         let more = (depth_max as u64 - 1) * self.shortage / SHORTAGE_MAX;
         usize::try_from(more).map_or(depth_max, |more| 1 + more)
@@ -96,7 +81,6 @@ impl View {
     }
 }
 
-/// The decision.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WritebackPace {
     /// Nothing to do until the next event.
@@ -113,22 +97,21 @@ pub(crate) enum WritebackPace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Start {
     pub(crate) now: Instant,
-    /// Foreground accesses to the origin that were queued so far.
     pub(crate) foreground_total: u64,
     /// Work that the cache device did for clients so far.
     pub(crate) cache_done: u64,
     pub(crate) bytes: u64,
-    /// Reads of the cache device for them.
+    /// Reads of the cache device for the writebacks.
     pub(crate) reads: u64,
 }
 
-/// The pace of one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pacing {
     /// `foreground_total` at the last writeback's start.
     turn: u64,
-    /// Work of the cache device for clients at the last writeback's start, and its own work for that one.
+    /// Work that the cache device had done for clients at the last writeback's start.
     cache_done: u64,
+    /// Work of the cache device for the last writeback.
     cache_work: u64,
     used: RateUse,
     /// The last start and the last end of a writeback, and the nanoseconds from the last start before that end.
@@ -142,7 +125,6 @@ impl Pacing {
         Pacing::default()
     }
 
-    /// A writeback starts.
     pub(crate) fn on_start(&mut self, start: Start, cap: &RateCap) {
         let Start { foreground_total, cache_done, now, bytes, reads } = start;
         (self.turn, self.cache_done, self.started) = (foreground_total, cache_done, now);
@@ -153,7 +135,6 @@ impl Pacing {
         }
     }
 
-    /// A writeback ended.
     pub(crate) fn on_end(&mut self, now: Instant) {
         (self.ended, self.took) = (now, now.since(self.started).as_nanos());
     }
@@ -324,7 +305,6 @@ mod tests {
         assert_eq!(pacing.choose(&view, 8), WritebackPace::Run(1), "the first");
         let start = Start { bytes: 64 * BLOCK_SIZE, reads: 64, ..Start::default() };
         pacing.on_start(start, &RateCap { bytes: None, requests: None });
-        // Half of the way to the high mark, the turn is 1 + 63 / 2 times the work of a writeback.
         let turn = 32 * work_of(64, 64 * BLOCK_SIZE);
         assert_eq!(pacing.choose(&View { cache: at(turn - 1), ..view }, 8), WritebackPace::GiveWay);
         assert_eq!(pacing.choose(&View { cache: at(turn), ..view }, 8), WritebackPace::Run(1));

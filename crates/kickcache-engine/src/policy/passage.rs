@@ -1,13 +1,9 @@
 //! Sequential bypass: parts of a long sequential stream are admitted while the account of such streams has a credit, or
 //! while the cache has unused room.
 //!
-//! * Each volume has an account for streams that it reads, and one for streams that it writes. An account begins with a
-//!   small credit. A block admitted to used room costs the hits that this room would have earned otherwise; a block
-//!   that is used again earns one hit. If the account is empty, streams bypass the cache, unless it has unused room.
-//! * Extents of 1 MiB of streams are remembered, in large caches a sample of them, admitted or bypassed, so that either
-//!   choice can prove wrong. A bypassed block earns only if it is used again before about a capacity of blocks missed
-//!   or was written: later, it would have been dropped.
-//! * Ghost memory shows the value of displaced blocks: the share of recently dropped blocks that are requested again.
+//! * Each volume has an account for streams that it reads, and one for streams that it writes. A block admitted to used
+//!   room costs expected hits; a block that is used again can earn one.
+//! * Extents of 1 MiB of streams are remembered, admitted or bypassed; in large caches a sample of them.
 //!
 //! Source: marginal utility of sequential against other data, as in SARC (Gill and Modha, USENIX ATC 2005).
 
@@ -21,11 +17,11 @@ use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 const EXTENT_BLOCKS: u64 = 256;
 /// Extents of a set; the oldest is dropped first.
 const WAYS: usize = 8;
-/// The most sets: with 20 bytes per extent, 40 KiB.
+/// The most sets.
 const SETS_MAX: u64 = 256;
 /// A hit, in the units of costs and earnings.
 const HIT: u64 = 1024;
-/// The least cost of a block that displaces others: even if those are useless, it is written to the cache device.
+/// The least cost of a block that displaces others.
 const COST_MIN: u64 = HIT / 16;
 /// The initial balance of an account: the cache's room divided by this, at the lowest cost.
 const CREDIT_SHARE: u64 = 8;
@@ -37,7 +33,6 @@ const CREDIT_TIMES: i64 = 4;
 pub(crate) enum Way {
     /// The part is treated as any other request.
     Enter,
-    /// The part bypasses the cache.
     PassBy,
 }
 
@@ -127,7 +122,6 @@ struct Extent {
 const NO_EXTENT: Extent = Extent { print: 0, last: NO_PASS, before: NO_PASS };
 const _: () = assert!(size_of::<Extent>() == 20);
 
-/// The accounts of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Accounts {
     read: i64,
@@ -143,7 +137,6 @@ impl Accounts {
     }
 }
 
-/// See the module.
 #[derive(Debug)]
 pub(crate) struct Passage {
     capacity: u64,
@@ -151,16 +144,14 @@ pub(crate) struct Passage {
     /// One extent in two to the power of this is remembered.
     sample_bits: u32,
     accounts: [Accounts; VOLUME_COUNT_MAX],
-    /// The largest balance.
     credit_max: i64,
     /// Blocks of read misses, and of client writes that may enter the log, so far; admitted or not.
     clock: u64,
-    /// A stream was recorded: otherwise no look-up is needed.
+    /// A stream was recorded.
     has_streams: bool,
 }
 
 impl Passage {
-    /// For a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> Passage {
         let extents = capacity / EXTENT_BLOCKS;
         let sets = (extents * 2 / WAYS as u64).clamp(4, SETS_MAX);
@@ -184,7 +175,7 @@ impl Passage {
         (self.sets.len() * size_of::<[Extent; WAYS]>()) as u64
     }
 
-    /// Advances the clock by blocks of a read miss, or of a client's write that may enter the log; admitted or not.
+    /// Advances the clock by the blocks of a piece.
     pub(crate) fn on_time(&mut self, piece: Piece) {
         self.clock += piece.blocks;
     }
@@ -249,7 +240,6 @@ impl Passage {
         *account = (*account + hits).min(self.credit_max);
     }
 
-    /// Records that a part of a stream entered the cache or bypassed it.
     fn note(&mut self, part: Piece, way: Way) {
         self.has_streams = true;
         let now = self.now();
@@ -296,7 +286,6 @@ impl Passage {
     }
 }
 
-/// Zero means "none". The bits are those that choose neither sample nor set alone.
 #[expect(clippy::cast_possible_truncation, reason = "32 bits are the print")]
 const fn print(hash: u64) -> u32 {
     let print = (hash >> 12) as u32;
@@ -315,7 +304,6 @@ mod tests {
         Piece { volume: VolumeId::new(3), how, first: BlockIndex::new(first), blocks: STEP }
     }
 
-    /// A stream over blocks that are not cached; gives how many entered.
     fn stream(passage: &mut Passage, how: Use, blocks: core::ops::Range<u64>, hits: u64) -> u64 {
         let mut entered = 0;
         for first in blocks.step_by(STRIDE) {

@@ -4,10 +4,9 @@
 use crate::policy::reserves::Reserves;
 use crate::units::{VolumeId, VolumeSet};
 
-/// The reserves of all volumes together are one part in this many of the whole without private parts.
+/// The reserves of all volumes together are one part in this many.
 const RESERVED_PART: u64 = 2;
 
-/// A shared resource.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Quota {
     total: u64,
@@ -33,7 +32,6 @@ impl Quota {
     pub(crate) fn allowance(&self, volume: VolumeId, used: impl Fn(VolumeId) -> u64) -> u64 {
         let reserve = |volume| self.reserve + self.own.of(volume);
         let others = self.volumes.iter().filter(|other| *other != volume);
-        // Each other volume counts with its reserve, or with its use if that is larger.
         let taken: u64 = others.map(|other| used(other).max(reserve(other))).sum();
         self.total.saturating_sub(taken).max(reserve(volume))
     }

@@ -3,7 +3,6 @@
 use crate::config::VOLUME_COUNT_MAX;
 use crate::units::VolumeId;
 
-/// Private blocks of each volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Reserves {
     blocks: [u64; VOLUME_COUNT_MAX],

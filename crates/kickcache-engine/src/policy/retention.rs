@@ -16,65 +16,54 @@ use crate::units::BlockKey;
 
 /// While copies are many, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// While copies are few, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent:
-/// dead copies use room that other blocks need.
+/// While copies are few, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
-/// Copies are few below this share of the admitted blocks, in percent: less than two blocks are written per admitted
-/// block.
+/// Copies are few below this share of the admitted blocks, in percent.
 const COPIES_PERCENT: u64 = 90;
 /// The most that is copied from a segment in its turn because of hits, in percent, while copies are few;
 /// [`carries_all`] is the exception.
 const CARRIED_PERCENT_MAX: u32 = 75;
 /// Admitted blocks after which earlier counts are halved: the capacity divided by this.
 const COPIES_SHARE: u64 = 4;
-/// A segment of main with a smaller share of hot blocks than this, older than all of probation, is reclaimed ahead of
-/// its turn, in percent.
+/// A smaller share of hot blocks, in percent, makes a segment of main stale if the cache is used well.
 const STALE_PERCENT: u32 = 10;
-/// Such segments are reclaimed ahead of their turn only while there are at most this many misses per hit: during a scan
-/// all of main looks unused.
+/// The cache is used well with at most this many misses per hit.
 const MISSES_FOR_A_HIT: u64 = 2;
 /// Requested blocks after which earlier counts are halved: the capacity divided by this.
 const ASKED_SHARE: u64 = 4;
 
-/// The treatment of a live block of a segment that is reclaimed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Judgement {
-    /// Drop the block.
     Demote,
     /// Copy the block to the head of a queue, with these hits left.
     Reinsert(Queue, u8),
 }
 
-/// Why a segment is emptied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// It is the segment's turn, or the segment is hardly used: blocks with enough hits are copied, up to a limit.
+    /// It is the segment's turn, or the segment is hardly used.
     Turn,
-    /// Enough of the segment is dead: its live blocks are copied.
+    /// Enough of the segment is dead.
     Dead,
-    /// The segment's blocks are stale: only blocks that must stay are copied.
+    /// The segment's blocks are stale.
     Stale,
-    /// Room is short or clients wait, and no other segment gives room: only blocks that must stay are copied.
+    /// Room is short or clients wait, and no other segment gives room.
     Room,
 }
 
-/// The treatment of a segment whose turn it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
     /// Give every hot block a hit less and move the segment to the head of the queue.
     Keep,
-    /// Empty the segment.
     Reclaim,
 }
 
-/// Blocks that reclaim copied, and blocks that were admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Work {
     pub(crate) copied: u64,
     pub(crate) admitted: u64,
 }
 
-/// Recent work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Copies {
     /// All work up to the last time that the past was halved.
@@ -85,7 +74,6 @@ struct Copies {
 }
 
 impl Copies {
-    /// Updates with the totals so far.
     fn observe(&mut self, all: Work, capacity: u64) {
         // The totals may shrink, because the counters of a removed volume are removed with it.
         let new = all.admitted.saturating_sub(self.until.admitted);
@@ -99,39 +87,31 @@ impl Copies {
     }
 }
 
-/// Recent requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Use {
-    /// All requests up to the last time that the past was halved.
     until: RequestedBlocks,
-    /// The share of the requests up to `until` that still counts.
     past: RequestedBlocks,
     is_good: bool,
 }
 
 impl Use {
-    /// Updates with the totals so far.
     fn observe(&mut self, all: RequestedBlocks, capacity: u64) {
         let new = all.since(self.until);
         let RequestedBlocks { hits, misses } = self.past.plus(new);
         self.is_good = hits * tuned!(StaleMisses, MISSES_FOR_A_HIT) >= misses;
-        // The totals may shrink, because the counters of a removed volume are removed with it.
         if new.hits + new.misses > capacity / ASKED_SHARE || all.hits < self.until.hits {
             *self = Use { until: all, past: RequestedBlocks { hits: hits / 2, misses: misses / 2 }, ..*self };
         }
     }
 }
 
-/// The policy's memory.
 #[derive(Debug)]
 pub(crate) struct Retention {
     capacity: u64,
     copies: Copies,
     used: Use,
     departed: GhostLists,
-    /// Whether main is frozen.
     pub(crate) hold: Hold,
-    /// Whether long streams enter.
     pub(crate) passage: Passage,
 }
 
@@ -147,18 +127,15 @@ impl Retention {
         }
     }
 
-    /// Begins to make room for a cache of more blocks; `None` if there is no memory.
     pub(crate) fn begin_growth(&mut self, capacity: u64) -> Option<()> {
         self.departed.begin_growth(capacity)
     }
 
-    /// One step of the growth.
     pub(crate) fn grow(&mut self) -> Step {
         self.departed.grow()
     }
 
-    /// Ends the growth: the cache has this many blocks from here on. The state of main and the value of streams are
-    /// determined again.
+    /// The state of main and the value of streams are determined again.
     pub(crate) fn use_grown(&mut self, capacity: u64) {
         self.departed.use_grown(capacity);
         self.hold = Hold::new(capacity);
@@ -170,28 +147,23 @@ impl Retention {
         self.departed.memory_bytes() + self.hold.memory_bytes() + self.passage.memory_bytes()
     }
 
-    /// Blocks of the cache.
     pub(crate) const fn capacity(&self) -> u64 {
         self.capacity
     }
 
-    /// The target size of probation in blocks, while main is not frozen.
     pub(crate) fn target(&self) -> u64 {
         self.departed.target()
     }
 
-    /// See [`GhostLists::place`].
     pub(crate) fn place(&mut self, key: BlockKey) -> Option<GhostEntry> {
         self.note_content();
         self.departed.place(key.hash())
     }
 
-    /// See [`GhostLists::returned_share`].
     pub(crate) fn returned_share(&self) -> u64 {
         self.departed.returned_share()
     }
 
-    /// See [`GhostLists::remember`].
     pub(crate) fn remember(&mut self, key: BlockKey) {
         self.departed.remember(key.hash());
     }
@@ -218,24 +190,20 @@ impl Retention {
         returned
     }
 
-    /// See [`GhostLists::on_left`].
     pub(crate) fn on_left(&mut self, key: BlockKey, queue: Queue) {
         self.departed.on_left(key.hash(), queue);
     }
 
-    /// Whether main's oldest segment, older than all of probation, is hardly used although the cache is used well: then
-    /// the segment is reclaimed ahead of its turn. `hot` of its `live` blocks have hits.
+    /// Whether main's oldest segment is stale; `hot` of its `live` blocks have hits.
     pub(crate) fn is_stale(&self, hot: u32, live: u32) -> bool {
         self.used.is_good && hot * 100 < live * tuned!(Stale, STALE_PERCENT)
     }
 
-    /// The preferred queue of the next segment to be reclaimed.
     pub(crate) fn choose_queue(&self, probation_blocks: u64, main_segments: u32) -> Queue {
         let target = if self.hold.is_on() { self.capacity / 100 } else { self.target() };
         if probation_blocks > target || main_segments == 0 { Queue::Probation } else { Queue::Main }
     }
 
-    /// The treatment of a block in a reclaimed segment by its hits.
     pub(crate) fn judge(&self, reason: Reason, queue: Queue, hits: u8) -> Judgement {
         match (reason, queue) {
             (Reason::Turn, _) if self.hold.is_on() && hits > 0 => Judgement::Reinsert(Queue::Main, hits / 2),
@@ -259,7 +227,6 @@ impl Retention {
         }
     }
 
-    /// Updates with the total numbers of copied, admitted and requested blocks.
     pub(crate) fn observe(&mut self, work: Work, asked: RequestedBlocks) {
         self.copies.observe(work, self.capacity);
         self.used.observe(asked, self.capacity);

@@ -1,8 +1,4 @@
 //! Excluded blocks that are requested again at once while main is frozen.
-//!
-//! A loop clearly longer than the cache repeats a block only after more misses than are remembered here, whatever part
-//! of it is frozen. If other blocks are used, these are soon requested again, and frozen blocks have few hits: then the
-//! freeze costs more hits than it gives.
 
 use alloc::collections::VecDeque;
 
@@ -27,8 +23,8 @@ pub(crate) enum Returned {
     No,
     /// The block was requested recently.
     Yes,
-    /// The block was requested recently, and the last returns show that the freeze is useless; of the misses since the
-    /// first of these returns, `first` were first requests.
+    /// The last returns show that the freeze is useless; of the misses since the first of these returns, `first` were
+    /// first requests.
     InVain { first: usize },
 }
 
@@ -51,7 +47,6 @@ pub(crate) struct Returns {
 }
 
 impl Returns {
-    /// For a cache of this many blocks.
     pub(crate) fn new(capacity: u64) -> Returns {
         let misses = usize::try_from((capacity / MISSES_SHARE).clamp(MISSES_MIN, MISSES)).expect("few");
         Returns {
@@ -66,7 +61,6 @@ impl Returns {
         (self.missed.capacity() * size_of::<BlockKey>() + self.marks.capacity() * size_of::<Mark>()) as u64
     }
 
-    /// Takes the remembered misses.
     pub(crate) fn take_missed(&mut self) -> impl Iterator<Item = BlockKey> {
         self.missed.drain(..)
     }
@@ -103,8 +97,6 @@ mod tests {
     use super::*;
     use crate::units::{BlockIndex, VolumeId};
 
-    /// Misses of these blocks, with a hit after every `misses_for_a_hit` misses; returns how many misses show a useless
-    /// freeze.
     fn in_vain(returns: &mut Returns, blocks: impl Iterator<Item = u64>, misses_for_a_hit: u64) -> usize {
         let is_in_vain = |(number, block)| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));

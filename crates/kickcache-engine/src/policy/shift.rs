@@ -1,10 +1,5 @@
 //! A shift of the working set: if a volume suddenly requests blocks that are unknown to the cache, the older segments
 //! become candidates. If new blocks soon serve the volume well and older ones do not, unused blocks are dropped first.
-//!
-//! A scan is a sudden change too, and so is a short phase of a program: hits prove that the new blocks are the working
-//! set, misses prove no change. Hits of read-ahead, block after block, are no proof, because a scan has them as well.
-//! Hits of older blocks count against a proof. If the working set is larger than the cache, hits are fewer, and the
-//! proof takes longer.
 
 use alloc::collections::VecDeque;
 
@@ -20,15 +15,16 @@ const HITS_FOR_A_MISS: u64 = 3;
 const NEW_FOR_AN_OLD: u64 = 16;
 /// Requested blocks after which there is no early proof: the cache's capacity divided by this.
 const LENGTH_SHARE: u64 = 4;
-/// Requested blocks from which on fewer hits are a proof as well, the cache's capacity divided by this: with at most
-/// this many misses for each, and at most one in this many on a candidate.
+/// Requested blocks needed for a late proof: the cache's capacity in blocks divided by this.
 const LATE_SHARE: u64 = 2;
+/// A late proof requires at most this many misses per hit.
 const LATE_MISSES_FOR_A_HIT: u64 = 2;
+/// A late proof requires that at most one in this many hits is on a candidate.
 const LATE_NEW_FOR_AN_OLD: u64 = 64;
 /// Requested blocks after which a shift without a proof ends, in capacities of the cache.
 const LENGTH: u64 = 2;
 
-/// Requested blocks by the result of the look-up, of a volume so far or in some time.
+/// Requested blocks by the result of the look-up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct RequestedBlocks {
     pub(crate) hits: u64,
@@ -36,12 +32,11 @@ pub(crate) struct RequestedBlocks {
 }
 
 impl RequestedBlocks {
-    /// Both together.
     pub(crate) const fn plus(self, other: RequestedBlocks) -> RequestedBlocks {
         RequestedBlocks { hits: self.hits + other.hits, misses: self.misses + other.misses }
     }
 
-    /// The requests since then; zero where the count shrank, because a volume was removed.
+    /// The requests after `before`; zero where the count shrank.
     pub(crate) const fn since(self, before: RequestedBlocks) -> RequestedBlocks {
         RequestedBlocks {
             hits: self.hits.saturating_sub(before.hits),
@@ -57,23 +52,22 @@ pub(crate) struct Wanted {
     pub(crate) before: Sequence,
 }
 
-/// The policy's memory.
 #[derive(Debug, Default)]
 pub(crate) struct Shift {
     wanted: Option<Wanted>,
     /// The volume of the change, while a shift is in progress.
     volume: Option<VolumeId>,
     since: RequestedBlocks,
-    /// Hits of the volume, since the shift began, in segments that were candidates of this shift or of an earlier one.
+    /// Hits of the volume, since the shift began, in candidates of this shift or of an earlier one.
     old_hits: u64,
-    /// Unused segments are reclaimed until none is left.
+    /// The shift is proven: its unused candidates are reclaimed.
     is_proven: bool,
     /// Segments that may be stale, in the order of their reclaim.
     candidates: VecDeque<SegmentIndex>,
 }
 
 impl Shift {
-    /// The working set of a volume suddenly changed; `before` was the newest sequence number before the change.
+    /// The working set of a volume suddenly changed; segments with sequence numbers up to `before` are older.
     pub(crate) fn want(&mut self, volume: VolumeId, before: Sequence) {
         self.wanted = Some(Wanted { volume, before });
     }
@@ -83,7 +77,7 @@ impl Shift {
         self.wanted.take_if(|_| !self.is_proven)
     }
 
-    /// Begins a shift at these counts of the volume; the segments are in the order of their reclaim.
+    /// Begins a shift at these counts of the volume.
     pub(crate) fn begin(
         &mut self,
         volume: VolumeId,
@@ -98,7 +92,6 @@ impl Shift {
         self.volume
     }
 
-    /// A volume used a block of a segment that was a candidate at the start of this shift or of an earlier one.
     pub(crate) fn on_old_hit(&mut self, volume: VolumeId) {
         self.old_hits += u64::from(self.volume == Some(volume));
     }
@@ -134,7 +127,7 @@ impl Shift {
             && self.old_hits * LATE_NEW_FOR_AN_OLD <= hits
     }
 
-    /// Whether a candidate is stale: its blocks were used this often since, and this many blocks are live.
+    /// Whether a candidate with `used` hits and `live` live blocks is stale.
     pub(crate) const fn is_stale(&self, used: u32, live: u32) -> bool {
         used * 100 <= live * USED_PERCENT
     }

@@ -1,9 +1,8 @@
 //! How far apart the blocks of a volume's first requests lie: whether their neighbours are requested in time.
 //!
-//! If n blocks are spread evenly over E extents, about n^2/2E blocks fall into an extent that was seen before, so
-//! that a few hundred blocks show the number of extents. With room for C extents, a block that is read ahead is
-//! requested with a chance of C/E before misses alone would have filled the cache; during that time it is worth more
-//! than its room. Its cost, one block written to the cache device, weighs more the sooner the cache is overwritten.
+//! The number of blocks that fall into an extent that was seen before shows the number of extents (birthday problem).
+//! With room for C of E extents, a block that is read ahead is requested with a chance of C/E before misses alone would
+//! have filled the cache.
 
 use alloc::boxed::Box;
 
@@ -12,19 +11,17 @@ use crate::time::Instant;
 use crate::units::{BLOCK_SIZE, BlockIndex};
 
 const EXTENT_BLOCKS: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
-/// Nanoseconds until misses alone would have filled the cache, times the chance: read-ahead pays from here on.
+/// Nanoseconds until misses alone would have filled the cache, times the chance C/E: read-ahead pays from here on.
 const PAYS: u64 = 60_000_000_000;
-/// If misses alone would fill the cache in fewer nanoseconds, the clock is not real: no device is so fast.
+/// If misses alone would fill the cache in fewer nanoseconds, the clock is not valid.
 const ALONE_MIN: u64 = 1_000_000_000;
-/// The most nanoseconds that count for a pause between misses: an idle volume shows nothing about the speed of its
-/// origin.
+/// The most nanoseconds that count for a pause between misses.
 const REST: u64 = 100_000_000;
-/// The rate of misses is the mean of about this many, and is valid after twice as many: older ones hardly count then.
+/// The rate of misses is the mean of about this many, and is valid after twice as many.
 const PACE_MISSES: u64 = 32;
-/// Number of groups of [`PACE_MISSES`] misses that are kept. A volume that pauses now and then has a low mean rate,
-/// and yet some groups at the speed of the origin.
+/// Number of groups of [`PACE_MISSES`] misses that are kept.
 const GROUPS: usize = 8;
-/// The number of the last first requests with stored hashes: some of these remain valid after a change.
+/// The number of the last first requests with stored hashes.
 const LAST: usize = 128;
 /// The most blocks that are counted; after a verdict on these, the count begins again.
 const COUNT_MAX: u32 = 1_024;
@@ -36,19 +33,17 @@ const MEETINGS_MIN: u64 = 8;
 const EXTENTS_MAX: u64 = 1 << 20;
 const ONE: u64 = 1 << 31;
 
-/// The spread of the blocks of a volume's first requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Distance {
-    /// No verdict yet: too few misses were seen, or the meetings neither prove few extents nor exclude them.
+    /// No verdict yet.
     Unknown,
     /// Few enough extents for the cache; also if the clock is not valid, or if even [`COUNT_MAX`] blocks are too few
     /// for a proof.
     Near,
-    /// Too many extents: neighbours of a block are hardly ever requested in time.
+    /// Too many extents.
     Far,
 }
 
-/// The dimensions of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale {
     /// Blocks that the cache has room for.
@@ -101,8 +96,6 @@ impl Pace {
         self.count >= 2 * PACE_MISSES
     }
 
-    /// Nanoseconds in which misses alone would fill a cache, at the present rate and at the rate of the fastest of the
-    /// last groups, if that is faster.
     fn filling(&self, capacity: u64) -> Filling {
         let fastest = self.groups.iter().fold(self.nanos, |fastest, group| fastest.min(*group));
         let of =
@@ -115,7 +108,7 @@ impl Pace {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Filling {
     now: u128,
-    /// At the rate of the fastest group, if that is faster; otherwise the same.
+    /// At the rate of the fastest group, or at the present rate if that is faster.
     fastest: u128,
 }
 
@@ -130,11 +123,10 @@ struct Most {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct RequiredMeetings {
     meetings: u32,
-    /// Whether as many are expected, so that a lower number is a result as well.
+    /// Whether at least [`MEETINGS_MIN`] meetings are expected.
     is_enough: bool,
 }
 
-/// The policy's memory of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Spread {
     /// Fingerprints of the extents that were met.
@@ -146,9 +138,7 @@ pub(crate) struct Spread {
     last: [u32; LAST],
     next: usize,
     pace: Pace,
-    /// Whether the last verdict had a valid clock.
     is_timed: bool,
-    /// Whether the last verdict is proven: enough blocks met each other, or the volume is small.
     is_proven: bool,
     distance: Distance,
 }
@@ -168,7 +158,6 @@ impl Spread {
         }
     }
 
-    /// This many blocks missed.
     pub(crate) fn on_miss(&mut self, now: Instant, blocks: u64) {
         self.pace.on_miss(now, blocks);
     }
@@ -351,7 +340,6 @@ mod tests {
 
     #[test]
     fn a_few_rare_misses_give_no_origin_latency() {
-        // The reads of a kernel that looks for partitions on a new disk.
         let mut spread = Spread::new();
         (0..12).for_each(|number| spread.on_miss(Instant::from_nanos((number + 1) * SECOND / 4), 1));
         (0..12).for_each(|number| spread.on_first(BlockIndex::new(number * EXTENT_BLOCKS)));

@@ -3,7 +3,7 @@
 use crate::units::ByteExtent;
 
 const STREAMS: usize = 32;
-/// A request may leave out up to this many bytes of its stream (served from the cache, or by another client).
+/// A request may leave out up to this many bytes of its stream.
 const GAP_MAX: u64 = 16 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

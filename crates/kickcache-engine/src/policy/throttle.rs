@@ -18,18 +18,15 @@ const WAIT_MIN: u64 = 20_000;
 const WINDOW: u64 = 200_000_000;
 const FIRST_COUNT: u64 = 8;
 
-/// The rate of one volume's writeback, and the earliest start of its next write.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Throttle {
     in_flight: u64,
-    /// When a writeback began or ended last.
     at: Instant,
     /// Of the current measurement: time with a writeback in flight, and blocks of writebacks that ended.
     time: u64,
     blocks: u64,
-    /// Nanoseconds for each block, 0 before the first measurement.
     each: u64,
-    /// The earliest start of the next write by the shortage; `admit` limits the delay.
+    /// The earliest start of the next write by the shortage.
     next: Instant,
 }
 
@@ -41,13 +38,11 @@ impl Throttle {
         self.at = now;
     }
 
-    /// A writeback begins.
     pub(crate) fn begin(&mut self, now: Instant) {
         self.pass(now);
         self.in_flight += 1;
     }
 
-    /// A writeback of this many blocks ended.
     pub(crate) fn end(&mut self, now: Instant, blocks: u64) {
         self.pass(now);
         self.in_flight = self.in_flight.saturating_sub(1);

@@ -2,8 +2,7 @@
 
 use crate::time::{Duration, Instant};
 
-/// Least nanoseconds of a span, with or without the origin, unless the requests saved for a trial are spent earlier:
-/// several slices of the caps that cloud disks have.
+/// Least nanoseconds of a span, unless the requests saved for a trial are spent earlier.
 const SPAN: u64 = 300_000_000;
 /// Nanoseconds without a backlog after which a span does not count.
 const GAP: u64 = 1_000_000_000;
@@ -46,7 +45,6 @@ impl ServedLoad {
     }
 }
 
-/// The work of a span, and its duration.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Rate {
     served: ServedLoad,
@@ -67,7 +65,6 @@ impl Rate {
     }
 }
 
-/// A span that ended.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct EndedSpan {
@@ -76,23 +73,21 @@ pub(crate) struct EndedSpan {
     rate: Option<Rate>,
 }
 
-/// Whether a trial may begin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TrialRule {
     Allowed,
     Forbidden,
 }
 
-/// Whether the origin helps, and the state of the test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Trials {
-    /// More was served with the origin.
+    /// The last trial showed that more is served with the origin.
     is_proven: bool,
     /// The present span uses the opposite setting.
     is_trial: bool,
-    /// The begin of the counted part of the span: earlier requests are expected to have ended by then.
+    /// The begin of the counted part of the span.
     since: Instant,
-    /// The work up to that time.
+    /// The work up to `since`.
     before: ServedLoad,
     /// Requests until the span began.
     asked: u64,
@@ -101,14 +96,14 @@ pub(crate) struct Trials {
     /// The time of the last backlog, and the requests until then.
     seen: Instant,
     seen_requests: u64,
-    /// Requests that were spent for trials, or were saved too long.
+    /// Saved requests that trials used, or that exceeded [`SAVED_MAX`].
     spent: u64,
     /// Counted spans since the last trial.
     spans: u32,
 }
 
 impl Trials {
-    /// Whether the origin takes part at present. A trial ends after [`GAP`] without a backlog.
+    /// Whether the origin takes part at present.
     pub(crate) fn is_on(&self, now: Instant) -> bool {
         self.is_proven != (self.is_trial && now.since(self.seen).as_nanos() <= GAP)
     }
@@ -148,15 +143,14 @@ impl Trials {
         Some(EndedSpan { now, served, rate: Some(rate) })
     }
 
-    /// Deducts the requests of a trial.
     fn spend(&mut self, requests: u64) {
         if self.is_trial {
             self.spent += (requests - self.asked).min(self.saved(requests));
         }
     }
 
-    /// Begins the next span: a trial if one is due and allowed, the last two spans were alike, and enough requests were
-    /// saved. After a change, the span counts only after a backlog of this many nanoseconds is done, at most [`GAP`].
+    /// Begins the next span, which may be a trial. After a change, the span counts only after a backlog of this many
+    /// nanoseconds is done, at most [`GAP`].
     pub(crate) fn begin_span(&mut self, span: EndedSpan, backlog: u64, trial: TrialRule) {
         let was_on = self.is_on(span.now);
         self.decide(&span, trial);
@@ -175,7 +169,7 @@ impl Trials {
             return;
         }
         self.spans += 1;
-        // A trial needs two similar spans before it: at first, caps let more requests pass, from unused allowance.
+        // A trial needs two similar spans before it.
         let is_steady = self.usual.replace(rate).is_some_and(|before| before.is_like(&rate));
         // With the origin, twice as many requests may be served in a span.
         let needed = (2 * rate.served.requests).clamp(1, SAVED_MAX);
@@ -195,8 +189,6 @@ impl Trials {
 mod tests {
     use super::*;
 
-    /// Half seconds with a constant backlog; in each hundredth of a second this many requests are served, without the
-    /// origin and with it. Returns the number of half seconds with the origin, and whether it is proven at the end.
     fn run(without: u64, with: u64, spans: u64) -> (u64, bool) {
         let (mut trials, mut served, mut on) = (Trials::default(), ServedLoad::default(), 0);
         for step in 0..spans * 50 {
@@ -231,7 +223,6 @@ mod tests {
             }
             now
         };
-        // Two spans that are alike: a trial begins, and the load ends.
         let ended = [(2_000, 2_000), (2_350, 10), (2_700, 10)]
             .map(|(at, requests)| pass(&mut trials, at, requests))[2];
         assert!(trials.is_on(ended), "the trial");

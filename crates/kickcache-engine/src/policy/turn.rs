@@ -8,25 +8,22 @@ use crate::queue::Queue;
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// The most segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;
-/// The oldest segments of a frozen main of which a search first chooses the coldest.
+/// The number of a frozen main's oldest segments from which a search takes the coldest.
 pub(crate) const HOLD_SEARCH_MAX: usize = 4;
 /// The most that is copied from a segment in its turn because of hits, in percent, while copies are many, and in
 /// miniatures; [`carries_all`] is the exception.
 pub(crate) const CARRIED_PERCENT: u32 = 50;
-/// Unless main is frozen, a segment of main with more than this share of hot blocks is emptied in its turn only if all
-/// segments that the search looks at are like that, in percent.
+/// The share of hot blocks, in percent, above which a segment of main counts as hot.
 const KEEP_PERCENT: u64 = 60;
-/// A frozen main is walked once per this many capacities of requests: blocks without hits left are cold.
+/// A frozen main is walked once per this many capacities of requests.
 pub(crate) const HOLD_ROUND: u64 = 5;
-/// Counts of misses decrease by one per this many capacities of requests. In loops of four times the cache, a longer
-/// turn would count more blocks as missed often.
+/// Counts of misses decrease by one per this many capacities of requests.
 pub(crate) const HOLD_TURN: u64 = 3;
 /// The count of a block that missed often.
 pub(crate) const HOLD_OFTEN: u8 = COUNT_MAX;
 /// A segment of a frozen main is worth emptying if at least this share of its blocks is cold, in percent.
 const HOLD_COLD_PERCENT: u64 = 7;
-/// Segments of room that are made ahead of admissions while main is frozen. With two, HDD requests of the duel over
-/// stale data rise from 15.0 to 16.2.
+/// Segments of room that are made ahead of admissions while main is frozen.
 pub(crate) const HOLD_AHEAD: u64 = 1;
 
 /// Whether a segment of main stays in place, `hot` of its `blocks` blocks with hits.
@@ -34,26 +31,22 @@ pub(crate) fn stays_in_place(hot: u64, blocks: u64) -> bool {
     hot * 100 > blocks * tuned!(Keep, KEEP_PERCENT)
 }
 
-/// Whether all blocks with hits in a segment of a frozen main are copied. If the share without hits, which is dropped,
-/// is smaller than [`HOLD_COLD_PERCENT`], only a part of the blocks with hits is copied, so that reclaim frees space.
+/// Whether all blocks with hits in a segment of a frozen main are copied.
 pub(crate) fn carries_all(hot: u64, blocks: u64) -> bool {
     hot * 100 <= blocks * (100 - tuned!(HoldCold, HOLD_COLD_PERCENT))
 }
 
-/// Whether a segment of a frozen main is worth emptying, `cold` of its `blocks` blocks without hits.
 pub(crate) fn is_worth_emptying(cold: u64, blocks: u64) -> bool {
     cold > 0 && cold * 100 >= blocks * tuned!(HoldCold, HOLD_COLD_PERCENT)
 }
 
-/// The queue of a block, and its uses there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct BlockRank {
     pub(crate) queue: Queue,
     pub(crate) hits: u8,
 }
 
-/// The new position of an overwritten block. A write is a use like a read, and moves the block to the head, which in
-/// main is worth a hit: there the block keeps its hits, one at least.
+/// The new position of an overwritten block.
 pub(crate) fn written_over(block: BlockRank) -> BlockRank {
     match block.queue {
         Queue::Probation if block.hits + 1 < tuned!(PromotionHits, PROMOTION_HITS) => {

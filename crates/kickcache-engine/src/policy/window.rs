@@ -1,16 +1,8 @@
 //! The fill window of a volume: the size of the aligned extent that a short miss reads, between one block and 1 MiB.
 //!
-//! * If a volume suddenly misses more than before, or other blocks than before, and most missed blocks are unknown to
-//!   the cache, the window opens as soon as first requests lie close enough: cached blocks are stale and will be
-//!   dropped anyway. If it is below its maximum when stale blocks begin to be dropped, it may open once more. A new
-//!   window, or one that was narrowed because of distance, also opens after a proof that first requests lie close,
-//!   unless read-ahead was useless.
-//! * If first requests lie so far apart that their neighbours are not requested in time, the window is one block
-//!   ([`Spread`]).
-//! * Otherwise widening depends on the misses: if the other half of the next larger window is cached already, that
-//!   window would have filled the block, unless it was cached and dropped.
-//! * Narrowing depends on read-ahead blocks that were dropped or overwritten without a hit; after a sudden change,
-//!   earlier ones do not count.
+//! * A review sets it to one block if first requests lie too far apart ([`Spread`]).
+//! * Otherwise misses near cached blocks can widen it, and read-ahead that is dropped or overwritten without a hit can
+//!   narrow it.
 
 use crate::config::FILL_WINDOW_MIN;
 use crate::policy::spread::{Distance, Scale, Spread};
@@ -22,11 +14,9 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Sequence};
 const VOTES: u32 = 128;
 /// Misses between two checks whether a window may open.
 const EARLY: u32 = 8;
-/// A request of at least this many bytes shows nothing about its neighbours in its MiB, nor about the rate of misses
-/// with read-ahead.
+/// Requests of at least this many bytes are not recorded in [`Spread`].
 const WHOLE: u64 = 512 << 10;
-/// The window may narrow after this many read-ahead blocks have ended (the capacity divided by this): the first ones
-/// to be dropped had the least time to be used.
+/// The window may narrow after the capacity divided by this in ended read-ahead blocks, and after [`VOTES`] at least.
 const PATIENCE_SHARE: u64 = 32;
 /// Misses after which an opening window doubles.
 const OPENING_MISSES: u32 = 4;
@@ -40,36 +30,30 @@ const KNOWN_LEAST: u64 = 512;
 const OTHERS_PART: u32 = 8;
 const START: u64 = 64 << 10;
 
-/// The facts about a miss.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct MissFacts {
     /// A block of the miss is in ghost memory, or a client requested its promotion.
     pub(crate) is_known: bool,
-    /// A block in the other half of a window twice as wide is cached: that window might have filled the missed block.
+    /// A block in the other half of a window twice as wide is cached.
     pub(crate) is_near: bool,
-    /// A block further away is cached: neighbours may be cached by chance.
+    /// A block further away is cached.
     pub(crate) is_crowded: bool,
-    /// The place of the request.
     pub(crate) extent: ByteExtent,
     /// Blocks that reads of the volume have hit so far.
     pub(crate) hits: u64,
-    /// The dimensions of cache and volume.
     pub(crate) scale: Scale,
     pub(crate) now: Instant,
-    /// The newest sequence number.
     pub(crate) newest: Sequence,
 }
 
 /// Whether a missed block was requested before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Recall {
-    /// The block was requested before.
     Known,
     /// The block was not requested before, as far as is known.
     First,
 }
 
-/// The window of one volume, in bytes, a power of two.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct FillWindow {
     bytes: u64,
@@ -80,7 +64,6 @@ pub(crate) struct FillWindow {
     near: u32,
     crowded: u32,
     known: u32,
-    /// Hits up to the last look.
     hits: u64,
     /// The usual share of misses among the requested blocks of the volume, in 1/1024, and the usual share of known
     /// blocks among the misses.
@@ -90,16 +73,15 @@ pub(crate) struct FillWindow {
     /// Blocks that were requested for the first time since the last look.
     first: usize,
     opening: bool,
-    /// The window opens as soon as the distance of first requests permits.
+    /// The window is to open when first requests lie near enough.
     wants_to_open: bool,
-    /// The window is new, or was narrowed because first requests lay too far apart: without a sudden change, it opens
-    /// only after a proof.
+    /// The window is new, or was narrowed because first requests lay too far apart, and has not opened since.
     is_closed: bool,
-    /// Read-ahead was useless: misses near each other do not open it again.
+    /// Since the window last opened, useless read-ahead narrowed it.
     is_barred: bool,
     /// The window may open once more when stale blocks begin to be dropped.
     wants_room: bool,
-    /// The newest sequence numbers at the last look, and at the one before: a change may begin between the two.
+    /// The newest sequence numbers at the last two reviews, the newest first.
     looked: [Sequence; 2],
     /// Blocks of segments whose newest batch has a lower sequence number do not count as useless.
     opened: Sequence,
@@ -135,13 +117,11 @@ impl FillWindow {
         self.bytes
     }
 
-    /// Sets another upper bound; the state stays as far as it fits.
     pub(crate) fn set_max(&mut self, max: u64) {
         self.max = max;
         self.bytes = self.bytes.min(max);
     }
 
-    /// A read-ahead block was hit.
     pub(crate) fn on_useful(&mut self, block: BlockIndex) {
         self.useful += 1;
         self.on_first(block);
@@ -171,8 +151,7 @@ impl FillWindow {
         self.useless /= 2;
     }
 
-    /// A block missed. If the working set of the volume suddenly changed, returns the newest sequence number before
-    /// the change.
+    /// If the working set of the volume suddenly changed, returns a sequence number from before the change.
     pub(crate) fn on_miss(&mut self, missed: MissFacts) -> Option<Sequence> {
         self.misses += 1;
         self.known += u32::from(missed.is_known);
@@ -198,7 +177,7 @@ impl FillWindow {
         None
     }
 
-    /// Records the place and the time of a miss, filled or not, unless it is of [`WHOLE`] or more bytes.
+    /// Records a miss, filled or not, of less than [`WHOLE`] bytes.
     pub(crate) fn observe(&mut self, extent: ByteExtent, recall: Recall, now: Instant) {
         if extent.length >= WHOLE {
             return;

@@ -114,7 +114,7 @@ impl Redo {
             groups,
             applying: None,
             cut_every,
-            next_cut: now,
+            next_cut: now.plus(cut_every),
             backoff_until: Instant::ZERO,
             next_slice: Instant::ZERO,
             is_awaited: false,

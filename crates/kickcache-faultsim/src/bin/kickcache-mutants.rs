@@ -1,9 +1,8 @@
 //! Plants each flaw, or each of the named flaws, in the engine and counts the seeds that the fault simulation needs to
 //! find it: `kickcache-mutants [--count N] [--known FILE [--update]] [NAME...]`.
 //!
-//! A file of known seeds has lines "NAME SEED". A flaw is searched with its known seed first, and with the series only
-//! if it has no known seed or that seed does not find it any more. `--update` replaces the file with the seeds that
-//! found flaws in this run.
+//! A file of known seeds has lines "NAME SEED". `--update` replaces the file with the seeds that found flaws
+//! in this run.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,17 +18,14 @@ use kickcache_faultsim::series::{Outcome, Series, play};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// The most seeds of the series for each flaw without `--count`: twice the seeds of the gate.
+/// The most seeds of the series for each flaw without `--count`.
 const COUNT: u64 = 4_000;
 
-/// The first seed of the series, unless `KICKCACHE_SEED` sets another. It does not depend on the commit: a dozen flaws
-/// take 1,000 seeds or more on average. If each commit had its own seeds, one commit in three would miss one of these
-/// flaws by chance.
+/// The first seed of the series, unless `KICKCACHE_SEED` sets another.
 const FIRST_SEED: u64 = 420_420;
 
 const USAGE: &str = "usage: kickcache-mutants [--count N] [--known FILE [--update]] [NAME...]";
 
-/// Seeds by the names of flaws.
 type Seeds = BTreeMap<String, u64>;
 
 struct Arguments {
@@ -78,7 +74,6 @@ fn known_seeds(arguments: &Arguments) -> Result<Seeds, String> {
     read_seeds(&text).ok_or_else(|| format!("{}: lines are a name and a seed", file.display()))
 }
 
-/// Plays at most `count` seeds with a flaw until one finds it.
 fn hunt(mutant: Mutant, first: u64, count: u64) -> Outcome {
     plant(Some(mutant));
     let series =
@@ -93,7 +88,7 @@ fn line_of(failure: &Failure) -> String {
     line.replace('\n', " ")
 }
 
-/// Searches for a flaw and prints the result; returns the seed that finds it, `None` if no seed does.
+/// Searches for a flaw; returns the seed that finds it, `None` if no seed does.
 fn search(mutant: Mutant, known: Option<u64>, count: u64) -> Option<u64> {
     let name = format!("{mutant:?}");
     if let Some(failure) = known.and_then(|seed| hunt(mutant, seed, 1).failures.pop()) {

@@ -47,7 +47,6 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     Ok(arguments)
 }
 
-/// Plays one run with its trace on standard output.
 fn run_printing(seed: u64, plans: PlanKind) -> u64 {
     match run_seed_printing(seed, plans, Printing::Lines) {
         Ok(summary) => {

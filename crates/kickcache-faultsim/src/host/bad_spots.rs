@@ -7,15 +7,12 @@ use kickcache_engine::device::DeviceOperation;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_SIZE, ByteExtent};
 
-/// The most bad spots of one life.
 pub const BAD_SPOTS_MAX: u64 = 4;
 /// Reads of each bad spot that an engine may try per second by itself, in addition to the reads that clients request.
 const TRIES_PER_SECOND: u64 = 4;
-/// Reads of each bad spot that are allowed in addition at any time: if one block of a run is a bad spot, the engine
-/// reads the blocks of the run one by one.
+/// Reads of each bad spot that are allowed in addition at any time.
 const TRIES_AT_ONCE: u64 = 200;
 
-/// The bad spots of a life.
 #[derive(Clone, Debug, Default)]
 pub struct BadSpots {
     places: BTreeSet<u64>,
@@ -25,19 +22,16 @@ pub struct BadSpots {
 }
 
 impl BadSpots {
-    /// Makes the block at a byte of the device unreadable, if there are not too many yet.
     pub fn add(&mut self, place: u64) {
         if self.count() < BAD_SPOTS_MAX {
             self.places.insert(place / BLOCK_SIZE * BLOCK_SIZE);
         }
     }
 
-    /// The number of bad spots.
     pub fn count(&self) -> u64 {
         self.places.len() as u64
     }
 
-    /// Reads that failed.
     pub fn failed(&self) -> u64 {
         self.failed
     }
@@ -48,15 +42,12 @@ impl BadSpots {
         is_read && self.places.range(extent.start..extent.end()).next().is_some()
     }
 
-    /// Counts a request of a client.
     pub(super) fn count_request(&mut self) {
         self.requests += 1;
     }
 
-    /// Counts a read that failed.
-    ///
     /// # Errors
-    /// If more reads have failed than clients, and an engine that pauses between its own tries, can cause.
+    /// If more reads have failed than the limits allow.
     pub(super) fn count_failed(&mut self, now: Instant) -> Result<(), String> {
         let since = *self.since.get_or_insert(now);
         self.failed += 1;

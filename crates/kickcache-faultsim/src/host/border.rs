@@ -11,8 +11,7 @@ use crate::operation::memory_of;
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {
-    /// Checks a submission, claims its extent, and guards the memory that it uses; memory that it fills gets arbitrary
-    /// bytes.
+    /// Checks and records a submission; memory that it fills gets arbitrary bytes.
     pub(super) fn take_in(&mut self, flight: &InFlight, devices: &mut Devices) -> Result<(), String> {
         self.check_border(flight, devices)?;
         self.check_order(flight)?;
@@ -50,7 +49,8 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// No two writes in flight on one device overlap, and on the cache device no write overlaps a read in flight.
+    /// Refuses a submission if two writes on one device would overlap, or a write and a read on the cache
+    /// device.
     fn check_order(&self, flight: &InFlight) -> Result<(), String> {
         if flight.is_flush {
             return Ok(());
@@ -62,14 +62,12 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Records the use of a device by a submission that is no flush.
     fn claim(&mut self, flight: &InFlight) {
         if !flight.is_flush {
             self.claims.push(Claim::new(flight));
         }
     }
 
-    /// Ends the claim of a submission that has ended.
     pub(super) fn release(&mut self, flight: &InFlight) {
         if let Some(place) = self.claims.iter().position(|claim| claim.id == flight.id) {
             self.claims.swap_remove(place);

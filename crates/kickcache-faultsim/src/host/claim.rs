@@ -5,8 +5,6 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::host::in_flight::InFlight;
 
-/// The extent of a device that a submission in flight uses. Claims are kept apart from the submissions, because each
-/// new submission that is no flush is compared with all claims.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Claim {
     pub(super) id: u64,
@@ -16,7 +14,6 @@ pub(super) struct Claim {
 }
 
 impl Claim {
-    /// The claim of a submission.
     pub(super) fn new(flight: &InFlight) -> Claim {
         let InFlight { id, device, extent, writes, .. } = *flight;
         Claim { id, device, extent, writes }

@@ -8,13 +8,12 @@ use kickcache_engine::format::geometry::Geometry;
 use kickcache_engine::format::journal::{Fact, JournalBlock, JournalBody};
 use kickcache_engine::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
-/// Dropped blocks, derived from the journal's writes and the cache device's flushes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct DroppedBlocks {
     /// The dropped blocks in records with a write that is in flight or failed, by submission.
     written: BTreeMap<u64, Vec<BlockKey>>,
-    /// Dropped blocks with a record on the device, each with the number of the first flush that makes the record
-    /// durable; later flushes do so too.
+    /// Dropped blocks with a record on the device, each with the number of the first flush that makes the
+    /// record durable.
     landed: BTreeMap<BlockKey, u64>,
     /// The numbers of the flushes that have not succeeded, by submission.
     flushes: BTreeMap<u64, u64>,
@@ -22,7 +21,6 @@ pub(super) struct DroppedBlocks {
 }
 
 impl DroppedBlocks {
-    /// An operation was submitted.
     pub(super) fn on_submit(&mut self, id: u64, operation: &DeviceOperation, geometry: &Geometry) {
         match operation {
             DeviceOperation::Flush { device: Device::Cache } => {
@@ -42,7 +40,6 @@ impl DroppedBlocks {
         }
     }
 
-    /// The operation succeeded.
     pub(super) fn on_end(&mut self, id: u64) {
         if let Some(keys) = self.written.remove(&id) {
             self.landed.extend(keys.into_iter().map(|key| (key, self.next_flush)));

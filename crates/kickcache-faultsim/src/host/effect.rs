@@ -18,8 +18,6 @@ fn reads(operation: &DeviceOperation) -> bool {
 }
 
 impl<E: Subject> Host<E> {
-    /// Applies a submission to its device.
-    ///
     /// # Errors
     /// If its memory was released, it is not in flight, or too many reads of bad spots have failed.
     pub fn apply(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
@@ -57,8 +55,7 @@ impl<E: Subject> Host<E> {
         self.faults.draw_failure(flight.device, &flight.operation, &mut self.random)
     }
 
-    /// A failed write stores some of its sectors, none if the device is missing. A failed flush drops writes if the
-    /// plan determines that and recovery is over. A record that the host fails to make may exist nevertheless.
+    /// A failed write may store any of its sectors, none if the device is missing.
     fn apply_failed(
         &mut self,
         flight: &mut InFlight,
@@ -72,8 +69,7 @@ impl<E: Subject> Host<E> {
             around.devices.noted = Some(incomplete);
         }
         let device = around.devices.get(flight.device);
-        // If a failed write was partly stored and clients have read that part, a server that loses it in a restart is
-        // faulty even without a cache. So a remote origin keeps it.
+        // A part of a failed write that clients may have read survives a restart of a remote origin.
         let durability = match (flight.device, self.is_remote) {
             (Device::Origin(_), true) => Durability::Durable,
             (Device::Origin(_) | Device::Cache | Device::Successor, _) => Durability::Volatile,
@@ -201,9 +197,8 @@ impl<E: Subject> Host<E> {
                 Ok(Some(data))
             }
             DeviceOperation::WriteZeroes { extent, .. } => Ok(Some(zeroes(extent))),
-            // Devices zero discarded blocks, or ignore a discard. A remote origin always zeroes here: if it ignored the
-            // discard, a restart could change the blocks later by dropping unflushed data. Since discarded blocks have
-            // undefined content, the oracle could not check such a restart.
+            // A remote origin always zeroes here: if it ignored the discard, a restart could change the
+            // blocks later by dropping unflushed data.
             DeviceOperation::Discard { extent, .. } => {
                 Ok((self.is_remote || self.random.chance(500)).then(|| zeroes(extent)))
             }

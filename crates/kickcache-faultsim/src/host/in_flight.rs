@@ -6,7 +6,6 @@ use kickcache_engine::units::{ByteExtent, Checksum, VolumeId};
 use crate::device::{FlushTicket, WriteTicket};
 use crate::operation::{device_and_flush, extent_of, is_write};
 
-/// The progress of a submission.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     Submitted,
@@ -16,7 +15,6 @@ pub(super) enum Progress {
     Failed(DeviceError),
 }
 
-/// A submission that has not ended.
 #[derive(Clone, Debug)]
 pub(super) struct InFlight {
     pub(super) id: u64,
@@ -33,7 +31,6 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    /// A new submission.
     pub(super) fn new(id: u64, operation: DeviceOperation) -> InFlight {
         let (device, is_flush) = device_and_flush(&operation);
         let (extent, writes) = (extent_of(&operation), is_write(&operation));
@@ -52,7 +49,7 @@ impl InFlight {
         }
     }
 
-    /// Whether the host must make a record; the submission is for no device.
+    /// Whether the host must make a record.
     pub(super) fn is_note(&self) -> bool {
         matches!(self.operation, DeviceOperation::NoteOutOfService { .. })
     }

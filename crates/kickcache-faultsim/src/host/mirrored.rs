@@ -13,7 +13,6 @@ use crate::operation::memory_of;
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {
-    /// Begins to mirror an extent of the cache device.
     pub fn begin_mirror(&mut self, extent: ByteExtent) {
         let writes =
             self.in_flight.iter().flatten().filter(|flight| flight.device == Device::Cache && flight.writes);
@@ -22,7 +21,6 @@ impl<E: Subject> Host<E> {
         self.takeover.begin();
     }
 
-    /// The mirror, if there is one.
     pub fn mirror(&mut self) -> Option<&mut Mirror> {
         self.mirror.as_mut()
     }
@@ -34,13 +32,12 @@ impl<E: Subject> Host<E> {
             && !self.in_flight.iter().flatten().any(|flight| is_on_cache(flight.device) && !flight.is_note())
     }
 
-    /// Ends the mirror of a successor that was abandoned.
     pub fn end_mirror(&mut self) {
         self.mirror = None;
     }
 
-    /// Abandons a successor that does not respond: its submissions in flight have no further effect, and end later.
-    /// Without a mirror, the call has no effect.
+    /// Abandons a successor that does not respond: its submissions in flight have no further effect, and end
+    /// later.
     pub fn desert(&mut self, now: Instant) {
         let Some(mirror) = &mut self.mirror else { return };
         let endings = mirror.desert();
@@ -61,8 +58,8 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// Ends the mirror after the successor has become the cache device: the faults of the plan apply to it, and the
-    /// operations that waited for the takeover are submitted to it.
+    /// Ends the mirror after the successor has become the cache device, and submits the operations that
+    /// waited.
     ///
     /// # Errors
     /// If an operation that waited is not allowed.
@@ -73,13 +70,11 @@ impl<E: Subject> Host<E> {
         held.into_iter().try_for_each(|submission| self.submit_to_cache(submission, around))
     }
 
-    /// The replacement is sealed.
     pub fn note_sealed(&mut self) {
         self.faults = self.faults.once_sealed();
         self.takeover.note_sealed();
     }
 
-    /// The errors of the two devices of the replacement.
     pub fn takeover_errors(&self) -> &TakeoverErrors {
         &self.takeover
     }

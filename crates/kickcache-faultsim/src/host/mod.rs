@@ -49,9 +49,7 @@ const HANG: Duration = Duration::from_millis(30_000);
 /// The devices of a run; they outlive every engine.
 #[derive(Clone, Debug)]
 pub struct Devices {
-    /// The cache device.
     pub cache: SimulatedDevice,
-    /// The successor of the cache device, if there is one.
     pub successor: Option<SimulatedDevice>,
     /// The origins, by the number of their volume.
     pub origins: Vec<SimulatedDevice>,
@@ -69,19 +67,12 @@ impl Devices {
     }
 }
 
-/// The parts of a run that a life may use.
 pub struct Surroundings<'a> {
-    /// The time.
     pub now: Instant,
-    /// The devices.
     pub devices: &'a mut Devices,
-    /// The event queue.
     pub queue: &'a mut Queue,
-    /// The trace of the run.
     pub trace: &'a mut Trace,
-    /// Counts of injected faults.
     pub injected: &'a mut Injected,
-    /// Whether faults are injected.
     pub faulty: bool,
     /// Whether the engine serves: recovery is over.
     pub phase_is_running: bool,
@@ -89,9 +80,7 @@ pub struct Surroundings<'a> {
 
 /// One life of an engine with its driver.
 pub struct Host<E> {
-    /// The engine.
     pub engine: E,
-    /// The driver's memory.
     pub memory: DriverMemory,
     /// Submissions in flight, except those on the successor, by the lower half of their ids.
     in_flight: Vec<Option<InFlight>>,
@@ -99,13 +88,11 @@ pub struct Host<E> {
     twins: BTreeMap<u64, InFlight>,
     mirror: Option<Mirror>,
     takeover: TakeoverErrors,
-    /// The extents of devices that submissions in flight use.
     claims: Vec<Claim>,
     random: Random,
     cache_latency: Latency,
     origin_latency: Latency,
     faults: Faults,
-    /// The faults of the plan; those in force may differ after a replacement is sealed, and after [`Host::set_faults`].
     plan_faults: Faults,
     outages: Vec<Outage>,
     /// Where blocks of batches were to be stored, in plans that lose or misplace such blocks.
@@ -119,7 +106,6 @@ pub struct Host<E> {
     steps: u64,
     /// Whether origins are servers of their own.
     is_remote: bool,
-    /// The kind of submission that crashes wait for, and the number of such submissions.
     aim: Aim,
     aimed: u64,
     forgotten: DroppedBlocks,
@@ -131,7 +117,6 @@ fn place_of(id: u64) -> usize {
 }
 
 impl<E: Subject> Host<E> {
-    /// Starts the life of an engine.
     pub fn new(engine: E, plan: &Plan, mut random: Random, now: Instant) -> Host<E> {
         let volumes = u8::try_from(plan.origin_sizes.len()).expect("few volumes");
         Host {
@@ -179,28 +164,23 @@ impl<E: Subject> Host<E> {
             .map(|outage| outage.trouble)
     }
 
-    /// Sets the faults from here on.
     pub fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
         (self.faults, self.outages) = (faults, outages);
     }
 
-    /// Places of the cache device on which reads of data fail for the rest of this life.
     pub fn bad_spots(&mut self) -> &mut BadSpots {
         &mut self.bad_spots
     }
 
-    /// Submissions that have not ended.
     pub fn in_flight_count(&self) -> usize {
         self.in_flight.iter().flatten().count() + self.twins.len()
     }
 
-    /// The submissions in flight, except those on the successor, as text for a message.
     pub fn in_flight_text(&self) -> String {
         let text = |flight: &InFlight| format!("{:#x}: {}", flight.id, describe(&flight.operation));
         self.in_flight.iter().flatten().map(text).collect::<Vec<_>>().join("; ")
     }
 
-    /// Submits a request of a client to the engine.
     pub fn request(&mut self, now: Instant, request: Request<'_>, payload: Payload) {
         self.memory.insert(request.id, payload);
         self.bad_spots.count_request();
@@ -241,7 +221,6 @@ impl<E: Subject> Host<E> {
         self.engine.grow(now, superblock).map_err(|error| error.to_string())
     }
 
-    /// The cache device has grown, and its superblock records it: the engine's tables have another size from here on.
     pub fn use_grown(&mut self, now: Instant) {
         self.engine.use_grown(now);
         self.memory_bytes = self.engine.status().memory_bytes;
@@ -309,8 +288,6 @@ impl<E: Subject> Host<E> {
         Ok(())
     }
 
-    /// Counts submissions of the kind that crashes wait for; for [`Aim::Forgotten`], records the dropped blocks
-    /// instead.
     fn count_aimed(&mut self, flight: &InFlight) {
         if self.aim == Aim::Anything {
             return;
@@ -350,8 +327,7 @@ impl<E: Subject> Host<E> {
         flight.filter(|flight| flight.id == id).ok_or_else(|| format!("submission {id:#x} vanished"))
     }
 
-    /// Copies or zeroes memory at once; returns the destination, and whether a checksum is requested, or `None` for any
-    /// other operation.
+    /// Copies or zeroes memory at once; `None` for any other operation.
     fn move_memory(&mut self, operation: &DeviceOperation) -> Result<Option<(Memory, Checksums)>, String> {
         match operation {
             DeviceOperation::Copy { from, to, length, checksums } => {

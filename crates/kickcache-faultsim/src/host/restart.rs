@@ -1,5 +1,5 @@
 //! The server of an origin dies and is restarted: it may have lost unflushed data, and the driver submits all
-//! operations in flight again. Operations that have not taken effect yet reach the new server only.
+//! operations in flight again.
 
 use kickcache_engine::device::Device;
 use kickcache_engine::request::Durability;
@@ -10,8 +10,7 @@ use crate::host::{Host, Surroundings};
 use crate::subject::Subject;
 
 impl<E: Subject> Host<E> {
-    /// Restarts the origin of a volume. The engine learns of the restart before any submission to the new server
-    /// completes.
+    /// The engine learns of the restart before any submission to the new server completes.
     ///
     /// # Errors
     /// If the memory of a submission was released, or an operation in flight cannot be found.
@@ -53,8 +52,8 @@ impl<E: Subject> Host<E> {
         result
     }
 
-    /// Executes some repeated writes on the old server after the new server has executed them, because the old server
-    /// may live on for a while. A later write to the same place starts only after both executions have ended.
+    /// Executes some repeated writes on the old server after the new server has executed them, because the
+    /// old server may live on for a while.
     pub(super) fn carry_out_late(&mut self, id: u64, around: &mut Surroundings<'_>) -> Result<(), String> {
         let flight = self.take_flight(id)?;
         if flight.is_repeated

@@ -1,10 +1,9 @@
-//! The errors of the two devices of a replacement: reasons to abandon the successor, or to report an error to the engine.
+//! The errors of the two devices of a replacement.
 
 use kickcache_engine::device::{Device, DeviceError, DeviceOperation};
 
 use crate::host::in_flight::InFlight;
 
-/// The errors of the two devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TakeoverErrors {
     is_sealed: bool,
@@ -16,7 +15,6 @@ pub struct TakeoverErrors {
 }
 
 impl TakeoverErrors {
-    /// A replacement begins.
     pub(super) fn begin(&mut self) {
         (self.is_sealed, self.successor) = (false, 0);
     }
@@ -25,19 +23,16 @@ impl TakeoverErrors {
         self.is_sealed = true;
     }
 
-    /// A submission failed. Failed discards are harmless.
     pub(super) fn on_failed(&mut self, flight: &InFlight) {
         let is_discard = matches!(flight.operation, DeviceOperation::Discard { .. });
         self.successor += u64::from(flight.device == Device::Successor && !is_discard);
     }
 
-    /// A submission completed.
     pub(super) fn on_end(&mut self, flight: &InFlight, result: Result<(), DeviceError>) {
         let is_origins = matches!(flight.device, Device::Origin(_));
         self.sealed += u64::from(self.is_sealed && result.is_err() && !is_origins);
     }
 
-    /// Whether a write or flush of the successor failed.
     pub fn has_successor_failed(&self) -> bool {
         self.successor > 0
     }

@@ -15,17 +15,13 @@ pub const NEVER: Tick = u64::MAX;
 /// A write of a client, of data or zeroes; versions 0 and 1 have records as well.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WriteRecord {
-    /// The volume of the request.
     pub volume: VolumeId,
-    /// When the request was issued.
     pub issued: Tick,
     /// When the request was acknowledged; [`NEVER`] if it was not, or failed.
     pub acknowledged: Tick,
-    /// Acknowledged as durable.
     pub durable: bool,
 }
 
-/// All writes, by version.
 #[derive(Clone, Debug)]
 pub struct Book {
     writes: Vec<WriteRecord>,
@@ -37,7 +33,6 @@ pub struct Book {
     /// Start ticks of the requests in flight.
     in_flight: BTreeSet<Tick>,
     tick: Tick,
-    /// A read of an unacknowledged write proves that the write took effect.
     strict: bool,
 }
 
@@ -45,7 +40,6 @@ pub struct Book {
 pub const INITIAL: Version = 1;
 
 impl Book {
-    /// The book of a run over this many volumes.
     pub fn new(volumes: usize) -> Book {
         let before = WriteRecord { volume: VolumeId::new(0), issued: 0, acknowledged: 0, durable: true };
         Book {
@@ -58,8 +52,7 @@ impl Book {
         }
     }
 
-    /// From here on, a later write may take effect before a write that was read before its acknowledgement: the engine
-    /// does not promise the order of such writes if the cache device fails during them.
+    /// From here on, a read of an unacknowledged write does not prove that the write took effect.
     pub fn be_lenient(&mut self) {
         self.strict = false;
     }
@@ -69,20 +62,17 @@ impl Book {
         self.strict
     }
 
-    /// The tick of an event that happens now.
     pub fn next_tick(&mut self) -> Tick {
         self.tick += 1;
         self.tick
     }
 
-    /// Notes that a request starts now.
     pub fn start(&mut self) -> Tick {
         let tick = self.next_tick();
         self.in_flight.insert(tick);
         tick
     }
 
-    /// Notes that the request that started at `started` ends now.
     pub fn end(&mut self, started: Tick) -> Tick {
         self.in_flight.remove(&started);
         self.next_tick()
@@ -93,18 +83,15 @@ impl Book {
         self.in_flight.first().copied().unwrap_or(self.tick)
     }
 
-    /// Drops the requests in flight, which died with the engine.
     pub fn drop_in_flight(&mut self) {
         self.in_flight.clear();
     }
 
-    /// A new version for a write that starts at `issued`.
     pub fn add(&mut self, volume: VolumeId, issued: Tick) -> Version {
         self.writes.push(WriteRecord { volume, issued, acknowledged: NEVER, durable: false });
         self.writes.len() as u64 - 1
     }
 
-    /// Notes the acknowledgement of a write.
     pub fn acknowledge(&mut self, version: Version, at: Tick, durability: Durability) {
         let record = &mut self.writes[usize::try_from(version).expect("a version of ours")];
         record.acknowledged = at;
@@ -116,7 +103,6 @@ impl Book {
         self.writes.get(usize::try_from(version).ok()?)
     }
 
-    /// Whether a write was acknowledged.
     pub fn is_acknowledged(&self, version: Version) -> bool {
         self.get(version).is_some_and(|record| record.acknowledged != NEVER)
     }
@@ -143,13 +129,11 @@ impl Book {
         self.doomed[at].push((self.flushed_through[at], now));
     }
 
-    /// Notes a flush that was issued at `issued` and ended well.
     pub fn flushed(&mut self, volume: VolumeId, issued: Tick) {
         let through = &mut self.flushed_through[usize::from(volume.get())];
         *through = issued.max(*through);
     }
 
-    /// A version in a few words.
     pub fn describe(&self, version: Version) -> String {
         match (version, self.get(version)) {
             (ZERO, _) => "zeroes".to_owned(),

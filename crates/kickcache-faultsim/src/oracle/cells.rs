@@ -8,9 +8,7 @@ use crate::index::index;
 use crate::oracle::book::INITIAL;
 use crate::oracle::register::Register;
 
-/// Sectors of a block.
 const SECTORS: usize = 8;
-/// Units of a sector.
 const PARTS: usize = 16;
 const _: () = assert!(SECTORS as u64 * SECTOR_SIZE == BLOCK_SIZE && PARTS as u64 * UNIT_SIZE == SECTOR_SIZE);
 
@@ -29,7 +27,6 @@ enum Cell {
     Sectors(Box<[Sector; SECTORS]>),
 }
 
-/// The registers of a volume.
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
     pub(super) volume: VolumeId,
@@ -38,7 +35,6 @@ pub(super) struct Shadow {
     cells: Vec<Option<Box<Cell>>>,
 }
 
-/// A visitor of registers, each with its extent.
 trait Visit: FnMut(&mut Register, ByteExtent) {}
 impl<F: FnMut(&mut Register, ByteExtent)> Visit for F {}
 
@@ -74,7 +70,6 @@ impl Cell {
         }
     }
 
-    /// Visits the registers of a part of the block.
     fn visit(&mut self, part: ByteExtent, visit: &mut impl Visit) {
         if part.length < BLOCK_SIZE {
             self.split();
@@ -108,7 +103,6 @@ impl Shadow {
         self.cells[index(block)].get_or_insert_with(|| Box::new(Cell::Whole(Register::new(first))))
     }
 
-    /// Visits the registers of an extent, each with its range of bytes.
     pub(super) fn visit(&mut self, extent: ByteExtent, mut visit: impl FnMut(&mut Register, ByteExtent)) {
         let mut start = extent.start;
         while start < extent.end() {
@@ -147,7 +141,6 @@ impl Shadow {
         result
     }
 
-    /// Visits all existing registers.
     pub(super) fn visit_all(&mut self, mut visit: impl FnMut(&mut Register)) {
         for cell in self.cells.iter_mut().flatten() {
             match cell.as_mut() {
@@ -159,7 +152,6 @@ impl Shadow {
         }
     }
 
-    /// Whether a block was ever touched.
     pub(super) fn is_touched(&self, block: u64) -> bool {
         self.cells[index(block)].is_some()
     }

@@ -17,16 +17,13 @@ use crate::oracle::register::{CompletedRead, Register};
 use crate::oracle::write_content::WriteContent;
 use crate::payload::Payload;
 
-/// How a crash ends a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Crash {
     /// The process dies; the machine and its devices continue.
     Kill,
-    /// The power fails.
     PowerCut,
 }
 
-/// The oracle of a run.
 #[derive(Clone, Debug)]
 pub struct Oracle {
     book: Book,
@@ -35,26 +32,20 @@ pub struct Oracle {
     distrusted: BTreeSet<VolumeId>,
 }
 
-/// The initial content of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FirstContent {
-    /// Bytes of the volume.
     pub size: u64,
     /// For each 64 KiB of the volume, whether it holds data.
     pub filled: Vec<bool>,
 }
 
-/// A write that has begun.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct StartedWrite {
-    /// The version that the write stores.
     pub version: Version,
-    /// When the write began.
     pub issued: Tick,
 }
 
 impl Oracle {
-    /// The oracle of volumes with this initial content.
     pub fn new(volumes: Vec<FirstContent>) -> Oracle {
         let book = Book::new(volumes.len());
         let shadow = |(number, FirstContent { size, filled }): (usize, FirstContent)| {
@@ -64,7 +55,6 @@ impl Oracle {
         Oracle { book, shadows, distrusted: BTreeSet::new() }
     }
 
-    /// See [`Book::be_lenient`].
     pub fn be_lenient(&mut self) {
         self.book.be_lenient();
     }
@@ -83,7 +73,6 @@ impl Oracle {
         self.book.end(started);
     }
 
-    /// A write starts.
     pub fn start_write(
         &mut self,
         volume: VolumeId,
@@ -98,7 +87,6 @@ impl Oracle {
         StartedWrite { version, issued }
     }
 
-    /// A write was acknowledged.
     pub fn end_write(&mut self, version: Version, extent: ByteExtent, durability: Durability) {
         let record = *self.book.get(version).expect("a version of ours");
         let at = self.book.end(record.issued);
@@ -106,14 +94,12 @@ impl Oracle {
         self.shadow(record.volume).visit(extent, |register, _| register.end_write(version, at));
     }
 
-    /// A write failed.
     pub fn fail_write(&mut self, version: Version, extent: ByteExtent) {
         let record = *self.book.get(version).expect("a version of ours");
         let at = self.book.end(record.issued);
         self.shadow(record.volume).visit(extent, |register, _| register.fail_write(version, at));
     }
 
-    /// A discard starts.
     pub fn start_discard(&mut self, volume: VolumeId, extent: ByteExtent) -> Tick {
         let Oracle { book, shadows, .. } = self;
         let tick = book.start();
@@ -127,7 +113,6 @@ impl Oracle {
         self.shadow(volume).visit(extent, |register, _| register.end_discard(at));
     }
 
-    /// A flush ended well.
     pub fn end_flush(&mut self, volume: VolumeId, started: Tick) {
         self.book.end(started);
         self.book.flushed(volume, started);
@@ -141,8 +126,6 @@ impl Oracle {
         self.book.next_tick();
     }
 
-    /// A read ended with data.
-    ///
     /// # Errors
     /// A sentence, if the data may not be seen.
     pub fn end_read(
@@ -162,7 +145,6 @@ impl Oracle {
         Ok(())
     }
 
-    /// Judges a part of a block.
     fn judge(
         &mut self,
         volume: VolumeId,
@@ -179,8 +161,7 @@ impl Oracle {
         shadows[usize::from(volume.get())].compare(part, found, judge)
     }
 
-    /// Judges the content of an origin after the end of the run. Touched blocks must hold values that a read may
-    /// return, the other blocks the first content.
+    /// Judges the content of an origin after the end of the run.
     ///
     /// # Errors
     /// A sentence, if the data may not be seen.
@@ -205,7 +186,6 @@ impl Oracle {
         }
     }
 
-    /// A life ends with a crash.
     pub fn crash(&mut self, crash: Crash) {
         self.book.drop_in_flight();
         let now = self.book.next_tick();
@@ -231,18 +211,15 @@ impl Oracle {
         self.book.next_tick();
     }
 
-    /// A device lied and a power cut showed it, or a damaged log was abandoned: from here on, the volume must only
-    /// return data of its own places, or zeroes. The cache may hide the loss of the device for a long time.
+    /// From here on, the volume must only return data of its own places, or zeroes.
     pub fn distrust(&mut self, volume: VolumeId) {
         self.distrusted.insert(volume);
     }
 
-    /// Whether the only requirement for a volume is that it returns data of its own places, or zeroes.
     pub fn is_distrusted(&self, volume: VolumeId) -> bool {
         self.distrusted.contains(&volume)
     }
 
-    /// A client received an error for its flush.
     pub fn fail_flush(&mut self, volume: VolumeId, started: Tick) {
         self.book.end(started);
         self.doom(volume);

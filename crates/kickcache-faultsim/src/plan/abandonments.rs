@@ -8,8 +8,6 @@ use crate::plan::aim::Aim;
 use crate::plan::faults::Faults;
 use crate::plan::{Abandoned, Plan};
 
-/// The operator takes the cache device out of service, in front of slow origins. Most lives end with a power cut, in
-/// many runs while the service marks change.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
@@ -38,13 +36,12 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
         plan.faults.origin.flush = random.within(500, 5_000);
     }
     if random.chance(200) {
-        // The host cannot make the record, and half of the writes to the cache device fail, writes of the marks
-        // included: requests that bypass the cache device may fail.
+        // The host cannot make the record, and half of the writes to the cache device fail.
         (plan.faults.cache.write, plan.faults.note) = (5_000, 10_000);
     }
 }
 
-/// The origins have stored most dirty blocks, and have flushed few.
+/// Aims at dirty blocks that the origins have stored, but not flushed.
 fn write_back_early(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.dirty_low, volume.dirty_high, volume.dirty_limit) = (1, 2, 900);
@@ -58,7 +55,7 @@ fn write_back_early(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(20, 60), random.within(10, 20));
 }
 
-/// Clients write all dirty blocks again, past the cache device, before an origin is flushed.
+/// Aims at overwrites of all dirty blocks, past the cache device, before an origin is flushed.
 fn overwrite_all(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     (plan.clients, plan.pause) = (16, Duration::from_micros(0));
@@ -68,7 +65,7 @@ fn overwrite_all(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(50, 150), random.within(10, 20));
 }
 
-/// Like [`overwrite_all`], but many of the flushes fail that would prove the volumes complete.
+/// Aims at failures of the flushes that would prove the volumes complete.
 fn fail_to_complete(plan: &mut Plan, random: &mut Random) {
     overwrite_all(plan, random);
     plan.faults.origin.flush = random.within(3_000, 8_000);

@@ -1,13 +1,10 @@
 //! The kind of submission that crashes wait for.
 
-/// The kind of submission that most crashes during the clients' work wait for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Aim {
     /// None: the crash happens at any time.
     Anything,
-    /// A part of a checkpoint.
     Checkpoint,
-    /// Records.
     Records,
     /// The end of a write to an origin, while the record that the cache dropped an older copy of its block is not
     /// durable.

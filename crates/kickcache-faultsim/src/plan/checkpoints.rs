@@ -13,8 +13,7 @@ use crate::plan::{Plan, focus};
 /// The size in bytes of a cache device with more segments than one chunk describes: its checkpoints have two chunks.
 const TWO_CHUNKS: u64 = 31 << 20;
 
-/// Crashes during checkpoints, in some runs at any time. In most of these runs the cache device fails some writes, so
-/// that batches fail between the first look at a segment and the write of its chunk.
+/// Crashes during checkpoints, in some runs at any time.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     focus::crash_at_a_checkpoint(plan, random);
@@ -33,7 +32,7 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Growth after growth by a few segments, while discards and flushes fill the journal.
+/// Aims at growths while discards and flushes fill the journal.
 fn grow_often(plan: &mut Plan, random: &mut Random) {
     plan.growth = Some(Growth {
         permille: 1_000,

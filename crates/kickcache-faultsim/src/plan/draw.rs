@@ -22,7 +22,6 @@ use crate::plan::{
 };
 
 impl Plan {
-    /// The plan of a seed.
     pub fn draw(kind: PlanKind, random: &mut Random) -> Plan {
         let volume_count = pick(random, &[1, 1, 2, 3]);
         let origin_sizes: Vec<u64> = (0..volume_count).map(|_| draw_origin_size(random)).collect();
@@ -78,12 +77,11 @@ impl Plan {
     }
 }
 
-/// Turns a plan into one with a special aim.
 type Draw = fn(&mut Plan, &mut Random);
 
-/// Rare features, tested in this order for three plans of four. An entry is (`of`, `numbers`, `draw`): a plan has the
-/// feature if its random number below `of` is among `numbers`. All entries use the same draw, so that some features
-/// occur together and others never do; the other plans test no entry.
+/// Rare features, tested in this order for three plans of four. An entry is (`of`, `numbers`, `draw`): a plan
+/// has the feature if its random number below `of` is among `numbers`. All entries use the same draw, so that
+/// some features occur together and others never do.
 const RARE: [(u64, &[u64], Draw); 24] = [
     (30, &[7], focus::unreadable),
     (30, &[8, 9], focus::unreadable_between_lives),
@@ -111,9 +109,7 @@ const RARE: [(u64, &[u64], Draw); 24] = [
     (24, &[12], focus::read_what_lands),
 ];
 
-/// Plans with a probability of their own: [`SCARCE_PERMILLE`] of 1000 runs get one of these. The numbers of the rare
-/// plans are used up, and a second plan with the same number would hide the first. Checkpoints and abandonments are
-/// listed twice: their rarest flaws need a hundred runs.
+/// Plans with a probability of their own: [`SCARCE_PERMILLE`] of 1000 runs get one of these.
 const SCARCE: [Draw; 10] = [
     takeovers::draw,
     checkpoints::draw,
@@ -191,8 +187,6 @@ fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {
     }
 }
 
-/// Half of the cut-offs judge streams. The choice uses no draw of its own, so that the rest of the plan stays the same
-/// for each seed.
 fn cutoff(random: &mut Random) -> SequentialCutoff {
     let choices = [None, Some(64 << 10), Some(1 << 20), Some(4 << 20)];
     let Some(length) = pick(random, &choices) else { return SequentialCutoff::Off };
@@ -261,7 +255,7 @@ fn draw_ends(random: &mut Random) -> Ends {
     }
 }
 
-/// Requests of a life and number of lives: some runs hardly do anything but crash.
+/// Requests of a life and number of lives.
 fn draw_lives(random: &mut Random) -> (u64, u64) {
     if random.chance(300) {
         return (random.within(3, 30), random.within(8, 24));

@@ -2,16 +2,14 @@
 
 use crate::plan::aim::Aim;
 
-/// How often events end a life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ends {
     /// Lives that end with a power cut, in 1/1000 of the lives before the last one.
     pub power_cut: u64,
-    /// Lives that end with a kill, in 1/1000 of the lives before the last one; the others stop cleanly.
+    /// Lives that end with a kill, in 1/1000 of the lives before the last one.
     pub kill: u64,
     /// Kills that a power cut follows, in 1/1000.
     pub kill_then_cut: u64,
-    /// The kind of submission that most crashes during the clients' work wait for.
     pub aim: Aim,
     /// Lives that end with a crash while all blocks are read that were ever touched, in 1/1000 of the lives with a
     /// crash after recovery.

@@ -8,7 +8,7 @@ use crate::plan::faults::Faults;
 use crate::plan::latency::Latency;
 use crate::plan::{Plan, focus};
 
-/// Power cuts after failed batches, before the blocks of the batch are durable elsewhere.
+/// Aims at power cuts after failed batches, before the blocks of the batch are durable elsewhere.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     focus::crash_while_reclaiming(plan, random);
@@ -32,8 +32,7 @@ fn overwrite(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = Aim::Anything;
 }
 
-/// Reclaim moves dirty blocks through the whole log, and the moved blocks gather for 1 to 200 ms before their next
-/// batch.
+/// Aims at moves of dirty blocks by reclaim.
 fn reclaim(plan: &mut Plan, random: &mut Random) {
     plan.faults.cache.write = random.within(50, 800);
     plan.settings.fill_linger = Duration::from_millis([1, 20, 200][random.index(3)]);

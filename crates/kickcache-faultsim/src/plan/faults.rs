@@ -10,13 +10,11 @@ use crate::operation::is_write;
 /// How often submissions of a device fail, in 1/10000.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Rates {
-    /// Reads.
     pub read: u64,
-    /// Writes.
     pub write: u64,
-    /// Flushes.
     pub flush: u64,
-    /// Submissions of any kind that take half a minute; the rate of the cache device is also that of its successor.
+    /// Submissions to a device that take half a minute; the rate of the cache device is also that of its
+    /// successor.
     pub hang: u64,
     /// Flushes that report success without doing anything.
     pub lie: u64,
@@ -28,9 +26,7 @@ pub struct Rates {
 /// Error rates of the two devices of a replacement after sealing; default rates leave a device as it was.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct SealedRates {
-    /// The error rates of the old device.
     pub old: Rates,
-    /// The error rates of the new device.
     pub new: Rates,
 }
 
@@ -45,7 +41,6 @@ pub struct Damage {
     pub misdirect: u64,
 }
 
-/// A fault of a device that lasts for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Trouble {
     /// Every operation fails: the device is missing.
@@ -67,7 +62,6 @@ pub struct LongTrouble {
     pub permille: u64,
     /// Whether the cache device has the trouble, or an origin.
     pub is_cache: bool,
-    /// The kind of trouble.
     pub trouble: Trouble,
 }
 
@@ -87,38 +81,27 @@ pub enum Rotting {
     Segments,
 }
 
-/// A device has trouble for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Outage {
-    /// The device.
     pub device: Device,
-    /// The kind of trouble.
     pub trouble: Trouble,
-    /// The beginning of the outage.
     pub from: Instant,
-    /// The end of the outage.
     pub until: Instant,
 }
 
-/// The faults of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Faults {
-    /// Of the cache device.
     pub cache: Rates,
-    /// Of the origins.
     pub origin: Rates,
     /// Of the successor of the cache device until sealing.
     pub successor: Rates,
-    /// Of both devices of a replacement after sealing.
     pub sealed: SealedRates,
     /// Whether writes of the journal and the marks are spared from the error rates of the cache device.
     pub spares_journal: bool,
-    /// Damage of the cache device.
     pub damage: Damage,
     /// Crashes after which bits flip in data that the log declares durable, in 1/1000; or ends of lives after which
     /// segments are zeroed.
     pub rot_permille: u64,
-    /// The data that rots.
     pub rotting: Rotting,
     /// Ends of lives after which blocks of the cache device cannot be read until they are written, in 1/1000.
     pub unreadable_permille: u64,
@@ -131,19 +114,16 @@ pub struct Faults {
     pub bad_spot_permille: u64,
     /// Lives in which a device is missing for a while, in 1/1000.
     pub outage_permille: u64,
-    /// Lives in which the cache device is missing or unreadable for a while, in 1/1000. The outage may begin while
-    /// recovery reads the log.
+    /// Lives in which the cache device is missing or unreadable for a while, in 1/1000.
     pub early_permille: u64,
-    /// Lives in which a device has trouble for long.
     pub long: Option<LongTrouble>,
     /// Records that the host fails to make, in 1/10000.
     pub note: u64,
-    /// Whether devices fail during recovery too; the recoveries after the third failed one have no faults.
+    /// Whether devices fail during recovery too.
     pub in_recovery: bool,
 }
 
 impl Faults {
-    /// Whether any parameter differs from that of a run without faults.
     pub fn any(&self) -> bool {
         *self != Faults::default()
     }
@@ -179,7 +159,7 @@ impl Faults {
         read + lie + permilles + outages > 0 || is_long || forgets || self.damage != Damage::default()
     }
 
-    /// Whether unreadable blocks of the cache device are the only possible faults.
+    /// Whether bad spots are the only possible faults.
     pub fn has_only_bad_spots(&self) -> bool {
         self.bad_spot_permille > 0
             && *self == Faults { bad_spot_permille: self.bad_spot_permille, ..Faults::default() }
@@ -192,7 +172,6 @@ impl Faults {
         lies || self.cache.forgets || self.origin.forgets || self.damage != Damage::default()
     }
 
-    /// The error rates of a device.
     pub fn rates(&self, device: Device) -> Rates {
         match device {
             Device::Cache => self.cache,
@@ -201,14 +180,12 @@ impl Faults {
         }
     }
 
-    /// The faults after sealing.
     pub fn once_sealed(&self) -> Faults {
         let SealedRates { old, new } = self.sealed;
         let stay = |rates: Rates, other: Rates| if rates == Rates::default() { other } else { rates };
         Faults { cache: stay(old, self.cache), successor: stay(new, self.successor), ..*self }
     }
 
-    /// The error that a submission gets by the error rates, if it fails.
     pub fn draw_failure(
         &self,
         device: Device,
@@ -233,7 +210,6 @@ impl Faults {
         Some(if is_full { DeviceError::NoSpace } else { DeviceError::Io })
     }
 
-    /// The outages of a life that begins now, over this many volumes.
     pub fn draw_outages(&self, now: Instant, volumes: u8, random: &mut Random) -> Vec<Outage> {
         let short = self.draw_outage(now, volumes, random);
         let long = self.long.and_then(|long| long.draw(now, volumes, random));
@@ -281,12 +257,10 @@ impl LongTrouble {
 }
 
 impl Outage {
-    /// Whether the outage covers a time.
     pub fn is_at(&self, now: Instant) -> bool {
         self.from <= now && now < self.until
     }
 
-    /// The error of a submission to its device during the outage, if it fails.
     pub fn failure(&self, operation: &DeviceOperation) -> Option<DeviceError> {
         match self.trouble {
             Trouble::Gone => Some(DeviceError::Gone),

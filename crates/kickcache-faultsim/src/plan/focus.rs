@@ -17,7 +17,6 @@ use crate::plan::load::Shape;
 use crate::plan::mode::draw_mode;
 use crate::plan::replacement::Replacement;
 
-/// Turns a plan into one with a special aim.
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {
     match random.below(20) {
         0 => lose_writes(plan, random),
@@ -45,7 +44,6 @@ fn keep_dirty(plan: &mut Plan) {
     (plan.mode_changes, plan.drains, plan.long_pause_permille) = (false, false, 0);
 }
 
-/// The cache device fails some writes, many to parts of dirty blocks, until it is put out of service.
 fn lose_writes(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -55,15 +53,13 @@ fn lose_writes(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(30, 100), random.within(8, 16));
 }
 
-/// For any plan: in nine of ten lives the cache device soon fails all writes, writes of its marks included, for a
-/// second or longer. In some runs the host's record fails as well. More lives follow.
+/// For any plan: the cache device fails all writes for a while in most lives.
 pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.long = Some(LongTrouble { permille: 900, is_cache: true, trouble: Trouble::Refuses });
     plan.faults.note = [0, 3_000, 10_000][random.index(3)];
     if random.chance(500) {
-        // Clients soon write all dirty blocks again, past the cache device, and the power fails before an origin is
-        // flushed.
+        // Aims at overwrites of all dirty blocks past the cache device before a power cut.
         keep_dirty(plan);
         plan.weights.flush = 20;
         (plan.shape.hot_permille, plan.shape.hot_blocks, plan.shape.length_max) = (1_000, 4, 16 << 10);
@@ -80,8 +76,8 @@ pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
 }
 
-/// For any plan: in nine of ten lives one origin soon refuses writes, is full, or is silent, for a second or longer.
-/// The volumes of the other origins must not be affected.
+/// For any plan: in most lives one origin refuses writes, is full, or is silent for a while. The volumes of
+/// the other origins must not be affected.
 pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     while plan.origin_sizes.len() < 2 {
         plan.origin_sizes.push(plan.origin_sizes[0]);
@@ -98,8 +94,7 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     plan.faults =
         Faults { long: Some(LongTrouble { permille: 900, is_cache: false, trouble }), ..Faults::default() };
     plan.wait_max = Some(Duration::from_millis(1_000));
-    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, they would take twice
-    // the space.
+    // With a batch for each block, the blocks that reclaim moves would take twice the space.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.cache_size = 8 << 20;
     plan.clients = plan.clients.max(8);
@@ -112,7 +107,7 @@ pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(600, 1_500), random.within(1, 3));
 }
 
-/// Reclaim moves dirty blocks through the whole log, and the power fails again and again.
+/// Aims at power cuts while reclaim moves dirty blocks.
 pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
@@ -120,7 +115,6 @@ pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
         plan.faults.cache.write = if random.chance(500) { 0 } else { random.within(10, 200) };
     }
     plan.cache_size = 8 << 20;
-    // A batch may complete long after later submissions.
     plan.cache_latency.stall_permille = random.within(0, 100);
     plan.shape.length_max = 256 << 10;
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
@@ -130,8 +124,7 @@ pub(super) fn crash_while_reclaiming(plan: &mut Plan, random: &mut Random) {
     plan.ends.aim = if random.chance(500) { Aim::Records } else { Aim::Anything };
 }
 
-/// The process dies, and in many runs the power fails soon after the restart: the data that recovery found was not
-/// durable.
+/// Aims at power cuts soon after a kill, while the data that recovery found is not durable.
 fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() {
@@ -143,7 +136,7 @@ fn crash_after_a_crash(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(3, 30), random.within(10, 24));
 }
 
-/// Blocks are written over while the journal fills, and the power fails while a checkpoint calls their older copies dead.
+/// Aims at power cuts while a checkpoint is written.
 pub(super) fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     if plan.faults.damage != Damage::default() || random.chance(500) {
@@ -153,15 +146,13 @@ pub(super) fn crash_at_a_checkpoint(plan: &mut Plan, random: &mut Random) {
     plan.clients = plan.clients.max(4);
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(500, 900), 64);
     plan.shape.length_max = 64 << 10;
-    // Each flush behind a discard takes a block of the journal.
     (plan.weights.read, plan.weights.write, plan.weights.flush) = (20, 100, 30);
     plan.weights.discard = random.within(10, 40);
     (plan.requests, plan.lives) = (random.within(100, 300), random.within(4, 10));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.aim) = (900, 50, Aim::Checkpoint);
 }
 
-/// A failed flush of an origin drops all unflushed writes that have ended, and the origin reports the error. The blocks
-/// that were written back must stay dirty. All writes are in the log, because a write past it would have no other copy.
+/// A failed flush of an origin drops all unflushed writes that have ended, and the origin reports the error.
 fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.sequential_cutoff, volume.dirty_limit) =
@@ -172,14 +163,12 @@ fn fail_origin_flushes(plan: &mut Plan, random: &mut Random) {
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(500, 5_000), true);
     (plan.weights.write, plan.weights.flush) = (100, 10);
     (plan.weights.discard, plan.weights.zeroes, plan.shape.length_max) = (0, 0, 16 << 10);
-    // Streams write up to 128 KiB at a time; long writes bypass the log if the origin would complete them sooner.
     plan.shape.sequential_permille = 0;
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// A failed flush of an origin drops writes that only the origin has: the client that flushes gets the error, whichever
-/// client wrote.
+/// A failed flush of an origin drops writes that only the origin has.
 fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = if random.chance(500) { Mode::WriteAround } else { Mode::Bypass };
@@ -187,7 +176,6 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.mode_changes, plan.drains, plan.absent_permille) = (false, false, 0);
     plan.faults = Faults::default();
     (plan.faults.origin.flush, plan.faults.origin.forgets) = (random.within(1_000, 5_000), true);
-    // The engine flushes an origin soon after a write, even without a client's flush.
     plan.settings.origin_flush_after = Duration::from_millis(random.within(1, 10));
     (plan.weights.read, plan.weights.promote) = (0, 0);
     (plan.weights.write, plan.weights.flush, plan.weights.durable_permille) = (100, random.within(2, 20), 0);
@@ -195,7 +183,6 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     (plan.requests, plan.lives) = (random.within(20, 200), random.within(3, 8));
     if random.chance(500) {
-        // Clients write zeroes to whole blocks and to parts of blocks, with flushes in between.
         (plan.weights.zeroes, plan.weights.flush, plan.shape.sector_permille) = (100, 50, 900);
         (plan.clients, plan.pause) = (16, Duration::from_micros(0));
         (plan.shape.hot_permille, plan.origin_latency.base) =
@@ -205,7 +192,7 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// Through the whole log, reclaim moves blocks that were written to the origin, and that the origin has not flushed.
+/// Aims at moves by reclaim of blocks that wait for a flush of the origin.
 fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     for volume in &mut plan.volumes {
@@ -216,7 +203,6 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // A flush may take so long that reclaim cannot wait for the blocks that it makes clean.
     plan.origin_latency = Latency {
         base: Duration::from_micros(20),
         mean: Duration::from_micros(random.within(2_000, 6_000)),
@@ -228,10 +214,8 @@ fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (900, 0, 1_000);
 }
 
-/// Blocks that were just demoted are written again, and the power fails before the record of the demotion is durable.
-/// The origin may have the new content, and recovery must not restore the older copy over it. The volumes are about as
-/// large as the cache together, and about half of the clients or more read or write them in sequence, so that the next
-/// client requests blocks that were just demoted.
+/// Aims at power cuts after demoted blocks are written again, before the record of the demotion is durable.
+/// The origin may have the new content, and recovery must not restore the older copy over it.
 fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         (volume.mode, volume.admission, volume.sequential_cutoff) =
@@ -244,7 +228,6 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     plan.origin_sizes.fill(blocks / count * BLOCK_SIZE);
     plan.clients = 16;
     plan.pause = Duration::from_micros(0);
-    // Some records may take long to write, while other writes continue.
     plan.cache_latency = Latency {
         base: Duration::from_micros(50),
         mean: Duration::from_micros(random.within(100, 500)),
@@ -265,8 +248,7 @@ fn write_behind_demotions(plan: &mut Plan, random: &mut Random) {
     plan.ends.verify = 1_000;
 }
 
-/// Blocks with their only copy on the cache device cannot be read for the rest of a life, while reclaim must move other
-/// dirty blocks through the log. While a block is unreadable, no request may wait for long.
+/// Aims at dirty blocks that cannot be read while reclaim moves others.
 pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         keep_dirty(plan);
@@ -291,7 +273,7 @@ pub(super) fn unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 300, 500);
 }
 
-/// The rate limit of writeback is in bytes, in requests, or in both; few volumes have none.
+/// Most volumes have a rate limit of writeback, in bytes, in requests, or in both.
 pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         let mut draw =
@@ -300,7 +282,7 @@ pub(super) fn cap_writeback(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Most volumes have a reservation or a limit of cache space; in some runs the reservations exceed the cache.
+/// Most volumes have a reservation or a limit of cache space.
 pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         let mut draw = |most| {
@@ -311,7 +293,6 @@ pub(super) fn bound_rooms(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// The write budget of the cache device is so small that it is soon used up.
 pub(super) fn budget_writes(plan: &mut Plan, random: &mut Random) {
     plan.settings.write_budget = NonZeroU64::new(random.within(1 << 18, 64 << 20));
 }
@@ -320,7 +301,6 @@ pub(super) fn random_share(random: &mut Random, most: u64) -> u16 {
     u16::try_from(random.within(1, most)).expect("small")
 }
 
-/// Some reads of cached data find flipped bits.
 fn rot(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.faults.damage.flip = random.within(100, 2_000);
@@ -329,8 +309,6 @@ fn rot(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (400, 1);
 }
 
-/// After most crashes, data, batch headers or the journal rot. The data may be the only current copies of blocks, in
-/// segments that recovery still has to read block by block.
 pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.faults = Faults::default();
@@ -342,14 +320,12 @@ pub(super) fn rot_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(20, 150), random.within(6, 14));
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (500, 450, 1_000);
     if plan.faults.rotting == Rotting::Journal {
-        // Each flush behind a discard takes a block of the journal.
         (plan.weights.discard, plan.weights.flush) = (50, 50);
         (plan.requests, plan.lives) = (random.within(20, 100), random.within(10, 20));
     }
 }
 
-/// Rot of the newest data only, where recovery reads each block: lives are short, so that no summary covers the data,
-/// and flushes make it durable.
+/// Rot of the newest data only.
 pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (1_000, Rotting::Data);
@@ -357,7 +333,6 @@ pub(super) fn rot_newest_data(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
-/// Whole segments are zeroed, after crashes and stops: each stop writes a checkpoint, which lists their blocks.
 pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     rot_between_lives(plan, random);
     (plan.faults.rot_permille, plan.faults.rotting) = (random.within(200, 500), Rotting::Segments);
@@ -365,7 +340,6 @@ pub(super) fn zero_segments(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.discard) = (10, [0, 10, 40][random.index(3)]);
 }
 
-/// When most lives begin, a part of the log is unreadable, or the only current copies of some blocks.
 pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults { unreadable_permille: random.within(500, 1_000), ..Faults::default() };
     plan.cache_size = 8 << 20;
@@ -379,7 +353,6 @@ pub(super) fn unreadable_between_lives(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (450, 400, 1_000);
 }
 
-/// When the log is read back, some of the newest blocks of data, often the only current copies, are unreadable.
 pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     unreadable_between_lives(plan, random);
     keep_dirty(plan);
@@ -389,8 +362,7 @@ pub(super) fn newest_data_unreadable(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(10, 60), random.within(10, 20));
 }
 
-/// Clients read and write a few blocks at the same time over a cache device that is slow to write, and the process
-/// dies: every write that a client has read must survive.
+/// Aims at kills after reads of unacknowledged writes, which must survive.
 pub(super) fn read_what_lands(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     (plan.faults, plan.mode_changes, plan.drains) = (Faults::default(), false, false);
@@ -404,8 +376,7 @@ pub(super) fn read_what_lands(plan: &mut Plan, random: &mut Random) {
     (plan.ends.kill, plan.ends.power_cut, plan.ends.verify) = (900, 50, 1_000);
 }
 
-/// The cache device is extended while reclaim moves dirty blocks through the log, and the power fails at about that
-/// time.
+/// Aims at growths of the cache device while reclaim moves dirty blocks.
 pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.forbid_restarts();
@@ -415,7 +386,6 @@ pub(super) fn grow_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// Growth with a probability of 30% to 90% in each stretch of work, by up to 8 MiB more than the least possible growth.
 pub(super) fn growth(random: &mut Random) -> Growth {
     let step_max = [1_000, 300_000][random.index(2)];
     Growth {
@@ -428,8 +398,7 @@ pub(super) fn growth(random: &mut Random) -> Growth {
     }
 }
 
-/// Another device takes over while reclaim moves dirty blocks through the log; the power fails at about that time, and
-/// in some runs the cache device fails some writes and flushes.
+/// Aims at replacements while reclaim moves dirty blocks.
 pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     plan.forbid_restarts();
@@ -440,8 +409,7 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     plan.cache_size = 8 << 20;
     let step_max = [1_000, 20_000, 300_000][random.index(3)];
     if step_max > 20_000 {
-        // With such long steps, requests may wait longer than the usual limit: a partial write waits for the read and
-        // the write of its block, and other writes wait for the partial write.
+        // With long steps, requests may wait longer than the usual limit.
         plan.wait_max = None;
     }
     plan.replacement = Some(Replacement {
@@ -453,26 +421,22 @@ pub(super) fn replace_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
-/// In many lives the cache device is left out, and another one put into use.
 pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     plan.forbid_restarts();
     (plan.faults, plan.growth) = (Faults::default(), None);
     plan.cache_size = 8 << 20;
     plan.absent_permille = 0;
-    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, reclaim might never
-    // end, and leave-out waits until the engine is idle.
+    // Leave-out waits for an idle engine, and with a batch for each block reclaim might never end.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     plan.leaving_permille = random.within(300, 1_000);
     go_round(plan, random);
 }
 
-/// In many lives a volume is removed and added again, if there are several.
 pub(super) fn part_volumes(plan: &mut Plan, random: &mut Random) {
     leave_out_cache(plan, random);
     (plan.parting_permille, plan.leaving_permille) = (plan.leaving_permille, 0);
 }
 
-/// The log is reused many times in short lives; most lives end without a stop.
 fn go_round(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (random.within(0, 600), 256);
     plan.shape.length_max = 256 << 10;

@@ -1,11 +1,10 @@
-//! Runs that focus on one subject and in which writes or flushes of the cache device or of the origins fail.
+//! Runs that focus on one subject, with failing writes or flushes.
 
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
 use crate::plan::{Plan, focus, overtaking, refusals, restarts, superseding};
 
-/// The subjects: the main activity of a life.
 const SUBJECTS: [fn(&mut Plan, &mut Random); 11] = [
     superseding::draw,
     overtaking::draw,
@@ -23,16 +22,12 @@ const SUBJECTS: [fn(&mut Plan, &mut Random); 11] = [
 /// Error rates in 1/10000 of the writes or flushes of a device.
 const ERROR_RATES: [u64; 4] = [20, 100, 500, 2_000];
 
-/// Draws one subject, for any plan, with one error rate for one or two of these: the writes or the flushes of the cache
-/// device or of the origins.
+/// Draws one subject, and one error rate for the writes or the flushes of the cache device or the origins.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     SUBJECTS[random.index(SUBJECTS.len())](plan, random);
-    // A cache device with write errors is put out of service. If an origin then loses unflushed writes, the only copies
-    // are lost.
+    // If an origin loses unflushed writes while the cache device is out of service, the only copies are lost.
     plan.faults.origin.forgets = false;
-    // As in a daemon, blocks that reclaim moves gather in batches: with a batch for each block, they would take twice
-    // the space, and they stay dirty while an origin fails.
     plan.settings.fill_linger = plan.settings.fill_linger.max(Duration::from_millis(20));
     let rate = ERROR_RATES[random.index(ERROR_RATES.len())];
     for _ in 0..random.within(1, 2) {

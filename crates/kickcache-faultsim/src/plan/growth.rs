@@ -2,7 +2,6 @@
 
 use kickcache_engine::time::Duration;
 
-/// Growth of the cache device while it is served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Growth {
     /// Probability in 1/1000 that a growth is scheduled when the clients begin to work.

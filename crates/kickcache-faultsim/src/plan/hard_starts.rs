@@ -6,8 +6,8 @@ use crate::plan::Plan;
 use crate::plan::faults::Rotting;
 use crate::plan::focus::rot_between_lives;
 
-/// The log is damaged before the start, and the cache device fails while recovery looks for the damage: the failure
-/// must not hide the damage.
+/// The log is damaged before the start, and the cache device fails during recovery: the failure must not hide
+/// the damage.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     plan.mode_changes = false;
@@ -15,7 +15,6 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults.rotting = Rotting::WholeJournal;
     (plan.faults.in_recovery, plan.faults.early_permille) = (true, random.within(300, 1_000));
     (plan.weights.flush, plan.weights.discard) = (random.within(5, 50), 0);
-    // The journal may also be short; then no other structure proves that a journal existed.
     let requests_max = [60, 200][random.index(2)];
     (plan.requests, plan.lives) = (random.within(10, requests_max), random.within(10, 20));
 }

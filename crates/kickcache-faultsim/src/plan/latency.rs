@@ -3,7 +3,6 @@
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
-/// The latency of submissions to a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
     /// The shortest latency of a submission without data.
@@ -15,7 +14,6 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// The time of one submission of this many bytes.
     pub fn draw(&self, random: &mut Random, bytes: u64) -> Duration {
         let scale = if random.chance(self.stall_permille) { 100.0 } else { 1.0 };
         #[expect(clippy::cast_precision_loss, reason = "means are short")]

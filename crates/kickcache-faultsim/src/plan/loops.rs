@@ -9,8 +9,6 @@ use crate::plan::Plan;
 use crate::plan::faults::Faults;
 use crate::plan::growth::Growth;
 
-/// Most clients read, the others write, a volume in a loop that is larger than the cache, up to 32 blocks at a time.
-/// Meanwhile reclaim empties cold segments, in some runs the cache grows, and lives end.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();

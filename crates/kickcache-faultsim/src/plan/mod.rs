@@ -35,10 +35,8 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::replacement::Replacement;
 
-/// Which plans a series plays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PlanKind {
-    /// All plans, in the proportions of the regular draw.
     Any,
     /// Plans that focus on one subject, with errors of writes or flushes.
     Focused,
@@ -54,26 +52,18 @@ impl PlanKind {
     }
 }
 
-/// All parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Plan {
-    /// Bytes of the cache device.
     pub cache_size: u64,
     /// Whether the cache device holds stale data before it is formatted.
     pub cache_stale: bool,
-    /// Bytes of the origins.
     pub origin_sizes: Vec<u64>,
     /// Chunks of the origins that hold data before the run, in 1/1000.
     pub filled_permille: u64,
-    /// The engine's settings.
     pub settings: EngineSettings,
-    /// The volumes' settings at the start.
     pub volumes: Vec<VolumeSettings>,
-    /// Whether modes change while the volume is served.
     pub mode_changes: bool,
-    /// Whether the operator requests drains.
     pub drains: bool,
-    /// The number of clients.
     pub clients: usize,
     /// Mean pause of a client between requests, apart from long pauses.
     pub pause: Duration,
@@ -81,33 +71,24 @@ pub struct Plan {
     pub long_pause_permille: u64,
     /// Lives in which a volume is not served, in 1/1000; one volume of the run is served in every life.
     pub absent_permille: u64,
-    /// The most requests that clients issue in one stretch of work; most lives have one.
+    /// The most requests that clients issue in one stretch of work.
     pub requests: u64,
-    /// The number of lives, the last one included.
     pub lives: u64,
-    /// The kinds of requests that clients make.
     pub weights: Weights,
-    /// Sizes and places.
     pub shape: Shape,
-    /// Latency of the cache device.
     pub cache_latency: Latency,
-    /// Latency of the origins.
     pub origin_latency: Latency,
-    /// Faults.
     pub faults: Faults,
-    /// Ends of lives.
     pub ends: Ends,
-    /// Growth of the cache device.
     pub growth: Option<Growth>,
-    /// Replacement of the cache device.
     pub replacement: Option<Replacement>,
     /// Lives in which the cache device is to be left out, in 1/1000 of the lives in which clients work.
     pub leaving_permille: u64,
-    /// The moment at which the cache device is left out with dirty blocks, in most lives.
+    /// When the cache device is left out with dirty blocks, if the plan has such lives.
     pub abandoned: Option<Abandoned>,
     /// Lives in which a volume is to be removed and added again, in 1/1000 of the lives in which clients work.
     pub parting_permille: u64,
-    /// Mean time from one restart of an origin to the next, if they are servers of their own.
+    /// Mean time from one restart of an origin to the next; `None` if the origins are local.
     pub restart_after: Option<Duration>,
     /// Bytes that a power cut does not tear.
     pub atomic_unit: u64,
@@ -131,7 +112,6 @@ impl Plan {
     pub fn reads_nothing(&self) -> bool {
         let Plan { weights, shape, .. } = self;
         let asked = weights.read + weights.promote + shape.sequential_permille;
-        // If a write of sectors enters the log, the rest of their blocks is read.
         let passes_log = |volume: &VolumeSettings| matches!(volume.mode, Mode::WriteAround | Mode::Bypass);
         let may_be_logged = self.mode_changes || !self.volumes.iter().all(passes_log);
         asked + shape.unaligned_permille == 0 && (shape.sector_permille == 0 || !may_be_logged)
@@ -146,8 +126,8 @@ impl Plan {
         self.abandoned = None;
     }
 
-    /// All origins are local. A remote one without restarts would be a contradiction: the engine treats its discards as durable, and the
-    /// simulated device does so only if it restarts.
+    /// All origins are local. The engine treats discards of remote origins as durable, and the simulated
+    /// device does so only in plans with restarts.
     fn forbid_restarts(&mut self) {
         self.restart_after = None;
         self.volumes.iter_mut().for_each(|volume| volume.origin = OriginKind::Local);

@@ -7,8 +7,7 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::faults::Faults;
 
-/// Writes wait for their turn at the origin. Some are FUA, and most overlap other writes, so that one write replaces
-/// several. The power fails before a flush makes the writes durable, and in some runs the origin refuses some writes.
+/// Aims at overlapping writes that wait for their turn at the origin.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();

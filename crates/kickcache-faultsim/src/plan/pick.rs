@@ -2,7 +2,6 @@
 
 use kickcache_random::Random;
 
-/// A random element of the choices.
 pub(super) fn pick<T: Copy>(random: &mut Random, choices: &[T]) -> T {
     choices[random.index(choices.len())]
 }

@@ -7,9 +7,7 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::faults::Faults;
 
-/// Many clients read and write a few blocks, in write-through mode or in write-back mode with a low dirty limit:
-/// several writes of a block wait for a slow origin, with reads between them. In a third of the runs, some reads or
-/// some writes of the cache device fail, too.
+/// Aims at several writes of a block that wait for a slow origin, with reads between them.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();

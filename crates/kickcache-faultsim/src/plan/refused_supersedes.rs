@@ -7,7 +7,6 @@ use crate::plan::faults::Faults;
 use crate::plan::latency::Latency;
 use crate::plan::{Plan, superseding};
 
-/// Superseding writes that fail, together with origin flushes that take long.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     superseding::draw(plan, random);

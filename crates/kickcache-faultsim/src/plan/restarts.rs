@@ -12,7 +12,6 @@ use crate::plan::faults::Faults;
 use crate::plan::focus::random_share;
 use crate::plan::mode::draw_mode;
 
-/// Restarts of origins, with crashes of the host in between.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     match random.below(4) {
@@ -22,19 +21,16 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     }
 }
 
-/// Restarts of origins, always with damaged cached copies.
 pub(super) fn draw_beside_damage(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     read_damaged_copies(plan, random);
 }
 
-/// Restarts of origins, always with fills that read ahead.
 pub(super) fn draw_beside_fills(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     read_a_patchwork(plan, random);
 }
 
-/// Restarts of origins, always with writes that the log has no copy of.
 pub(super) fn draw_without_copies(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);
     write_past_the_log(plan, random);
@@ -61,8 +57,7 @@ fn restart(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (300, 400, 1_000);
 }
 
-/// Cached copies are damaged while the origin has not flushed the blocks that were written back: the engine must not
-/// confuse the two conditions.
+/// Aims at damaged cached copies of blocks that the origin has not flushed.
 fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     write_back_at_once(plan);
     plan.faults.damage.flip = random.within(1_000, 5_000);
@@ -73,8 +68,7 @@ fn read_damaged_copies(plan: &mut Plan, random: &mut Random) {
     (plan.requests, plan.lives) = (random.within(300, 800), 1);
 }
 
-/// A few blocks, some discarded, some just written back: a fill in flight when the origin restarts may cover several of
-/// these blocks.
+/// Aims at fills over discarded and just written blocks while the origin restarts.
 fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     write_back_at_once(plan);
     plan.volumes.iter_mut().for_each(|volume| volume.fill_window_max = BLOCK_SIZE << 4);
@@ -85,7 +79,7 @@ fn read_a_patchwork(plan: &mut Plan, random: &mut Random) {
     plan.clients = plan.clients.max(4);
 }
 
-/// Writes use the origin only. The origin restarts before it has flushed them, and clients read them.
+/// Aims at reads of writes that bypass the log, before the origin has flushed them.
 fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
     for volume in &mut plan.volumes {
         volume.mode = [Mode::WriteAround, Mode::Bypass][random.index(2)];
@@ -95,7 +89,6 @@ fn write_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.weights.flush, plan.weights.durable_permille) = (random.within(0, 2), 0);
 }
 
-/// Admission does not limit fills, and dirty blocks are written back early.
 fn write_back_at_once(plan: &mut Plan) {
     for volume in &mut plan.volumes {
         volume.mode = Mode::WriteBack;
@@ -105,8 +98,7 @@ fn write_back_at_once(plan: &mut Plan) {
     }
 }
 
-/// The average interval of restarts is `after` or longer, an access takes the time `access` or longer, and origins are
-/// seldom flushed; clients use few blocks.
+/// Sets the mean interval of restarts and the shortest time of an access to an origin.
 fn restart_soon(plan: &mut Plan, after: Duration, access: Duration) {
     plan.mode_changes = false;
     plan.settings.origin_flush_after = Duration::from_millis(2_000);

@@ -7,9 +7,7 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::faults::Faults;
 
-/// Blocks that are adjacent in the log are read for several writebacks at once. While that read takes long, its blocks
-/// are written again, or moved by reclaim, and their segments are reused. In half of the runs, some of these reads and
-/// some writes to origins fail. The power fails.
+/// Aims at blocks that are overwritten or moved while writeback reads them.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.faults = Faults::default();
     plan.forbid_changes();
@@ -31,7 +29,6 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.cache_latency.stall_permille = random.within(10, 60);
     let origin = Duration::from_micros(random.within(50, 500));
     (plan.origin_latency.base, plan.origin_latency.mean) = (origin, origin);
-    // With short requests, blocks that are adjacent in the log are seldom adjacent on the origin.
     plan.shape.length_max = [8 << 10, 32 << 10][random.index(2)];
     (plan.shape.sector_permille, plan.shape.unaligned_permille, plan.shape.sequential_permille) = (0, 0, 0);
     plan.shape.hot_permille = [0, 500][random.index(2)];

@@ -7,9 +7,7 @@ use kickcache_random::Random;
 use crate::plan::faults::{Damage, Faults};
 use crate::plan::{Plan, focus, restarts};
 
-/// Long writes use the origin although the log has older dirty copies of their blocks, and the writeback of these is in
-/// flight. The power fails at about that time. In some runs devices fail writes and flushes; in others the cache
-/// device, a volume or an origin's server changes.
+/// Aims at power cuts while long writes to the origin supersede blocks whose writeback is in flight.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     let draw_change = match random.below(10) {
         0 => Some(focus::grow_cache as fn(&mut Plan, &mut Random)),
@@ -39,14 +37,13 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     (plan.shape.hot_permille, plan.shape.hot_blocks) = (900, [64, 256][random.index(2)]);
     (plan.weights.read, plan.weights.write) = (random.within(30, 100), 100);
     (plan.weights.flush, plan.weights.discard) = (random.within(0, 20), random.within(0, 10));
-    // With damage, the run has one life: to the next recovery, a damaged block of a segment without a summary would
-    // look like a torn one.
+    // Damage must not look like a torn write to the next recovery.
     let lives = if plan.faults.damage == Damage::default() { random.within(4, 12) } else { 1 };
     (plan.requests, plan.lives) = (random.within(20, 150), lives);
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (600, 250, 1_000);
 }
 
-/// In some runs, devices sometimes fail a write or a flush: an origin may store parts of a long write that it fails.
+/// An origin may store parts of a write that it fails.
 fn draw_faults(plan: &mut Plan, random: &mut Random) {
     if random.chance(400) {
         let write_max = [200, 4_000][random.index(2)];

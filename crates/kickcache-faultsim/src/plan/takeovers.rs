@@ -6,8 +6,6 @@ use kickcache_random::Random;
 use crate::plan::faults::{Faults, Rates, SealedRates};
 use crate::plan::{Plan, focus};
 
-/// A replacement with errors of the successor, or of one or both devices after sealing. With low rates, most of the
-/// copy succeeds.
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
     focus::replace_cache(plan, random);

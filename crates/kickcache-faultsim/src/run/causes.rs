@@ -15,8 +15,7 @@ use crate::subject::Subject;
 use crate::workload::Ask;
 
 impl Simulation {
-    /// Notes, once in a run, that a cache device is not in good health, and checks the cause in plans with faults of a
-    /// takeover only.
+    /// Notes, once in a run, that a cache device is not in good health.
     pub(super) fn note_health<E: Subject>(&mut self, host: &Host<E>) -> Result<(), String> {
         if self.watched.was_out || host.engine.health() == CacheHealth::Good {
             return Ok(());
@@ -30,8 +29,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Checks the cause of a failed request. Once a cache device has been out of service, records may be missing: any
-    /// request may fail, except a read in a run without faults that explain it.
+    /// Checks the cause of a failed request.
     pub(super) fn check_cause<E: Subject>(
         &mut self,
         host: &Host<E>,
@@ -58,18 +56,16 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether the engine may have restored removed blocks as unreadable: it does so out of service, without a record.
+    /// Whether the engine may have restored removed blocks as unreadable.
     fn may_restore_blocks(&self) -> bool {
         self.watched.was_out && self.plan.faults.note > 0
     }
 
-    /// After a cache device of the run was out of service: notes the dirty blocks that a discard covers, if its origin
-    /// has no faults and no other change of the volume is in flight.
+    /// Notes the dirty blocks of a discard that [`Simulation::check_restored`] can judge.
     pub(super) fn watch_discard<E: Subject>(&mut self, host: &Host<E>, id: RequestId, ask: &Ask) {
         let faults = &self.plan.faults;
         let has_long = faults.long.is_some_and(|long| !long.is_cache) || faults.outage_permille > 0;
         let is_sound = self.plan.restart_after.is_none() && faults.origin == Rates::default() && !has_long;
-        // If a write in flight fails, its dirty blocks are dropped.
         let is_other = |other: &Outstanding| other.ask.volume != ask.volume || other.ask.changes_nothing();
         let is_alone = self.outstanding.iter().all(|(other, request)| *other == id || is_other(request));
         if !self.watched.was_out || !is_sound || !is_alone || ask.operation != Operation::Discard {
@@ -102,8 +98,8 @@ impl Simulation {
         }
     }
 
-    /// Checks that a successful flush past a cache device out of service left no block that the origin lacks. An origin
-    /// that restarts or fails may lack some again, and so may one with a change of a client in flight.
+    /// Checks that a successful flush past a cache device out of service left no block that the origin lacks.
+    /// Not checked in plans with faults or restarts, or while a change of the volume is in flight.
     pub(super) fn check_flush<E: Subject>(&self, host: &Host<E>, ended: &Outstanding) -> Result<(), String> {
         let Ask { volume, operation, .. } = ended.ask;
         let is_meant = operation == Operation::Flush && ended.is_past_cache && E::GROWS;
@@ -119,8 +115,7 @@ impl Simulation {
         }
     }
 
-    /// Checks that a sound cache device has no damaged blocks. The engine would otherwise hide some of its own errors: it reads a block
-    /// with a wrong checksum from the origin.
+    /// Checks that a sound cache device has no damaged blocks.
     pub(super) fn check_found(&self, status: &Status) -> Result<(), String> {
         if self.may_restore_blocks() || self.plan.faults.may_hide_cached() {
             return Ok(());

@@ -7,7 +7,6 @@ use crate::sectors::{Unreadable, make_newest_unreadable, make_unreadable};
 use crate::zeroed_segments::overwrite;
 
 impl Simulation {
-    /// Damages the cache device after a crash, as often as the plan determines.
     pub(super) fn damage_cache(&mut self) {
         match self.plan.faults.rotting {
             Rotting::Anything | Rotting::Journal | Rotting::WholeJournal | Rotting::Data => self.rot(),
@@ -16,7 +15,6 @@ impl Simulation {
         self.make_cache_unreadable();
     }
 
-    /// Damages the cache device after a stop, as often as the plan determines.
     pub(super) fn damage_stopped_cache(&mut self) {
         if self.plan.faults.rotting == Rotting::Segments {
             self.overwrite_segments();
@@ -53,7 +51,6 @@ impl Simulation {
         }
     }
 
-    /// Makes blocks unreadable, as often as the plan determines.
     fn make_cache_unreadable(&mut self) {
         let permille = self.plan.faults.unreadable_permille;
         if permille > 0 && self.random.chance(permille) {

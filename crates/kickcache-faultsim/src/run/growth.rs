@@ -26,12 +26,10 @@ use crate::run::Simulation;
 use crate::subject::Subject;
 use crate::superblock::superblock;
 
-/// After this many growths in a run, no growth follows another one at once. While a device hangs, thousands of small
-/// growths could happen, each with larger tables to write.
+/// After this many growths in a run, no growth follows another one at once.
 const GROWTHS_MAX: u64 = 200;
 
 impl Simulation {
-    /// The cache device grows in this life, perhaps.
     pub(super) fn schedule_growth(&mut self) {
         if let Some(growth) = self.plan.growth
             && self.random.chance(growth.permille)
@@ -41,7 +39,6 @@ impl Simulation {
         }
     }
 
-    /// The growth begins, or continues.
     pub(super) fn grow<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(growing) = &mut self.growing else { return self.extend(host) };
         let cache = &mut self.devices.cache;
@@ -89,8 +86,8 @@ impl Simulation {
         growing.step = Step::Writing(self.devices.cache.write(start, payload));
     }
 
-    /// The operator extends the device and requests the growth. No growth begins if the engine is not running with a
-    /// good cache device, the clients have finished, or the device has its largest size.
+    /// No growth begins if the engine is not running with a good cache device, the clients have finished, or
+    /// the device has its largest size.
     fn extend<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Growth { most, is_stale, .. }) = self.plan.growth else { return Ok(()) };
         if host.engine.phase() != Phase::Running
@@ -127,7 +124,6 @@ impl Simulation {
         Ok(())
     }
 
-    /// Once the engine is prepared, the superblock is written.
     pub(super) fn poll_growth<E: Subject>(&mut self, host: &Host<E>) {
         let is_due = self.growing.as_ref().is_some_and(|growing| matches!(growing.step, Step::Preparing))
             && host.engine.growth() != GrowthPhase::Preparing;

@@ -13,27 +13,22 @@ use crate::run::life::is_drained;
 use crate::run::{End, Simulation};
 use crate::subject::Subject;
 
-/// How often, in 1/1000, a life that ends in a crash does so after the leave-out; twice as often without the device.
+/// How often, in 1/1000, a life that ends in a crash does so right after the leave-out.
 const CRASH_PERMILLE: u64 = 300;
 /// How often, in 1/1000, a leave-out with dirty blocks is scheduled when clients begin to work, in plans that have one.
 const ABANDONED_PERMILLE: u64 = 800;
-/// A submission of the leave-out is durable within about this many events.
 const EVENTS: u64 = 24;
 
 impl Simulation {
-    /// Whether the cache device is to be drained and left out in this life.
     pub(super) fn draw_leaving(&mut self) -> bool {
         self.plan.leaving_permille > 0 && self.random.chance(self.plan.leaving_permille)
     }
 
-    /// The cache device is left out in this life with dirty blocks, perhaps.
     pub(super) fn schedule_abandonment(&mut self) {
         let is_abandoned = self.plan.abandoned.is_some() && self.random.chance(ABANDONED_PERMILLE);
         self.abandoned_at = is_abandoned.then(|| 1 + self.random.below(self.budget.max(1)));
     }
 
-    /// The operator leaves out a good cache device once enough of their requests were issued and the condition of the
-    /// plan holds.
     pub(super) fn abandon_cache<E: Subject>(&mut self, host: &mut Host<E>) {
         let is_due = self.abandoned_at.is_some_and(|at| self.budget < at);
         let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;
@@ -50,10 +45,8 @@ impl Simulation {
             || host.engine.status().volumes.iter().any(is_unflushed)
     }
 
-    /// Clients send requests, the cache device is drained and left out, clients send requests without it, and another
-    /// cache device is put into use. If the life ends in a crash, the crash happens after the leave-out, with the
-    /// engine without the device, or with the other device. If the device fails or is not drained, the life ends
-    /// without a leave-out.
+    /// Drains and leaves out the cache device between stretches of work, and puts another one into use. If
+    /// the device fails or is not drained, the life ends without a leave-out.
     pub(super) fn work_and_leave_out<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -97,7 +90,7 @@ impl Simulation {
         self.end_life(host, end)
     }
 
-    /// The crash that ends this life, if it happens at this step, with this probability in 1/1000.
+    /// The crash that ends this life at this step, with this probability in 1/1000.
     pub(super) fn draw_crash(&mut self, end: End, permille: u64) -> Option<Crash> {
         match end {
             End::Crash(crash) if self.random.chance(permille) => Some(crash),

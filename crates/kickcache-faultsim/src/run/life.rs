@@ -23,13 +23,11 @@ use crate::workload::Ask;
 /// After this simulated time, a drain may end with dirty blocks left if faults may have caused a loss.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes during the clients' work that wait for the plan's kind of submission or step of replacement, if any, in 1/1000.
+/// Crashes during the clients' work that wait for an event of the plan, in 1/1000.
 const AIMED_PERMILLE: u64 = 900;
-/// A submission reaches the device and is durable within about this many events.
+/// Fewer events than this happen between an awaited submission and the crash.
 const AIMED_EVENTS: u64 = 24;
-/// All data that recovery found is read and durable within about this many events.
 const VERIFY_EVENTS: u64 = 60;
-/// The replacement of a small device has about this many steps.
 const REPLACEMENT_STEPS: u64 = 48;
 
 impl Simulation {
@@ -45,7 +43,6 @@ impl Simulation {
         }
     }
 
-    /// One life: recovery, work, end.
     pub(super) fn live<E: Subject>(&mut self, end: End) -> Result<(), String> {
         self.draw_served();
         if let End::Crash(crash) = end
@@ -96,8 +93,6 @@ impl Simulation {
         dirty as u64 > self.plan.cache_size / BLOCK_SIZE / 16
     }
 
-    /// Opens the cache device until its log was read back. A device that fails meanwhile is tried again, a damaged one is
-    /// replaced; if dirty blocks of unserved volumes fill too much of the log, all volumes are served.
     fn start<E: Subject>(&mut self) -> Result<Host<E>, String> {
         for attempt in 0.. {
             let service = self.prepare_cache::<E>()?;
@@ -141,7 +136,6 @@ impl Simulation {
         self.plan.faults.cache.lie > 0 && all.map(volume_id).all(|volume| self.oracle.is_distrusted(volume))
     }
 
-    /// The operator takes another cache device.
     fn give_up_cache<E: Subject>(&mut self, host: Host<E>) -> Result<(), String> {
         self.note(|| "a new cache device: the log was refused".to_owned());
         self.summary.failed_recoveries += 1;
@@ -174,7 +168,6 @@ impl Simulation {
         Ok(())
     }
 
-    /// Reads all blocks of the served volumes that were ever touched, or reads for this many events.
     fn verify<E: Subject>(&mut self, host: &mut Host<E>, events: Option<u64>) -> Result<(), String> {
         self.note(|| "verify".to_owned());
         let length_max = 4096 << self.random.below(7);
@@ -268,11 +261,9 @@ impl Simulation {
         if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
             || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
         {
-            // Not only the first such submissions: skip a random number of requests.
             let left = self.plan.requests - requests;
             self.run(&mut host, None, |life, _| life.budget <= left)?;
         }
-        // The first marks record all volumes as incomplete; later ones remove complete volumes.
         let skipped = if self.plan.ends.aim == Aim::Marks { self.random.below(6) } else { 0 };
         let before = host.aimed() + skipped;
         self.run(&mut host, None, |life, host| life.budget == 0 || host.aimed() > before)?;
@@ -281,8 +272,8 @@ impl Simulation {
         self.crash(host, crash)
     }
 
-    /// The crash happens as soon as the record of a cache device out of service declares some number of volumes
-    /// complete, or at the end of the work.
+    /// The crash happens soon after the record of a cache device out of service declares some number of
+    /// volumes complete, or at the end of the work.
     fn work_and_crash_once_complete<E: Subject>(
         &mut self,
         mut host: Host<E>,
@@ -351,8 +342,7 @@ impl Simulation {
         self.format::<E>()
     }
 
-    /// Whether a read may have returned data that only the origin has, without a dirty block in the log: if the origin
-    /// drops it in a failed flush, a later read does not return it.
+    /// Whether a read may have returned data that only the origin has, without a dirty block in the log.
     fn has_reads_past_the_log(&self) -> bool {
         let weights = &self.plan.weights;
         let is_logged = |settings: &VolumeSettings| {
@@ -382,7 +372,7 @@ impl Simulation {
             self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
         self.oracle.crash(Crash::PowerCut);
         for (number, loss) in losses.into_iter().enumerate() {
-            // The volume may have lost data that counts as durable; the rest of the promise holds.
+            // The volume may have lost data that counts as durable.
             if loss == Loss::Lied || cache_loss == Loss::Lied {
                 self.oracle.distrust(volume_id(number));
             }
@@ -414,8 +404,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// The last life: work without a crash, then without faults. All requests end. Without a loss that no engine can
-    /// prevent, all dirty blocks drain, and the origins have the content of plain disks.
+    /// The last life: work without a crash, then without faults.
     pub(super) fn last_life<E: Subject>(&mut self) -> Result<(), String> {
         self.served.fill(true);
         let mut host = self.start::<E>()?;
@@ -446,8 +435,7 @@ impl Simulation {
         Ok(())
     }
 
-    /// Whether faults may have caused a loss that no engine can prevent: there are damaged blocks, or the cache device
-    /// is not in good health and flushes can fail.
+    /// Whether faults may have caused a loss that no engine can prevent.
     fn is_damaged<E: Subject>(&self, host: &Host<E>) -> bool {
         let status = host.engine.status();
         let faults = &self.plan.faults;

@@ -34,7 +34,7 @@ use crate::workload::{Ask, Client};
 /// Plays the run of a seed.
 ///
 /// # Errors
-/// The error that was found, for example a wrong value, a request that never ends, or a panic of the engine.
+/// The error that was found.
 pub fn run_seed(seed: u64, plans: PlanKind) -> Result<Summary, Failure> {
     run_seed_printing(seed, plans, Printing::Silent)
 }
@@ -62,13 +62,11 @@ fn panic_text(panic: &(dyn std::any::Any + Send)) -> String {
     text.or_else(|| panic.downcast_ref::<&str>().map(|text| (*text).to_owned())).unwrap_or_default()
 }
 
-/// A request in flight.
 #[derive(Clone, Copy, Debug)]
 struct Outstanding {
     ask: Ask,
     started: Tick,
     version: Version,
-    /// When the request was issued.
     issued: Instant,
     /// The client that waits; `None` for reads that verify.
     client: Option<usize>,
@@ -76,16 +74,15 @@ struct Outstanding {
     is_past_cache: bool,
 }
 
-/// How a life ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Stop,
     Crash(Crash),
 }
 
-/// A run has some 50,000 events, seldom a million; a run with more than this counts as an endless loop.
+/// A run with more events than this counts as an endless loop.
 const EVENTS_MAX: u64 = 5_000_000;
-/// The longest simulated time of one step of a life, such as its recovery, its work or its drain.
+/// The longest simulated time of one step of a life.
 const PATIENCE: Duration = Duration::from_millis(900_000);
 /// More events than this at one point in time are a livelock.
 const SAME_TIME_MAX: u64 = 100_000;
@@ -100,11 +97,9 @@ struct Simulation {
     devices: Devices,
     oracle: Oracle,
     volumes: Vec<VolumeSettings>,
-    /// The volumes that are served in this life.
     served: Vec<bool>,
     clients: Vec<Client>,
     outstanding: BTreeMap<RequestId, Outstanding>,
-    /// Extents still to be read to verify.
     verify: Vec<(VolumeId, ByteExtent)>,
     next_id: u32,
     /// Requests that clients may still issue in this stretch of work.
@@ -113,18 +108,13 @@ struct Simulation {
     /// or is not scheduled.
     abandoned_at: Option<u64>,
     faulty: bool,
-    /// Recovery is over.
     is_running: bool,
     /// A batch header has rotted, or a segment was zeroed, since the log was read back: recovery may refuse the log.
     has_rotted_header: bool,
-    /// A block of the journal of this cache device has rotted: recovery may refuse the log now, or once a newer
-    /// checkpoint is lost.
+    /// A block of the journal of this cache device has rotted: recovery may refuse the log.
     has_rotted_journal: bool,
-    /// The cache device grows.
     growing: Option<Growing>,
-    /// The cache device is replaced.
     replacing: Option<Replacing>,
-    /// Steps of replacements so far.
     replacement_steps: u64,
     /// The device that was replaced last.
     retired: Option<SimulatedDevice>,
@@ -299,7 +289,6 @@ impl Simulation {
         )
     }
 
-    /// Processes the next event or timeout.
     fn step<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let timeout = host.engine.poll_timeout();
         let event = self.queue.next();
@@ -372,9 +361,7 @@ impl Simulation {
                     let unit = self.plan.atomic_unit;
                     self.note(|| format!("the origin of volume {} restarts", volume.get()));
                     host.restart_origin(volume, unit, &mut self.around())?;
-                    // The daemon compares clean blocks to determine whether the server returned with the same disk. Out
-                    // of service it compares none: writes bypass the cache device then, and outdated clean copies
-                    // remain.
+                    // Out of service, writes bypass the cache device, and outdated clean copies remain.
                     if host.engine.health() != CacheHealth::OutOfService {
                         self.compare_clean(host)?;
                     }

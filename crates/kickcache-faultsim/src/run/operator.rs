@@ -30,7 +30,6 @@ impl Simulation {
         }
     }
 
-    /// Schedules the next restart of the origin of a volume, if origins restart in this plan.
     pub(super) fn schedule_restart(&mut self, volume: VolumeId) {
         if let Some(mean) = self.plan.restart_after {
             let pause = Duration::from_nanos(self.random.within(1, 2 * mean.as_nanos()));

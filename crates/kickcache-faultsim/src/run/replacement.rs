@@ -29,7 +29,6 @@ use crate::superblock::{any_superblock, each_superblock};
 const SILENT_PERMILLE: u64 = 400;
 
 impl Simulation {
-    /// The cache device is replaced in this life, perhaps.
     pub(super) fn schedule_replacement(&mut self) {
         if let Some(replacement) = self.plan.replacement
             && self.random.chance(replacement.permille)
@@ -39,7 +38,6 @@ impl Simulation {
         }
     }
 
-    /// The replacement begins, or continues.
     pub(super) fn replace<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         self.replacement_steps += 1;
         let Some(replacing) = self.replacing.take() else { return self.begin_replacement(host) };
@@ -102,8 +100,8 @@ impl Simulation {
         self.queue.push(self.now.plus(pause), Event::Replace);
     }
 
-    /// The operator names another device. No replacement begins if the engine is not running with a good cache device,
-    /// or the clients have finished.
+    /// No replacement begins if the engine is not running with a good cache device, or the clients have
+    /// finished.
     fn begin_replacement<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Replacement { larger_max, .. }) = self.plan.replacement else { return Ok(()) };
         let is_well = host.engine.phase() == Phase::Running && host.engine.health() == CacheHealth::Good;
@@ -129,8 +127,6 @@ impl Simulation {
         Ok(())
     }
 
-    /// Begins to copy the next part, if one may be copied now, or the flush after the last part; abandons the successor
-    /// if the part cannot be read.
     fn copy<E: Subject>(&mut self, host: &mut Host<E>) -> Result<Step, String> {
         let mirror = mirror(host)?;
         if mirror.is_copied() {
@@ -151,7 +147,6 @@ impl Simulation {
         Ok(Step::GivenUp)
     }
 
-    /// Abandons a successor that does not respond.
     fn desert<E: Subject>(&mut self, host: &mut Host<E>) -> Step {
         self.new_device().complete_all();
         host.desert(self.now);
@@ -200,7 +195,6 @@ impl Simulation {
         }
     }
 
-    /// The steps of a replacement that follow without a pause.
     pub(super) fn poll_replacement<E: Subject>(&mut self, host: &mut Host<E>) -> Result<(), String> {
         let Some(Replacing { step, .. }) = &self.replacing else { return Ok(()) };
         let is_out = host.engine.health() != CacheHealth::Good;
@@ -308,7 +302,7 @@ impl Simulation {
     }
 }
 
-/// Only the successor counts as the successor: not a device of another cache or replacement, nor an older state of the old device.
+/// Fails if a device that is not the successor counts as the successor.
 fn check_strangers(old: &Superblock, found: &Superblock) -> Result<(), String> {
     if !matches!(old.takeover, Takeover::Replaced(_)) {
         return Ok(());

@@ -1,6 +1,4 @@
-//! The operator's handling of a cache device that is out of service: lives without it, and later a format. For volumes
-//! whose dirty blocks may be on this device only, the operator accepts the loss of these blocks or has them written
-//! back, although they may be older.
+//! The operator's handling of a cache device that is out of service: lives without it, and later a format.
 
 use kickcache_engine::config::{EngineSettings, Service, VolumeSettings};
 use kickcache_engine::engine::Phase;
@@ -13,10 +11,10 @@ use crate::host::Host;
 use crate::run::{Simulation, volume_id};
 use crate::subject::Subject;
 
-/// Starts with a device out of service that format it, in 1/1000.
+/// How often, in 1/1000, a start with a device out of service formats the device.
 const FORMAT_PERMILLE: u64 = 250;
-/// Starts with a device out of service that format it, in 1/1000, in runs in which most lives abandon the cache device:
-/// only a life with a cache device can abandon it.
+/// How often, in 1/1000, a start with a device out of service formats it, in runs in which most lives abandon
+/// the cache device.
 const FORMAT_ABANDONED_PERMILLE: u64 = 900;
 /// Volumes that write their older blocks back, in 1/1000; the other volumes lose these blocks.
 const ACCEPT_OLDER_PERMILLE: u64 = 400;
@@ -24,8 +22,7 @@ const ACCEPT_OLDER_PERMILLE: u64 = 400;
 const DRAIN_EVENTS: u64 = 20_000;
 
 impl Simulation {
-    /// Prepares the cache device for the next life: a device out of service is left out, or formatted. Returns whether
-    /// the life has a cache.
+    /// Leaves out or formats a cache device that is out of service. Returns whether the life has a cache.
     pub(super) fn prepare_cache<E: Subject>(&mut self) -> Result<Service, String> {
         self.take_back_cache();
         let Some(incomplete) = self.out_of_service::<E>()? else { return Ok(Service::In) };
@@ -51,7 +48,6 @@ impl Simulation {
         Ok(Service::Out)
     }
 
-    /// The cache device that was left out is in its place again.
     pub(super) fn take_back_cache(&mut self) {
         if let Some(aside) = self.aside.take() {
             self.devices.cache = aside;
@@ -86,7 +82,6 @@ impl Simulation {
         let settings = self.volumes[usize::from(volume.get())];
         let mut host = self.open_in_spite::<E>(settings)?;
         if host.engine.phase() != Phase::Running {
-            // The log could not be read back, so that the content of the volume is uncertain.
             self.oracle.distrust(volume);
             self.kill_host(host);
             return self.note_resolved::<E>(volume);

@@ -18,7 +18,6 @@ use kickcache_engine::units::{BlockIndex, ByteExtent, Checksum, PageIndex, Volum
 use crate::device::SimulatedDevice;
 use crate::subject::Subject;
 
-/// The flaw of a substitute engine.
 pub(crate) struct Flaw;
 
 impl Flaw {
@@ -42,9 +41,7 @@ struct Task {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Step {
-    /// Read the sectors around an unaligned request.
     Widen,
-    /// The pass-through engine.
     Main,
 }
 
@@ -77,7 +74,6 @@ impl<const FLAW: u8> StandIn<FLAW> {
         self.inner.submit(task.id, operation);
     }
 
-    /// Does a task as the pass-through engine does it.
     fn pass_through(&mut self, task: Task, extent: ByteExtent) {
         let Task { id, volume, operation, .. } = task;
         match operation_of(&Request { id, volume, operation, extent, checksums: &[] }) {
@@ -102,7 +98,6 @@ impl<const FLAW: u8> StandIn<FLAW> {
         Some(Task { id, volume, operation: Operation::Flush, extent })
     }
 
-    /// Reads the sectors around an unaligned request.
     fn widen(&mut self, task: Task) {
         let extent = wide(task.extent);
         let operation = DeviceOperation::Read {

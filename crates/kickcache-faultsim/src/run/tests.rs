@@ -1,7 +1,6 @@
 use super::*;
 use crate::run::stand_in::{Flaw, StandIn};
 
-/// The first of some seeds that finds something.
 fn finding<const FLAW: u8>(seeds: u64) -> Option<Failure> {
     (0..seeds).find_map(|seed| run_subject::<StandIn<FLAW>>(seed, PlanKind::Any, Printing::Silent).err())
 }

@@ -10,20 +10,18 @@ use crate::run::life::is_drained;
 use crate::run::{End, Simulation, volume_id};
 use crate::subject::Subject;
 
-/// How often, in 1/1000, a life that ends in a crash does so at each step of the removal; at half of the additions.
+/// How often, in 1/1000, a life that ends in a crash does so at each step of the removal.
 const CRASH_PERMILLE: u64 = 200;
 /// Fewer events than this happen between two steps.
 const EVENTS: u64 = 12;
 
 impl Simulation {
-    /// Whether a volume is removed and added again in this life.
     pub(super) fn draw_parting(&mut self) -> bool {
         self.plan.parting_permille > 0 && self.random.chance(self.plan.parting_permille)
     }
 
-    /// The clients work, a volume is drained and its blocks are dropped, perhaps the others work without it, and it is
-    /// added again in another mode: no dropped block may be restored. A crash may happen once the first blocks are
-    /// dropped. If the cache device is out of service, the run has one volume, or dirty blocks are left, the life ends
+    /// Removes a volume between stretches of work and adds it again: no dropped block may be restored. If the
+    /// cache device is not in good health, the run has one volume, or dirty blocks are left, the life ends
     /// without a removal.
     pub(super) fn work_and_part<E: Subject>(&mut self, mut host: Host<E>, end: End) -> Result<(), String> {
         self.work_in_peace(&mut host)?;

@@ -1,4 +1,4 @@
-//! Up to two thousand runs of the real engine, of seeds that the commit decides.
+//! Many runs of the real engine; the commit or `KICKCACHE_SEED` decides the seeds.
 
 use std::time::{Duration, Instant};
 
@@ -6,9 +6,8 @@ use kickcache_faultsim::plan::PlanKind;
 use kickcache_faultsim::seeds::first_seed;
 use kickcache_faultsim::series::{Series, play};
 
-/// Runs of the gate.
 const RUNS: u64 = 2_000;
-/// A slow machine plays fewer.
+/// No run begins after this time.
 const TIME: Duration = Duration::from_secs(120);
 
 #[test]

@@ -1,6 +1,5 @@
-//! Blocks of the journal that were durable are lost: the device has zeroes there, as after a stray write. Without them,
-//! recovery cannot determine which segments count and which blocks are void. So the device is refused until the
-//! administrator accepts the loss with a tool, unless a later checkpoint contains their effect.
+//! Durable blocks of the journal are lost: the device has zeroes there. Without them, recovery cannot
+//! determine which segments count and which blocks are void.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -63,19 +62,16 @@ fn a_lost_journal_is_refused_after_kill_and_stop() {
     stopped.stop();
     stopped.kill();
     let opened = "its journal, which does not say that segment 0 was opened";
-    // After a stop, the superblock records that there was a journal.
     for (mut stage, part) in [(killed, opened), (stopped, "its journal, of which nothing is left,")] {
         let all: Vec<u64> = journal(&stage).into_iter().map(|(_, place)| place).collect();
         assert!(all.len() > 1, "{all:?}");
         wipe(&mut stage, all);
         check_refused(&mut stage, part);
         stage.go_on_with_what_is_left();
-        // All dirty blocks are still dirty, because no record shows which were cleaned since.
         assert_eq!(stage.open(), Phase::Running);
         assert_eq!(stage.read_all(100), vec![2; 100]);
         assert!(stage.dirty() == 100, "{} are dirty", stage.dirty());
         stage.kill();
-        // New writes are not confused with the old content of the log.
         assert_eq!(stage.open(), Phase::Running);
         stage.write(blocks(0, 40), 7).unwrap();
         stage.flush().unwrap();
@@ -85,7 +81,6 @@ fn a_lost_journal_is_refused_after_kill_and_stop() {
     }
 }
 
-/// Growth skips generations of new segments only. The older segments still prove that the journal is lost.
 #[test]
 fn a_lost_journal_is_refused_after_growth_over_old_segments() {
     for is_written_later in [false, true] {
@@ -140,7 +135,6 @@ fn a_lost_device_is_not_treated_as_never_written() {
     });
 }
 
-/// The segments that were used are read last.
 #[test]
 fn a_half_failed_device_is_not_treated_as_never_written() {
     for reads in [2, 20, 40] {
@@ -165,7 +159,6 @@ fn unreadable_used_segments_are_not_treated_as_never_written() {
     }
 }
 
-/// If the journal lists the opened segments, other segments may be unreadable.
 #[test]
 fn a_bad_spot_in_a_never_opened_segment_is_tolerated() {
     let mut stage = Stage::dirty_segments();

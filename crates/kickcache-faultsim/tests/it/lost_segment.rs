@@ -1,5 +1,4 @@
-//! Segments that were durable are lost: they contain zeroes, summary included, as after a discard, or in a file that
-//! was truncated and extended. They hold no trace of their blocks; the newest checkpoint lists these.
+//! Durable segments are lost: they contain zeroes, summary included.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -127,7 +126,6 @@ fn a_lost_segment_is_detected_in_an_old_checkpoint() {
     }
 }
 
-/// A gap that a torn write can explain is not treated as a loss.
 #[test]
 fn undurable_segments_are_not_missed() {
     for seed in 0..20 {

@@ -15,7 +15,6 @@ const VOLATILE: Operation = Operation::Write(Durability::Volatile);
 fn with_an_older_copy(seed: u64) -> Stage {
     let mut stage = Stage::with(dirty_plan(seed), seed);
     assert_eq!(stage.open(), Phase::Running);
-    // Blocks that were written twice are in the main queue, and blocks that are read often keep their place there.
     (1..3).for_each(|version| stage.write(blocks(0, 14), version + 1).unwrap());
     stage.write(blocks(100, 13), 3).unwrap();
     stage.flush().unwrap();
@@ -27,8 +26,7 @@ fn with_an_older_copy(seed: u64) -> Stage {
     stage
 }
 
-/// The copy of the block is lost with its batch, and stored in the next batch; its old segment is opened again; and the
-/// power fails before the next batch is durable.
+/// The copy of the block is lost with its batch, and the power fails before the next batch is durable.
 #[test]
 fn a_failed_batch_does_not_restore_an_older_copy() {
     let mut carried = 0;

@@ -1,5 +1,5 @@
-//! The engine is built a second time with planted flaws. Each flaw must be found by its known seed, or by at most twice
-//! as many seeds as the gate has. `UPDATE_EXPECT=1` writes the known seeds of the present engine and plans.
+//! The engine is built a second time with planted flaws. Each flaw must be found by its known seed, or by
+//! seeds of the series. `UPDATE_EXPECT=1` writes the known seeds of the present engine and plans.
 
 use std::path::Path;
 use std::process::Command;

@@ -45,7 +45,6 @@ fn a_device_out_of_service_never_returns_to_service() {
     let until = stage.now().plus(Duration::from_millis(20));
     let outage = Outage { device: Device::Cache, trouble: Trouble::Refuses, from: stage.now(), until };
     stage.set_faults(Faults::default(), vec![outage]);
-    // The device accepts writes again long before its last error stops counting.
     for version in 3..60 {
         stage.write(blocks(0, 8), version).unwrap();
         stage.pass(1);
@@ -107,13 +106,11 @@ fn failed_requests_succeed_once_the_record_exists() {
     assert_eq!(stage.read_all(8), vec![41; 8]);
 }
 
-/// If a device is silent, the engine does not wait for ever: the host makes the record after five seconds.
 #[test]
 fn a_silent_device_is_put_on_record_by_the_host() {
     let mut stage = Stage::new(Mode::WriteThrough, 4);
     refuse_writes(&mut stage, 0);
     let mut version = 2;
-    // The last batch that fails takes the device out of service, and from then on it is silent.
     while stage.status().counters.errors < 7 {
         stage.write(blocks(0, 8), version).unwrap();
         version += 1;
@@ -131,8 +128,6 @@ fn a_silent_device_is_put_on_record_by_the_host() {
     assert!(waited < Duration::from_millis(5_200), "{waited:?}");
 }
 
-/// A flushed block is written over, past the cache device. Until the origin has flushed the new data, the volume is not
-/// complete: a power cut may lose the new data, and only the cache device has the older data.
 #[test]
 fn a_volume_is_complete_only_when_its_origin_has_flushed() {
     let mut complete = 0;
@@ -146,7 +141,6 @@ fn a_volume_is_complete_only_when_its_origin_has_flushed() {
         let origin = Device::Origin(VOLUME);
         let short = Outage { device: origin, trouble: Trouble::Refuses, from: stage.now(), until };
         stage.set_faults(Faults::default(), vec![refusal(&stage), short]);
-        // Writeback fails and pauses for a second, so that only the next write stores the blocks on the origin.
         assert!(stage.write(blocks(0, 4), 3).is_err() && is_out(&stage));
         stage.pass(20);
         stage.write(blocks(0, 4), 3).unwrap();
@@ -163,7 +157,6 @@ fn a_volume_is_complete_only_when_its_origin_has_flushed() {
     assert!(complete > 0, "the host never heard that the volume is complete");
 }
 
-/// A discard dropped blocks, and the record of that is not durable: a read returns an error, and no older data.
 #[test]
 fn an_unrecorded_discard_reveals_no_older_data() {
     let mut seen = 0;
@@ -205,8 +198,7 @@ fn write_through_dirty_blocks(stage: &mut Stage, version: u64) {
     assert!(seen_dirty > 0, "nothing was ever dirty");
 }
 
-/// A block of a write-through write is dirty in the log until the origin has it. If the device fails, this block is not
-/// lost: the write was not acknowledged.
+/// A block of a write-through write is dirty in the log until the origin has it.
 #[test]
 fn a_write_in_flight_is_not_lost_with_the_device() {
     let mut stage = Stage::new(Mode::WriteThrough, 7);
@@ -218,7 +210,6 @@ fn a_write_in_flight_is_not_lost_with_the_device() {
         "the origin has flushed before it was looked at"
     );
     assert_eq!(stage.engine().unwritten_blocks(VOLUME), []);
-    // The next write is not lost either: it is over blocks that the origin has and has not flushed.
     write_through_dirty_blocks(&mut stage, 4);
     let mut stage = Stage::with(dirty_plan(7), 7);
     assert_eq!(stage.open(), Phase::Running);

@@ -33,8 +33,6 @@ fn a_refused_write_through_the_log_leaves_no_dirty_blocks() {
         trouble_at_the_origin(&mut stage, trouble);
         assert_eq!(stage.write(blocks(0, 16), 3), Err(errno));
         assert_eq!(stage.dirty(), 0);
-        // The origin may have stored some of its sectors: whole blocks here, so that each block has the old or the new
-        // content.
         let before: Vec<_> = (8..16).map(|block| stage.on_origin(block)).collect();
         stage.kill();
         assert_eq!((stage.open(), stage.dirty()), (Phase::Running, 0));
@@ -60,8 +58,6 @@ fn an_earlier_dirty_block_survives_a_refused_write() {
     assert_eq!(versions(&mut stage, 4), before);
 }
 
-/// If a volume beyond its dirty limit has an origin that refuses all writes, its writes fail at once, its dirty blocks
-/// can still be overwritten, and it uses no more of the log.
 #[test]
 fn beyond_its_limit_a_refusing_origin_fails_writes_at_once() {
     for trouble in [Trouble::Refuses, Trouble::Full] {
@@ -114,7 +110,6 @@ fn refused_writes_are_never_visible() {
     assert!(seen > 10);
 }
 
-/// Two volumes on one device; the origin of one is silent.
 #[test]
 fn a_silent_origin_keeps_no_neighbour() {
     let mut plan = plan(Mode::WriteBack, 5);
@@ -126,7 +121,6 @@ fn a_silent_origin_keeps_no_neighbour() {
     trouble_at_the_origin(&mut stage, Trouble::Silent);
     let mut waiting = Vec::new();
     for round in 0..300 {
-        // The volume with the silent origin: reads that miss, and writes anywhere, whether they end or not.
         waiting.push(stage.ask(Operation::Read, blocks(round * 13 % 4_000, 4), 0));
         waiting.push(stage.ask(VOLATILE, blocks(round * 17 % 4_000, 8), 2));
         let began = stage.now();

@@ -111,8 +111,7 @@ fn a_cache_is_warm_after_a_power_cut() {
     assert!(counters.hit_blocks >= 190, "{counters:?}");
 }
 
-/// open-cas#1650: both copies of the metadata were being written when the power failed. A stop writes one after the
-/// other.
+/// open-cas#1650: both copies of the metadata were being written when the power failed.
 #[test]
 fn serving_does_not_write_the_superblock() {
     let mut stage = Stage::new(Mode::WriteBack, 4);
@@ -163,8 +162,7 @@ fn a_superblock_of_two_generations_is_either_of_them() {
     }
 }
 
-/// open-cas#253, #311: after an upgrade, a version mismatch makes dirty data inaccessible. Here another version is
-/// refused, and the device is not changed.
+/// open-cas#253, #311: after an upgrade, a version mismatch makes dirty data inaccessible.
 #[test]
 fn another_format_version_is_refused_by_a_sentence() {
     let mut bytes = Superblock::new([1; 16], 8 << 20).unwrap().encode();
@@ -198,7 +196,6 @@ fn the_journal_goes_round_and_is_read_back() {
     let mut stage = Stage::new(Mode::WriteAround, 5);
     let mut checkpoints = 0;
     for version in 2..62 {
-        // Read blocks are cached; blocks that are written around the log cause *gone* records, and no other writes.
         for start in (0..1024).step_by(64) {
             let read = stage.ask(Operation::Read, blocks(start, 64), 0);
             stage.finish(read).unwrap();
@@ -246,7 +243,6 @@ fn a_journal_without_its_newest_checkpoint_is_used_or_refused() {
     assert!((1..60).contains(&refused), "{refused} times the older checkpoint was out of reach");
 }
 
-/// The block of the cache device with the newest checkpoint, which takes one.
 fn newest_checkpoint(stage: &Stage) -> Option<u64> {
     let geometry = Geometry::for_device(stage.plan.cache_size).expect("the stage has a device");
     let start_of = |block: u64| {
@@ -261,7 +257,6 @@ fn newest_checkpoint(stage: &Stage) -> Option<u64> {
     all.filter_map(start_of).max().map(|(_, block)| block)
 }
 
-/// A promote that needs more pages than there are, together with other requests.
 #[test]
 fn a_promote_waits_for_memory() {
     let mut plan = plan(Mode::WriteBack, 30);
@@ -393,7 +388,6 @@ fn a_clean_volume_continues_without_its_cache_device() {
     assert_eq!(stage.on_origin(0), Some(39));
 }
 
-/// A read of dirty data that is unreadable returns an error, never the older data of the origin.
 #[test]
 fn reads_of_dirty_blocks_fail_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 11);
@@ -404,7 +398,6 @@ fn reads_of_dirty_blocks_fail_without_the_cache_device() {
     assert_eq!(stage.flush(), Err(Errno::Io));
 }
 
-/// A write of a part of a dirty block is lost before it is in the log: the rest of the block is unchanged.
 #[test]
 fn a_lost_write_leaves_the_overwritten_dirty_block() {
     let mut stage = Stage::new(Mode::WriteBack, 26);
@@ -420,8 +413,6 @@ fn a_lost_write_leaves_the_overwritten_dirty_block() {
     }
 }
 
-/// A write that is being logged is superseded and lost, and so is the superseding write: neither may be acknowledged by
-/// the other.
 #[test]
 fn a_superseding_write_is_acknowledged_only_once_stored() {
     let mut stage = Stage::new(Mode::WriteBack, 29);
@@ -446,8 +437,6 @@ fn a_superseding_write_is_acknowledged_only_once_stored() {
     }
 }
 
-/// If the whole cache device is missing, the rest of a partly written dirty block is unreadable, so that the write
-/// fails.
 #[test]
 fn a_partial_dirty_block_is_unwritable_without_the_cache_device() {
     let mut stage = Stage::new(Mode::WriteBack, 27);
@@ -462,7 +451,6 @@ fn a_partial_dirty_block_is_unwritable_without_the_cache_device() {
     assert_eq!(stage.on_origin(0), Some(0));
 }
 
-/// Writes of parts of blocks that all need memory when there is none.
 #[test]
 fn writes_waiting_for_memory_do_not_wake_each_other_forever() {
     let mut plan = plan(Mode::WriteBack, 28);
@@ -474,7 +462,6 @@ fn writes_waiting_for_memory_do_not_wake_each_other_forever() {
     ids.into_iter().for_each(|id| drop(stage.finish(id).unwrap()));
 }
 
-/// A client may write 32 MiB to a cache of 8 MiB.
 #[test]
 fn a_write_larger_than_the_cache_is_stored_whole() {
     for mode in [Mode::WriteBack, Mode::WriteThrough, Mode::WriteAround] {
@@ -502,7 +489,6 @@ fn a_flipped_bit_in_a_clean_block_is_healed() {
     assert!(stage.status().volumes[0].counters.healed_blocks > 0);
 }
 
-/// A flipped bit in a dirty block is an error, and the block stays.
 #[test]
 fn a_flipped_bit_in_a_dirty_block_is_an_error() {
     let mut stage = Stage::new(Mode::WriteBack, 13);
@@ -528,8 +514,6 @@ fn a_corrupt_dirty_block_after_a_kill_is_an_error() {
     }
 }
 
-/// The header's list of blocks is lost. A torn header is not missed, and a header that no structure declares durable is
-/// not missed either.
 #[test]
 fn a_header_that_rotted_after_a_kill_is_refused() {
     let mut stage = Stage::written_twice(40);
@@ -557,8 +541,6 @@ fn a_corrupt_clean_block_after_a_kill_is_healed() {
     assert_eq!(stage.status().volumes[0].counters.healed_blocks, 1);
 }
 
-/// If the write of a block fails, the block is written to another place, and its damaged copy in the first place is not
-/// used.
 #[test]
 fn a_failed_write_is_not_reported_as_corruption() {
     for seed in 0..40 {
@@ -580,8 +562,6 @@ fn a_failed_write_is_not_reported_as_corruption() {
     }
 }
 
-/// Data that was written together is adjacent in the log, across the ends of batches and, up to a 16th of a batch, of
-/// segments: if these are small, at most one stretch in eight takes two reads.
 #[test]
 fn blocks_written_together_are_one_read() {
     assert_eq!(reads_of_1024_stretches(2 << 30), 1_024);
@@ -608,8 +588,6 @@ fn reads_of_1024_stretches(cache_size: u64) -> u64 {
     stage.status().counters.reads - before
 }
 
-/// If every segment has a damaged block, no segment can be emptied, and writes do not wait for an empty segment. Reads
-/// of damaged blocks still fail.
 #[test]
 fn writes_go_on_with_a_cache_full_of_damage() {
     let mut stage = Stage::with(dirty_plan(30), 30);
@@ -624,8 +602,6 @@ fn writes_go_on_with_a_cache_full_of_damage() {
     assert!((0..1_400).all(|block| stage.read(block) == Err(Errno::Io)));
 }
 
-/// Found by the simulator, seed 910307945: damage in nearly every segment, and the rest held by the write that waits for
-/// room.
 #[test]
 fn a_write_too_large_for_the_damaged_cache_bypasses_it() {
     for left in [8, 60, 120, 240] {
@@ -641,8 +617,8 @@ fn a_write_too_large_for_the_damaged_cache_bypasses_it() {
     }
 }
 
-/// Found by the simulator, seed 110005854: writeback included a clean block between two dirty ones, over a write in
-/// flight past a cache device out of service.
+/// Writeback must not include a clean block between two dirty ones over a write in flight past the cache
+/// device.
 #[test]
 fn writeback_keeps_newer_writes_past_a_failed_cache() {
     for steps in 0..12 {
@@ -739,7 +715,6 @@ fn a_flush_covers_every_write_that_was_acknowledged_before_it() {
     }
 }
 
-/// A device fails while the log is read back: no data is changed, and the next start finds all data.
 #[test]
 fn a_failed_recovery_changes_no_data() {
     let mut stage = Stage::new(Mode::WriteBack, 17);
@@ -753,7 +728,6 @@ fn a_failed_recovery_changes_no_data() {
     assert_eq!(stage.read_all(32), vec![2; 32]);
 }
 
-/// An origin is missing for a while: dirty data waits for it.
 #[test]
 fn dirty_data_waits_for_an_origin_that_is_gone() {
     let mut stage = Stage::new(Mode::WriteBack, 18);

@@ -27,7 +27,6 @@ use kickcache_random::Random;
 
 pub(crate) const VOLUME: VolumeId = VolumeId::new(0);
 
-/// The extent of whole blocks.
 pub(crate) fn blocks(first: u64, count: u64) -> ByteExtent {
     ByteExtent { start: first * BLOCK_SIZE, length: count * BLOCK_SIZE }
 }
@@ -106,13 +105,11 @@ impl Stage {
         }
     }
 
-    /// Opens the cache device and waits for recovery.
     pub(crate) fn open(&mut self) -> Phase {
         self.begin_open();
         self.end_open()
     }
 
-    /// Opens the cache device.
     pub(crate) fn begin_open(&mut self) {
         let Plan { settings, volumes, .. } = &self.plan;
         let engine = <Engine as Subject>::open(self.now, &self.devices.cache, *settings, volumes);
@@ -120,7 +117,6 @@ impl Stage {
         self.host = Some(Host::new(engine.unwrap(), &self.plan, self.random.split(), self.now));
     }
 
-    /// Waits for recovery.
     pub(crate) fn end_open(&mut self) -> Phase {
         self.until(|stage| stage.engine().phase() != Phase::Recovering);
         self.engine().phase()
@@ -147,7 +143,6 @@ impl Stage {
         self.now
     }
 
-    /// Sets the faults from here on.
     pub(crate) fn set_faults(&mut self, faults: Faults, outages: Vec<Outage>) {
         self.host.as_mut().unwrap().set_faults(faults, outages);
     }
@@ -201,7 +196,6 @@ impl Stage {
         true
     }
 
-    /// Processes events until a condition holds.
     pub(crate) fn until(&mut self, holds: impl Fn(&Stage) -> bool) {
         for _ in 0..2_000_000 {
             self.pump();
@@ -213,7 +207,6 @@ impl Stage {
         panic!("too many steps: {:?}", self.status());
     }
 
-    /// Lets time pass.
     pub(crate) fn pass(&mut self, millis: u64) {
         let end = self.now.plus(Duration::from_millis(millis));
         self.pump();
@@ -227,7 +220,6 @@ impl Stage {
         }
     }
 
-    /// Submits a request; a write has a version.
     pub(crate) fn ask(&mut self, operation: Operation, extent: ByteExtent, version: Version) -> RequestId {
         self.ask_of(VOLUME, operation, extent, version)
     }
@@ -258,7 +250,6 @@ impl Stage {
         self.ended.contains_key(&id)
     }
 
-    /// Waits for the end of a request.
     pub(crate) fn finish(&mut self, id: RequestId) -> Result<Payload, Errno> {
         self.until(|stage| stage.has_ended(id));
         let (result, payload) = self.ended.remove(&id).unwrap();
@@ -270,7 +261,6 @@ impl Stage {
         self.finish(id).map(|_| ())
     }
 
-    /// A block is discarded.
     pub(crate) fn discard(&mut self, block: u64) {
         let id = self.ask(Operation::Discard, blocks(block, 1), 0);
         self.finish(id).unwrap();
@@ -288,12 +278,10 @@ impl Stage {
         Ok(found.blocks[0].version(VOLUME, block).unwrap_or_else(|| panic!("block {block}: {found:?}")))
     }
 
-    /// The versions of blocks, each a whole one.
     pub(crate) fn read_all(&mut self, blocks: u64) -> Vec<Version> {
         (0..blocks).map(|block| self.read(block).unwrap()).collect()
     }
 
-    /// The version of a block on the origin.
     pub(crate) fn on_origin(&self, block: u64) -> Option<Version> {
         self.devices.origins[0].blocks()[usize::try_from(block).unwrap()].version(VOLUME, block)
     }
@@ -311,7 +299,6 @@ impl Stage {
         self.host.as_ref().unwrap().engine.note_journal(&mut self.devices.cache).unwrap();
     }
 
-    /// The process dies.
     pub(crate) fn kill(&mut self) {
         self.host.take().unwrap().kill(&mut self.devices);
         self.ended.clear();
@@ -353,7 +340,6 @@ impl Stage {
         Superblock::decode([&copies[0], &copies[1]], cache.size()).unwrap()
     }
 
-    /// The layout of the cache device.
     pub(crate) fn geometry(&self) -> Geometry {
         self.superblock().geometry
     }
@@ -419,7 +405,6 @@ impl Stage {
         self.host.as_mut().unwrap().bad_spots().add(place as u64 * BLOCK_SIZE);
     }
 
-    /// The power fails.
     pub(crate) fn cut_power(&mut self) {
         if self.host.is_some() {
             self.kill();
@@ -428,7 +413,6 @@ impl Stage {
         self.devices.origins[0].cut_power(512, &mut self.random);
     }
 
-    /// The power fails and returns.
     pub(crate) fn cut_and_open(&mut self) {
         self.cut_power();
         assert_eq!(self.open(), Phase::Running);

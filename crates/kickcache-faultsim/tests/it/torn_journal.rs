@@ -31,8 +31,8 @@ fn store(stage: &mut Stage, place: u64, bytes: &[u8]) {
     stage.devices.cache.prepare(place, &Block::from_bytes(bytes.try_into().unwrap()));
 }
 
-/// Flushed blocks, and after the newest journal block a further block with a *gone* record and other bytes in its last
-/// sector. Returns its place.
+/// Flushed blocks, and after the newest journal block a further block with a *gone* record and other bytes in
+/// its last sector.
 fn with_torn_record() -> (Stage, u64) {
     let mut stage = Stage::with(dirty_plan(41), 41);
     assert_eq!(stage.open(), Phase::Running);

@@ -1,5 +1,4 @@
-//! If the cache device cannot read a block, only this block is lost, and only if it was dirty; no request waits for it,
-//! and the engine does not retry it endlessly.
+//! If the cache device cannot read a block, only this block is lost, and only if it was dirty.
 
 #![expect(clippy::unwrap_used, reason = "a test may fail by a panic")]
 
@@ -36,7 +35,6 @@ fn damaged(stage: &Stage) -> u64 {
     stage.status().volumes[0].damaged_blocks
 }
 
-/// Writes back all blocks that can be written back.
 fn drain(stage: &mut Stage) {
     let now = stage.now();
     stage.engine_mut().drain(now, VOLUME);
@@ -46,7 +44,7 @@ fn drain(stage: &mut Stage) {
 #[test]
 fn reclaim_goes_round_a_dirty_block_that_cannot_be_read() {
     let mut stage = with_bad_spot(500);
-    // The log is reused again and again: since the origin refuses writes, reclaim moves the dirty blocks.
+    // Since the origin refuses writes, reclaim moves the dirty blocks.
     let (from, until) = (stage.now(), stage.now().plus(Duration::from_millis(1_000_000)));
     let outage = Outage { device: Device::Origin(VOLUME), trouble: Trouble::Refuses, from, until };
     stage.set_faults(Faults::default(), vec![outage]);
@@ -83,12 +81,10 @@ fn a_drain_skips_an_unreadable_block_and_names_it() {
     assert_eq!(stage.status().retired_segments, 1);
     let tries = failed(&mut stage);
     assert!(tries <= u64::from(UNREADABLE_TRIES) + RUNS_MAX, "{tries} reads of one bad block");
-    // A read of the block returns an error, and does not reach the device again.
     assert_eq!(stage.read(500), Err(Errno::Io));
     assert_eq!(failed(&mut stage), tries);
     assert_eq!(stage.on_origin(500), Some(0));
     assert_eq!((stage.on_origin(499), stage.on_origin(501)), (Some(2), Some(2)));
-    // A write of a part of the block fails as well; after a write of the whole block, the block is like any other.
     let part = ByteExtent { start: 500 * BLOCK_SIZE + 512, length: 512 };
     assert_eq!(stage.write(part, 3), Err(Errno::Io));
     stage.write(blocks(500, 1), 4).unwrap();
@@ -128,7 +124,6 @@ fn an_unreadable_clean_block_is_read_from_the_origin() {
     stage.stop();
 }
 
-/// All reads fail, and not because of single blocks: none is declared damaged, and all are readable when the device is.
 #[test]
 fn a_temporarily_unreadable_device_loses_no_data() {
     let mut stage = Stage::with(dirty_plan(62), 62);

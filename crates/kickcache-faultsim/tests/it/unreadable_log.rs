@@ -44,7 +44,6 @@ fn only_the_unreadable_dirty_block_is_an_error() {
         assert_eq!((stage.read(100), stage.read(101)), (Ok(4), Ok(4)));
         stage.cut_power();
     }
-    // The device is readable again.
     stage.devices.cache.mend();
     assert_eq!(stage.open(), Phase::Running);
     assert_eq!(stage.read_all(8), vec![3; 8]);
@@ -62,7 +61,6 @@ fn an_unreadable_summary_costs_no_blocks() {
     assert!(!stage.devices.cache.is_unreadable(place), "it is written again");
 }
 
-/// The header's list of blocks is lost, whether other batches follow it or not.
 #[test]
 fn an_unreadable_header_is_refused_until_readable_or_repaired() {
     // The first segment is full, and has a summary: the headers of the second are needed.
@@ -84,7 +82,6 @@ fn an_unreadable_header_is_refused_until_readable_or_repaired() {
     }
 }
 
-/// A segment without live blocks hides no header.
 #[test]
 fn a_free_segment_that_cannot_be_read_is_not_missed() {
     let mut stage = Stage::dirty_segments();
@@ -103,7 +100,7 @@ fn unreadable_records_are_refused_where_needed() {
     let first = geometry.journal().start / BLOCK_SIZE;
     let found = stage.places(is_journal);
     assert!(found.len() > 1 && found[0] == first, "{found:?}");
-    // If the block after the newest one is unreadable, it may contain newer records: recovery refuses it as well.
+    // If the block after the newest one is unreadable, it may contain newer records.
     for place in [found[0], *found.last().unwrap(), found.last().unwrap() + 1] {
         stage.devices.cache.make_unreadable(place);
         let error = refused(&mut stage);
@@ -125,7 +122,6 @@ fn unreadable_records_are_refused_where_needed() {
     assert_eq!(stage.read_all(100), vec![2; 100]);
 }
 
-/// If a device can read no block, recovery does not try each of its blocks.
 #[test]
 fn a_mostly_unreadable_device_is_refused_soon() {
     // With these sizes, the journal has 64 or 655 blocks.

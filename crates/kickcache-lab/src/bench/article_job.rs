@@ -8,14 +8,11 @@ pub(crate) const JOB_COUNT: u64 = 2;
 /// Two jobs with eight reads of 4 KiB in flight each, skewed as zipf 1.2.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ArticleJob {
-    /// Bytes of a job's data.
     pub(crate) size: u64,
-    /// Time of a run.
     pub(crate) runtime: Duration,
 }
 
 impl ArticleJob {
-    /// The job as the text of a job file.
     pub(crate) fn text(&self) -> String {
         let ArticleJob { size, runtime } = self;
         let mut text = format!(

@@ -15,7 +15,6 @@ use nix::libc;
 
 use crate::bench::job::Access;
 
-/// The locks that a bench holds.
 #[derive(Debug, Default)]
 pub(super) struct BenchLocks(RefCell<Vec<BenchLock>>);
 
@@ -56,10 +55,10 @@ struct BenchLock {
 }
 
 impl BenchLock {
-    /// Takes the lock; `None` if the path cannot be opened, which a later step reports.
+    /// Takes the lock; `None` if the path cannot be opened.
     ///
     /// # Errors
-    /// A sentence, if another open file, as of another bench, has a lock on it and not both only read.
+    /// A sentence, if another open file has a lock on it and not both only read.
     fn take(path: &Path, access: Access) -> anyhow::Result<Option<BenchLock>> {
         let Some(file) = BenchLock::open(path, access) else { return Ok(None) };
         BenchLock::of(file, path, access).map(Some)
@@ -69,11 +68,9 @@ impl BenchLock {
         OpenOptions::new().read(true).write(access == Access::Writes).open(path).ok()
     }
 
-    /// The lock on an open file.
     fn of(file: File, path: &Path, access: Access) -> anyhow::Result<BenchLock> {
         let metadata = file.metadata()?;
         let kind = if access == Access::Writes { libc::F_WRLCK } else { libc::F_RDLCK };
-        // The whole file, however large it becomes.
         let lock = libc::flock {
             l_type: i16::try_from(kind).unwrap_or_default(),
             l_whence: i16::try_from(libc::SEEK_SET).unwrap_or_default(),
@@ -94,7 +91,6 @@ impl BenchLock {
         }
     }
 
-    /// Whether the lock is on the file at a path.
     fn is_of(&self, path: &Path) -> bool {
         path.metadata().is_ok_and(|found| (found.dev(), found.ino()) == (self.device, self.inode))
     }
@@ -112,13 +108,11 @@ mod tests {
         assert!(readers[0].is_of(one.path()) && !readers[0].is_of(other.path()));
         let refused = take(Access::Writes).unwrap_err().to_string();
         assert!(refused.contains("is measured by another bench"), "{refused}");
-        // The lock survives that the same process opens and closes the file again, as the bench does.
         drop(File::open(one.path()).unwrap());
         assert!(take(Access::Writes).is_err());
         drop(readers);
         let _writer = take(Access::Writes).unwrap();
         assert!(take(Access::Reads).is_err() && take(Access::Writes).is_err());
-        // The lock of a daemon is independent of the bench's lock.
         one.reopen().unwrap().try_lock().unwrap();
     }
 

@@ -8,15 +8,14 @@ use kickcache_daemon::plan::address::NbdAddress;
 use crate::bench::place::Place;
 use crate::process_times::{Look, look};
 
-/// A measurement of the processors from its creation on.
 pub(super) struct Busy {
     own: BTreeSet<u32>,
     before: Option<Look>,
 }
 
 impl Busy {
-    /// Begins. This process, the server of a measured unix socket, their descendants and the threads of the
-    /// kernel do not count as others.
+    /// This process, the server of a measured unix socket, their descendants and the threads of the kernel do not count
+    /// as others.
     pub(super) fn begin(place: &Place) -> Busy {
         let own = std::iter::once(std::process::id()).chain(server(place)).collect();
         let before = look(&own);

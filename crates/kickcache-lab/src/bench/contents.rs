@@ -18,11 +18,9 @@ const SAMPLES: u64 = 2_048;
 /// Bytes of a sample, except a shorter one at the end of a device.
 const SAMPLE: usize = 4_096;
 
-/// Reads bytes at an offset.
 type Read<'a> = &'a mut dyn FnMut(u64, &mut [u8]) -> anyhow::Result<()>;
 
-/// The content of a place, in words; `None` if its first bytes and all samples are zero, and for a directory,
-/// where the bench writes only files of its own.
+/// The content of a place, in words; `None` if no data was found, and for a directory.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -18,7 +18,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Bytes of a sector in the kernel's counters, independent of the device's sector size.
 const SECTOR: u64 = 512;
 
-/// Counters of a block device since the kernel added it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Counters {
     reads: u64,
@@ -29,7 +28,6 @@ struct Counters {
     flushes: u64,
 }
 
-/// The activity of a block device since this was made.
 pub(super) struct DiskWatch {
     file: PathBuf,
     first: Counters,
@@ -40,7 +38,7 @@ pub(super) struct DiskWatch {
 }
 
 impl DiskWatch {
-    /// Begins to watch the disk of a place; `None` if the kernel has no counters for it, as for an export.
+    /// Begins to watch the disk of a place; `None` if the kernel has no counters for it.
     pub(super) fn begin(place: &Place) -> Option<DiskWatch> {
         let file = statistics_file(place)?;
         let first = Counters::read(&file)?;
@@ -50,7 +48,6 @@ impl DiskWatch {
         Some(DiskWatch { file, first, last: first, last_at: Duration::ZERO, busy, written })
     }
 
-    /// Reads the counters again if the last look was at least [`LOOK_EVERY`] ago.
     pub(super) fn go_on(&mut self, elapsed: Duration) {
         if elapsed >= self.last_at + LOOK_EVERY {
             self.note(elapsed);
@@ -66,7 +63,6 @@ impl DiskWatch {
         (self.last, self.last_at) = (now, elapsed);
     }
 
-    /// Reads the counters once more; returns the totals and the series of a run of this length.
     pub(super) fn finish(mut self, took: Duration) -> DeviceResult {
         self.note(took.max(self.last_at));
         let (old, new) = (&self.first, &self.last);
@@ -102,7 +98,6 @@ impl Counters {
     }
 }
 
-/// Where the kernel counts for the device below a place.
 fn statistics_file(place: &Place) -> Option<PathBuf> {
     let (Place::Disk(path) | Place::Directory(path)) = place else { return None };
     let known = path.metadata().ok()?;

@@ -14,9 +14,8 @@ use rustix::fs::OFlags;
 
 use crate::bench::place::Place;
 
-/// Fails if the kernel uses a disk or a file (it is mounted, swap, or a part of another device), also through
-/// a loop device, if another program holds its lock, as a daemon does, or if it cannot be opened for writes.
-/// Directories and exports are not checked.
+/// Fails if the kernel or another program uses a disk or a file, or if it cannot be opened for writes. Directories and
+/// exports are not checked.
 ///
 /// # Errors
 /// A sentence with the reason, and the user if that is known.

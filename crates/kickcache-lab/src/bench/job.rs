@@ -20,11 +20,9 @@ const READS: [&str; 2] = ["read", "randread"];
 /// Runs of at most this known length are logged every 100 ms, others every second.
 const SHORT: Duration = Duration::from_secs(120);
 
-/// A job.
 #[derive(Clone, Debug)]
 pub(super) struct JobSource {
     sections: Vec<Section>,
-    /// The job in a few words.
     pub(super) description: String,
     /// Bytes from the start of a device that the job uses, in whole MiB; `None` if unknown.
     pub(super) bytes: Option<u64>,
@@ -33,14 +31,11 @@ pub(super) struct JobSource {
     /// The time in which the jobs begin their accesses, with start delays and ramp time; `None` if unknown or
     /// without limit.
     pub(super) length: Option<Duration>,
-    /// The ramp time, 0 also if it is unknown: fio does not count it, but the counters of caches and devices
-    /// include it.
+    /// The ramp time, 0 also if it is unknown.
     pub(super) ramp: Duration,
-    /// Whether the job goes through the page cache.
     pub(super) caching: Caching,
 }
 
-/// Whether a job's I/O goes through the kernel's page cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Caching {
     /// Every job bypasses the page cache: `direct=1` or `buffered=0`.
@@ -64,7 +59,6 @@ impl Caching {
     }
 }
 
-/// The caching that an option selects; `None` for options other than `direct` and `buffered`.
 fn of_option(option: &str) -> Option<Caching> {
     let value = option.split_once('=').map_or("1", |(_, value)| value.trim());
     let is_off = value.starts_with('0') || value.eq_ignore_ascii_case("false");
@@ -75,12 +69,9 @@ fn of_option(option: &str) -> Option<Caching> {
     }
 }
 
-/// Whether a job writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Access {
-    /// The job only reads.
     Reads,
-    /// The job may write.
     Writes,
 }
 
@@ -122,7 +113,7 @@ impl JobSource {
         // On one device, the jobs are at their offsets, not one after the other.
         let parsed = FioWorkload::parse(&source.simulated_text(), 1);
         let why = parsed.as_ref().err().map(ToString::to_string).unwrap_or_default();
-        // Line numbers are left out of the message: the simulated text has other line numbers than the file.
+        // The simulated text has other line numbers than the file.
         let sentence = why.split_once(": ").filter(|(place, _)| place.starts_with("line "));
         source.why_unknown = sentence.map_or(why.as_str(), |(_, sentence)| sentence).to_owned();
         let known = parsed.ok();
@@ -134,21 +125,18 @@ impl JobSource {
         Ok(source)
     }
 
-    /// The text of the job on one device, for a simulation.
     pub(super) fn simulated_text(&self) -> String {
         std::iter::once("[global]\nfilename=shared\n".to_owned())
             .chain(self.sections.iter().map(|section| strip(section, &[]).text()))
             .collect()
     }
 
-    /// Whether the job may write.
     pub(super) fn access(&self) -> Access {
         let mut kinds = self.sections.iter().flat_map(|section| section.values(&["rw", "readwrite"]));
         let reads = kinds.all(|kind| READS.contains(&kind.split(':').next().unwrap_or_default()));
         if reads { Access::Reads } else { Access::Writes }
     }
 
-    /// Time between two entries of the logs.
     pub(super) fn interval(&self) -> Duration {
         if self.length.is_some_and(|length| length <= SHORT) {
             Duration::from_millis(100)
@@ -157,7 +145,6 @@ impl JobSource {
         }
     }
 
-    /// The options that are omitted for all targets, as written in the file.
     pub(super) fn left_out(&self) -> Vec<&str> {
         let options = self.sections.iter().flat_map(|section| &section.options);
         options.filter(|option| job_options::is_left_out(option)).map(String::as_str).collect()
@@ -184,8 +171,7 @@ impl JobSource {
     }
 }
 
-/// A job that reads stale data: each block twice, in random order, so that the cache keeps it. `options` name
-/// the target.
+/// A job that reads stale data: each block twice, in random order. `options` name the target.
 pub(super) fn stale_text(options: &str, stale: ByteExtent) -> String {
     let ByteExtent { start, length } = stale;
     format!(

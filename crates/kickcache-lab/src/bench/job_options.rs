@@ -63,13 +63,11 @@ const PATTERNS: [&str; 11] = [
     "randtrimwrite",
 ];
 
-/// Whether an option is left out.
 pub(super) fn is_left_out(option: &str) -> bool {
     LEFT_OUT.contains(&Section::key(option).as_str())
 }
 
-/// Refuses engines that may do more than read and write the target, `read_iolog`, patterns that fio does not
-/// have, and names of options that depend on the environment.
+/// Refuses options that are neither passed on nor left out.
 ///
 /// # Errors
 /// A sentence that names the option.

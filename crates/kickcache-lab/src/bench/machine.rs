@@ -4,27 +4,21 @@ use std::fs;
 
 use serde::{Deserialize, Serialize};
 
-/// The machine and the programs.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Machine {
-    /// The kernel's release.
     pub(crate) kernel: String,
     /// The model name of the processors; their architecture if the kernel gives no name.
     pub(crate) processor: String,
-    /// Processors that this process may use.
     pub(crate) processor_count: usize,
     /// Bytes of memory; 0 if unknown.
     pub(crate) memory_bytes: u64,
-    /// fio's version.
     pub(crate) fio: String,
-    /// Version of kickcache.
     pub(crate) kickcache: String,
     /// The commit that kickcache was built from, if that is known.
     pub(crate) commit: Option<String>,
 }
 
 impl Machine {
-    /// Describes this machine.
     pub(super) fn look(fio: String, commit: Option<&str>) -> Machine {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let field = |text: &str, name: &str| {

@@ -1,7 +1,7 @@
 //! The bench: real fio on named targets, in turns, in rounds, with a verdict.
 //!
-//! Every complete round runs every target, in an order that is reversed in every other round (A B, B A). Rounds
-//! are compared, never seconds. A device on which data is found is never overwritten unless the user permits it.
+//! Every complete round runs every target, in an order that is reversed in every other round (A B, B A). A device on
+//! which data is found is not overwritten unless the user permits it.
 
 mod article_job;
 mod bench_lock;
@@ -52,9 +52,8 @@ pub(crate) use crate::bench::summary::{Noise, PredictedFigures, Row, Summary};
 /// Measures the targets.
 ///
 /// # Errors
-/// If fio, a target or the job cannot be used, the preparation is interrupted, or a run fails before the first
-/// round is complete. A later failure, or an interruption of the rounds, is no error: the result has the runs
-/// before, and is marked.
+/// If fio, a target or the job cannot be used, the preparation is interrupted, or a run fails before the first round is
+/// complete. A later failure, or an interruption of the rounds, is no error.
 pub(crate) fn run(options: &Options) -> anyhow::Result<BenchResult> {
     let fio = child::version()?;
     let interrupt = Arc::new(Interrupt::listen("the bench was interrupted")?);

@@ -22,7 +22,6 @@ use kickcache_units::Size;
 use crate::bench::options::Data;
 use crate::bench::spec::CacheTarget;
 
-/// The name of the volume and its export.
 pub(super) const VOLUME: &str = "bench";
 
 /// The least time between two checks of the origin.
@@ -36,26 +35,22 @@ const STOP_MAX_AWAY: Duration = Duration::from_secs(3);
 /// As [`STOP_MAX`], once the bench is interrupted.
 const STOP_MAX_INTERRUPTED: Duration = Duration::from_millis(500);
 
-/// The cache and, while it is up, its server.
 pub(super) struct OwnCache {
     spec: CacheTarget,
     socket: PathBuf,
-    /// Whether the path of the cache device did not exist when this was made.
     is_new: bool,
     /// Whether the next [`OwnCache::down`] removes the cache file, because [`OwnCache::up`] creates it.
     is_made: bool,
     overwrite: Overwrite,
     server: Option<ServerHandle>,
-    /// Ends the waits for the server.
     interrupt: Arc<Interrupt>,
-    /// The time of the last check of the origin; before the first check, the time at which this was made.
+    /// The time of the last check of the origin; at first, that of the creation of this value.
     looked_at: Cell<Instant>,
     /// Whether the origin was once unreachable, or did not answer, for [`AWAY_MAX`].
     is_away: Cell<bool>,
 }
 
 impl OwnCache {
-    /// A cache that is not served yet; its socket will be in `directory`.
     pub(super) fn new(
         spec: &CacheTarget,
         directory: &Path,
@@ -156,8 +151,8 @@ impl OwnCache {
         }
     }
 
-    /// Fails if the origin has been unreachable, or has not answered, for [`AWAY_MAX`]: its requests wait until it
-    /// returns. Checks at most once in [`ORIGIN_EVERY`], and only while the cache is served.
+    /// Fails if the origin has been unreachable, or has not answered, for [`AWAY_MAX`]. Checks at most once in
+    /// [`ORIGIN_EVERY`], and only while the cache is served.
     ///
     /// # Errors
     /// A sentence that names the origin, or the error of a server that gives no status.
@@ -196,17 +191,12 @@ impl OwnCache {
     /// As [`OwnCache::stop`].
     pub(super) fn down(&mut self) -> anyhow::Result<()> {
         let stopped = self.stop();
-        // Only a file that the bench made is removed.
         if std::mem::take(&mut self.is_made) {
             let _ = std::fs::remove_file(&self.spec.cache);
         }
         stopped
     }
 
-    /// The URI of the volume's export.
-    ///
-    /// # Errors
-    /// If the path of the socket makes no URI.
     pub(super) fn uri(&self) -> anyhow::Result<NbdUri> {
         Ok(NbdUri::parse(&NbdAddress::Unix(self.socket.clone()).uri(VOLUME))?)
     }

@@ -19,7 +19,6 @@ pub(crate) enum Phase {
 }
 
 impl Phase {
-    /// The name of the phase in tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Found => "as found",

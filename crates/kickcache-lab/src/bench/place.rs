@@ -14,23 +14,18 @@ use rustix::fs::{SeekFrom, seek};
 /// The name of a disk or directory for fio, in its working directory.
 const PLAIN_NAME: &str = "target";
 
-/// Whether jobs share their file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum FileKind {
-    /// One device for all.
     Shared,
-    /// A file for each job.
     OfEachJob,
 }
 
-/// A disk, a file system or an export.
 #[derive(Clone, Debug)]
 pub(crate) enum Place {
     /// A block device or a file.
     Disk(PathBuf),
     /// A directory, in which fio makes files.
     Directory(PathBuf),
-    /// An export of an NBD server.
     Nbd(NbdUri),
 }
 
@@ -82,7 +77,6 @@ impl Place {
         })
     }
 
-    /// The options that name the place in a job file.
     pub(crate) fn options(&self) -> Vec<String> {
         match self {
             // A colon separates files.
@@ -97,7 +91,6 @@ impl Place {
         }
     }
 
-    /// Whether jobs share one file here.
     pub(super) fn file_kind(&self) -> FileKind {
         match self {
             Place::Disk(_) | Place::Nbd(_) => FileKind::Shared,
@@ -144,7 +137,6 @@ fn file_size(path: &Path) -> anyhow::Result<u64> {
     sized.with_context(|| format!("{} cannot be read", path.display()))
 }
 
-/// Connects to an export.
 pub(super) fn connect(uri: &NbdUri) -> anyhow::Result<Client> {
     let tls = uri.client_tls()?;
     let options = ConnectOptions { export: uri.export().into(), tls, ..ConnectOptions::default() };

@@ -23,7 +23,6 @@ use crate::bench::spec::{CacheTarget, TargetKind, TargetSpec};
 use crate::bench::target::{DIRECTORY, Kind, ProgramState, ProgramTarget, Target};
 use crate::bench::write_check::WriteCheck;
 
-/// The conditions for all targets.
 struct Preparation<'a> {
     options: &'a Options,
     job: &'a JobSource,
@@ -137,8 +136,7 @@ impl Preparation<'_> {
         self.options.stale_bytes.or(self.job.bytes).unwrap_or(0)
     }
 
-    /// [`Self::stale_bytes`] if the user names the phase with stale data or, without named phases, any target is a
-    /// cache that the bench serves; otherwise 0. It applies to all files, as targets may share one.
+    /// [`Self::stale_bytes`] if a phase with stale data may be measured; otherwise 0.
     fn stale_bytes_wanted(&self) -> u64 {
         let is_wanted = match &self.options.phases {
             Some(phases) => phases.contains(&Phase::Stale),
@@ -241,7 +239,6 @@ impl Preparation<'_> {
         Ok(())
     }
 
-    /// How the job can be made smaller.
     fn smaller(&self) -> &'static str {
         match self.options.job {
             Job::File(_) => "name a job with less data",
@@ -249,7 +246,6 @@ impl Preparation<'_> {
         }
     }
 
-    /// Fails if a folder has too little space for the files of the bench.
     fn check_room(&self, folder: &Path, needed: u64) -> anyhow::Result<()> {
         let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
         let failed = || format!("a file cannot be created in {}", folder.display());
@@ -272,7 +268,6 @@ impl Preparation<'_> {
         self.interrupt.wait_for(move || place.size())
     }
 
-    /// Takes the lock of a device or a file against other benches; a directory or an export gets no lock.
     fn hold(&self, place: &Place) -> anyhow::Result<()> {
         match place {
             Place::Disk(path) => self.holds.keep(path, self.job.access()),
@@ -280,7 +275,6 @@ impl Preparation<'_> {
         }
     }
 
-    /// Refuses a place that a job that writes must not use.
     fn check_writes(&self, place: &Place, text: &str) -> anyhow::Result<()> {
         self.write_check().check(place, text)
     }
@@ -311,7 +305,6 @@ mod tests {
     use crate::bench::article_job::ArticleJob;
     use crate::bench::options::{Data, NoiseFloor};
 
-    /// Prepares targets; gives the sentence of the failure.
     fn fault(targets: &[&str], phases: Option<Vec<Phase>>, size: u64) -> String {
         let job = Job::Article(ArticleJob { size, runtime: Duration::from_secs(1) });
         let options = Options {

@@ -23,15 +23,13 @@ const CANNOT: i32 = 64;
 const OUTPUT_BYTES_MAX: usize = 4_096;
 /// The most characters of the executable's output or error message that a message quotes.
 const SAID_MAX: usize = 400;
-/// How long `down` may run after the bench is interrupted; then it gets SIGTERM, and its remains stay.
+/// How long `down` may run after the bench is interrupted.
 const DOWN_MAX: Duration = Duration::from_secs(15);
 /// How long the executable may take to end after SIGTERM; after that, or once it has ended, its process group gets
 /// SIGKILL.
 const END_MAX: Duration = Duration::from_millis(500);
-/// Time between two checks whether the executable has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// The executable, and its environment.
 #[derive(Clone, Debug)]
 pub(super) struct Program {
     pub(super) path: PathBuf,
@@ -40,20 +38,15 @@ pub(super) struct Program {
     /// Bytes that the job and the stale data need; an unknown amount counts as 0.
     pub(super) bytes: u64,
     pub(super) data: Data,
-    /// A signal that this receives ends the executable, but `down` only after [`DOWN_MAX`].
     pub(super) interrupt: Arc<Interrupt>,
 }
 
-/// Whether a target supports a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum VerbResult {
-    /// The step was carried out.
     Done,
-    /// The target does not support the step.
     Unknown,
 }
 
-/// The exit status of the executable, and its output.
 struct ProgramOutput {
     status: ExitStatus,
     output: String,
@@ -61,12 +54,10 @@ struct ProgramOutput {
 }
 
 impl Program {
-    /// Puts the target up, with an empty cache.
     pub(super) fn up(&self) -> anyhow::Result<()> {
         self.run("up").map(drop)
     }
 
-    /// The path or the URI of the target.
     pub(super) fn place(&self) -> anyhow::Result<String> {
         let output = self.run("path")?;
         let said = output.trim();
@@ -77,7 +68,6 @@ impl Program {
         Ok(said.to_owned())
     }
 
-    /// Stops the target and starts it again with the cache that it has.
     pub(super) fn restart(&self) -> anyhow::Result<VerbResult> {
         let said = self.start("restart")?;
         if said.status.code() == Some(CANNOT) {
@@ -101,7 +91,6 @@ impl Program {
         bytes
     }
 
-    /// Takes the target down.
     pub(super) fn down(&self) -> anyhow::Result<()> {
         self.run("down").map(drop)
     }
@@ -168,7 +157,6 @@ impl Program {
         Ok(())
     }
 
-    /// Ends the executable by force.
     fn end(
         &self,
         verb: &str,

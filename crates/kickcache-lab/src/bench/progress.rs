@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 const STYLE: &str = "{bar:30} {percent:>3} %, {eta} left  {msg}";
 
-/// The progress of all rounds; the bar is removed when it is dropped.
+/// The bar is removed when this is dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
     /// Milliseconds of the runs before this one.
@@ -14,7 +14,6 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// A bar for runs of this total length.
     pub(super) fn new(whole: Duration) -> Progress {
         let bar = ProgressBar::new(millis(whole));
         if let Ok(style) = ProgressStyle::with_template(STYLE) {
@@ -23,24 +22,20 @@ impl Progress {
         Progress { bar, before: 0 }
     }
 
-    /// Shows the present activity.
     pub(super) fn say(&self, what: String) {
         self.bar.set_message(what);
         self.bar.tick();
     }
 
-    /// Shows how long the present run has taken.
     pub(super) fn show(&self, elapsed: Duration, length: Duration) {
         self.bar.set_position(self.before + millis(elapsed.min(length)));
     }
 
-    /// Advances the bar by a run that is done.
     pub(super) fn finish_run(&mut self, length: Duration) {
         self.before += millis(length);
         self.bar.set_position(self.before);
     }
 
-    /// Lengthens the bar, as a round is measured once more.
     pub(super) fn add(&self, length: Duration) {
         self.bar.inc_length(millis(length));
     }

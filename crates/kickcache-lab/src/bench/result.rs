@@ -6,46 +6,30 @@ use serde::{Deserialize, Serialize};
 use crate::bench::machine::Machine;
 use crate::bench::phase::Phase;
 
-/// Version of the JSON that [`BenchResult`] is stored as.
 pub(crate) const RESULT_VERSION: u32 = 1;
-/// The kind of the JSON document.
 pub(crate) const KIND: &str = "kickcache-bench";
 
 /// The addition to the names of runs, if no round counts.
 pub(crate) const DISCARDED: &str = "does not count";
 
-/// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct BenchResult {
-    /// The value of [`KIND`].
     pub(crate) kind: String,
-    /// The [`RESULT_VERSION`] of the writer of this result.
     pub(crate) version: u32,
-    /// The machine of the measurement.
     pub(crate) machine: Machine,
-    /// The load, in few words.
     pub(crate) job: String,
-    /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub(crate) margin: f64,
-    /// The part of the processors above which other programs void a round.
     pub(crate) busy_limit: f64,
-    /// The targets; the first is the base of the comparisons.
     pub(crate) targets: Vec<TargetFacts>,
-    /// The rounds, in their order, with discarded rounds and an unfinished one.
     pub(crate) rounds: Vec<Round>,
-    /// The simulated runs of targets in phases.
     #[serde(default)]
     pub(crate) predictions: Vec<Prediction>,
-    /// The reason why the bench ended.
     pub(crate) end: End,
 }
 
-/// A target.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct TargetFacts {
-    /// The target's name in tables.
     pub(crate) name: String,
-    /// The target as the user wrote it.
     pub(crate) target: String,
     /// Whether the target or its origin was found to be a file with holes, which are read faster than data.
     #[serde(default)]
@@ -56,13 +40,12 @@ pub(crate) struct TargetFacts {
     pub(crate) shares_disk: bool,
 }
 
-/// How a bench ended.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum End {
     /// The requested number of rounds that count was measured.
     Complete,
-    /// The upper limit of rounds was reached, and too few of these count.
+    /// Too few rounds of the permitted ones count.
     Busy,
     /// A signal, or the end of the output, interrupted the bench.
     Interrupted,
@@ -73,59 +56,43 @@ pub(crate) enum End {
 /// One round: every target in every phase, unless the round is incomplete.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
-    /// The runs of the round, in the order in which they were made.
     pub(crate) runs: Vec<BenchRun>,
-    /// Whether the round counts.
     pub(crate) standing: RoundValidity,
 }
 
-/// Whether a round counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum RoundValidity {
-    /// The round counts.
     Counts,
-    /// Other programs took too much of the processors.
     Discarded,
-    /// The round was not finished.
     Incomplete,
 }
 
-/// One run of fio.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct BenchRun {
-    /// The target's name.
     pub(crate) target: String,
-    /// The state of its cache when the run began.
+    /// The state of the target's cache when the run began.
     pub(crate) phase: Phase,
-    /// The turn of the run in its round.
     #[serde(default)]
     pub(crate) turn: Turn,
     /// The part of all processors that other programs took.
     pub(crate) others: f64,
-    /// The result of the run.
     pub(crate) result: RunResult,
 }
 
-/// The turn of a run in its round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Turn {
-    /// The target's own.
     #[default]
     Own,
-    /// The first target once more, at the other end of the round: the difference of its two runs is noise.
+    /// The first target once more, at the other end of the round.
     Again,
 }
 
-/// A simulated run, for comparison with the measured ones.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Prediction {
-    /// The target's name.
     pub(crate) target: String,
-    /// The state of its cache when the run began.
     pub(crate) phase: Phase,
-    /// The result of the simulation.
     pub(crate) result: RunResult,
 }
 
@@ -137,7 +104,6 @@ impl BenchRun {
 }
 
 impl BenchResult {
-    /// The rounds that count.
     pub(crate) fn counted(&self) -> impl Iterator<Item = &Round> {
         self.rounds.iter().filter(|round| round.standing == RoundValidity::Counts)
     }
@@ -154,9 +120,8 @@ impl BenchResult {
         found
     }
 
-    /// The runs of all valid rounds in the targets' own turns, grouped by target and phase, with the
-    /// predictions; if no round is valid, the same runs of all rounds without the predictions, with names
-    /// that mark them as such.
+    /// The runs of all valid rounds in the targets' own turns, grouped by target and phase, with the predictions;
+    /// without a valid round, the runs of all rounds, with names that mark them.
     pub(crate) fn runs(&self) -> Vec<RunResult> {
         let counts = self.counted().next().is_some();
         let rounds = self.rounds.iter().filter(|round| !counts || round.standing == RoundValidity::Counts);

@@ -20,18 +20,16 @@ use crate::bench::run::Runner;
 use crate::bench::target::Target;
 use crate::bench::write_check::WriteCheck;
 
-/// The directory, the interrupt and the fio version of a bench.
 pub(super) struct Place<'a> {
     pub(super) directory: &'a Path,
     pub(super) interrupt: &'a Arc<Interrupt>,
-    /// fio's version.
     pub(super) fio: String,
 }
 
 /// Measures rounds until enough rounds count, or the limit of rounds is reached.
 ///
 /// # Errors
-/// The error of a run, if no round is complete; a later error, or an interruption, ends the bench with the rounds so far.
+/// The error of a run, unless a round is complete or the bench was interrupted.
 pub(super) fn measure(
     options: &Options,
     job: &JobSource,
@@ -92,26 +90,21 @@ fn facts(options: &Options, targets: &[Target]) -> Vec<TargetFacts> {
     facts.collect()
 }
 
-/// A target's turn in a round.
 #[derive(Clone, Copy)]
 struct Visit {
-    /// The index of the target.
     target: usize,
     turn: Turn,
 }
 
-/// The turns of a round. For a measured noise floor, the first target runs again at the other end of the round: the
-/// distance in time is the largest possible, so that a drift shows at least as much as between two targets.
+/// The turns of a round. For a measured noise floor, the first target runs again at the other end of the round.
 fn visits(targets: usize, noise_floor: NoiseFloor) -> Vec<Visit> {
     let again = Visit { target: 0, turn: Turn::Again };
     let own = (0..targets).map(|target| Visit { target, turn: Turn::Own });
     own.chain((noise_floor == NoiseFloor::Measured).then_some(again)).collect()
 }
 
-/// The conditions of a run.
 #[derive(Clone, Copy)]
 struct Moment {
-    /// The round, from 0.
     number: u32,
     seed: u64,
     turn: Turn,
@@ -193,7 +186,7 @@ impl Rounds<'_> {
             let alive = || target.check_origin().and_then(|()| interrupt.check());
             let mut quiet = |_: Duration| alive();
             let place = target.place()?;
-            // Another program may use it since the last run.
+            // Another program may use the target since the last run.
             self.check.check_unused(&place)?;
             self.runner.lay_out(&place, seed, &mut quiet)?;
             if phase == Phase::Stale {

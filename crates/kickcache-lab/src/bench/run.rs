@@ -20,18 +20,15 @@ use crate::fio::child::{Fio, Watch};
 use crate::fio::report;
 use crate::timeline::Timeline;
 
-/// How much longer than twice the job's length fio may take; a job of unknown length, files that are laid
-/// out, and stale reads have no limit.
+/// How much longer than twice the job's length fio may take.
 const GRACE: Duration = Duration::from_secs(120);
 
 /// The prefix of fio's logs, in its working directory: the full path may contain characters with a meaning in
 /// a job file.
 const LOG: &str = "log";
 
-/// The parameters that all runs share.
 pub(super) struct Runner<'a> {
     pub(super) job: &'a JobSource,
-    /// The directory for job files and logs.
     pub(super) directory: &'a Path,
     pub(super) stale_bytes: u64,
 }
@@ -47,9 +44,8 @@ impl Runner<'_> {
         self.fio(&self.job.text(&place, seed, None), &["--create_only=1"], None)?.run(watch).map(drop)
     }
 
-    /// Makes fio read stale data, which the job never requests: other files, deleted afterwards, or the part
-    /// of a device behind the job's data. Each block is read twice, in random order, so that the cache keeps
-    /// it.
+    /// Makes fio read stale data, which the job never requests: other files, deleted afterwards, or the part of a
+    /// device behind the job's data.
     ///
     /// # Errors
     /// As [`Runner::lay_out`]; also if the end of the job's data on a device is unknown.
@@ -124,7 +120,6 @@ impl Runner<'_> {
         Ok(BenchRun { target: target.name.clone(), phase, turn: Turn::Own, others, result })
     }
 
-    /// The run without measured figures.
     fn result(&self, target: &Target, phase: Phase, seed: u64) -> RunResult {
         let name = match phase {
             Phase::Found => target.name.clone(),

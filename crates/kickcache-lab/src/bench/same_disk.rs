@@ -4,7 +4,6 @@ use std::path::Path;
 
 use kickcache_daemon::driver::device::device_stack::DeviceStack;
 
-/// Whether a disk has parts of both. A path that does not exist counts as a file in its folder.
 pub(super) fn are_on_same_disk(one: &Path, other: &Path) -> bool {
     let stack = DeviceStack::of_host();
     !stack.disks_of(one).is_disjoint(&stack.disks_of(other))

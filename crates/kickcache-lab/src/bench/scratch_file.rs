@@ -11,10 +11,8 @@ use kickcache_random::Random;
 use crate::bench::bench_lock::BenchLocks;
 use crate::bench::job::Access;
 
-/// Bytes written at once.
 const PIECE: usize = 1 << 20;
 
-/// A file that is removed when this is dropped.
 #[derive(Debug)]
 pub(super) struct ScratchFile(PathBuf);
 

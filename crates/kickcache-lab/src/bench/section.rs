@@ -1,6 +1,5 @@
-//! A job file of fio as sections of lines, so that options that a target decides can be removed.
+//! A job file of fio as sections of lines.
 
-/// A section: its name, and its options as written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Section {
     pub(super) name: String,
@@ -13,7 +12,6 @@ impl Section {
         option.split('=').next().unwrap_or_default().trim().to_lowercase()
     }
 
-    /// The values of an option that may have several names.
     pub(super) fn values<'a>(&'a self, names: &'a [&str]) -> impl Iterator<Item = &'a str> {
         self.options
             .iter()
@@ -21,7 +19,6 @@ impl Section {
             .map(|option| option.split_once('=').map_or("", |(_, value)| value.trim()))
     }
 
-    /// The section as text of a job file.
     pub(super) fn text(&self) -> String {
         let options: String = self.options.iter().map(|option| format!("{option}\n")).collect();
         format!("[{}]\n{options}", self.name)

@@ -5,17 +5,12 @@ use anyhow::Context;
 use crate::bench::job::{JobSource, stale_extent, stale_text};
 use crate::bench::options::Options;
 
-/// The load on one device: the job, and behind its data the stale data.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SimulatedLoad {
-    /// The job as a job file.
     pub(crate) job: String,
-    /// The reads of stale data, as a job file; a simulated run of it ignores `loops` and reads each block
-    /// once, fio twice.
     pub(crate) stale: String,
     /// Bytes of the smallest volume that has room for both.
     pub(crate) volume_bytes: u64,
-    /// The job in few words.
     pub(crate) description: String,
 }
 

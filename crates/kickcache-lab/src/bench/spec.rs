@@ -10,7 +10,6 @@ use kickcache_daemon::plan::origin_source::OriginSource;
 use kickcache_daemon::words::ModeWord;
 use kickcache_units::Size;
 
-/// A target: its name in tables, and its kind.
 #[derive(Clone, Debug)]
 pub(crate) struct TargetSpec {
     pub(crate) name: String,
@@ -19,18 +18,14 @@ pub(crate) struct TargetSpec {
     pub(super) kind: TargetKind,
 }
 
-/// The kind of a target.
 #[derive(Clone, Debug)]
 pub(super) enum TargetKind {
     /// A path or the URI of an NBD export, measured without a cache of the bench.
     Place(String),
-    /// An executable that puts the target up.
     Program(PathBuf),
-    /// A volume that the bench serves itself.
     Cache(CacheTarget),
 }
 
-/// A volume to be served.
 #[derive(Clone, Debug)]
 pub(super) struct CacheTarget {
     pub(super) cache: PathBuf,
@@ -40,7 +35,6 @@ pub(super) struct CacheTarget {
 }
 
 impl TargetSpec {
-    /// The mode of a volume that the bench serves itself.
     pub(crate) fn own_mode(&self) -> Option<ModeWord> {
         match &self.kind {
             TargetKind::Cache(cache) => Some(cache.mode),
@@ -86,8 +80,8 @@ impl FromStr for TargetSpec {
     }
 }
 
-/// If a target begins with a word and a colon, and is neither a URI nor an existing path, returns the
-/// word: a misspelt prefix would otherwise create a file with this name.
+/// The word before the first colon of a target that is neither a URI nor an existing path: a misspelt prefix must not
+/// create a file.
 fn unknown_scheme(what: &str) -> Option<&str> {
     let (scheme, _) = what.split_once(':')?;
     let is_word =
@@ -95,7 +89,6 @@ fn unknown_scheme(what: &str) -> Option<&str> {
     (is_word && !NbdUri::is_meant(what) && !Path::new(what).exists()).then_some(scheme)
 }
 
-/// Reads `cache:PATH,origin:PATH,mode:MODE,size:SIZE`.
 fn cache(text: &str) -> Result<CacheTarget, String> {
     let (mut cache, mut origin, mut size, mut mode) = (None, None, None, ModeWord::default());
     for part in text.split(',') {

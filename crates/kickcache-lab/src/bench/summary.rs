@@ -8,12 +8,9 @@ use serde::Serialize;
 use crate::bench::phase::Phase;
 use crate::bench::result::{BenchResult, BenchRun, Prediction, Round, RoundValidity, Turn};
 
-/// A row for each target and phase, and the rounds that the rows summarise.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Summary {
-    /// The rows, in the order of the targets.
     pub(crate) rows: Vec<Row>,
-    /// Rounds that count.
     pub(crate) rounds: usize,
     /// Rounds that other programs voided.
     pub(crate) discarded: usize,
@@ -25,28 +22,22 @@ pub(crate) struct Summary {
     pub(crate) noise: Option<Noise>,
 }
 
-/// How much a target differs from itself in the rounds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct Noise {
     /// Differences below this part are noise.
     pub(crate) floor: f64,
-    /// The target against itself, run twice in each round; `None` if it was run once, or both runs are in
-    /// fewer than [`ROUNDS_MIN`] rounds that count.
+    /// The target against itself, run twice in each round.
     pub(crate) against_itself: Option<Comparison>,
 }
 
-/// A target in a phase. The rate, the latencies and the hit ratio are medians over the rounds.
+/// The rate, the latencies and the hit ratio are medians over the rounds.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Row {
-    /// The target.
     pub(crate) target: String,
-    /// The phase.
     pub(crate) phase: Phase,
     /// Operations a second.
     pub(crate) iops: f64,
-    /// The lowest rate of a round.
     pub(crate) iops_min: f64,
-    /// The highest rate of a round.
     pub(crate) iops_max: f64,
     /// Median latency in nanoseconds.
     pub(crate) p50: f64,
@@ -54,29 +45,21 @@ pub(crate) struct Row {
     pub(crate) p99: f64,
     /// The part of the blocks that was found in the cache, where that is known.
     pub(crate) hit_ratio: Option<f64>,
-    /// The ratio of operations a second to the base, round by round; `None` for the first row, and if no
-    /// round that counts has both.
+    /// The ratio of operations a second to the base, round by round.
     pub(crate) iops_against_base: Option<Comparison>,
     /// As `iops_against_base`, for the 99th percentile.
     pub(crate) p99_against_base: Option<Comparison>,
-    /// The prediction of a simulation, if there is one.
     pub(crate) foretold: Option<PredictedFigures>,
 }
 
-/// Figures of a prediction.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub(crate) struct PredictedFigures {
-    /// Operations a second.
     pub(crate) iops: f64,
-    /// Median latency in nanoseconds.
     pub(crate) p50: f64,
-    /// 99th percentile of the latency, in nanoseconds.
     pub(crate) p99: f64,
-    /// The part of the blocks that was found in the cache.
     pub(crate) hit_ratio: Option<f64>,
 }
 
-/// A target in a phase.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Place<'a> {
     target: &'a str,
@@ -97,7 +80,6 @@ fn find<'a>(round: &'a Round, place: Place<'_>) -> Option<&'a RunResult> {
     round.runs.iter().find(|run| run.is_of(place.target, place.phase)).map(|run| &run.result)
 }
 
-/// The prediction for a place.
 fn find_prediction<'a>(result: &'a BenchResult, place: Place<'_>) -> Option<&'a RunResult> {
     let is_meant = |one: &&Prediction| one.target == place.target && one.phase == place.phase;
     result.predictions.iter().find(is_meant).map(|one| &one.result)

@@ -29,37 +29,27 @@ pub(super) struct Target {
     /// Files created for the target; the drop of this field, after that of `kind`, removes them.
     #[expect(dead_code, reason = "it is there to be dropped")]
     pub(super) made: Vec<ScratchFile>,
-    /// Whether the target or its origin was found to be a file with holes.
     pub(super) has_holes: bool,
-    /// Whether its cache device and its origin are on the same disk; false unless the bench serves the
-    /// target.
     pub(super) shares_disk: bool,
 }
 
-/// The kinds of targets.
 pub(super) enum Kind {
     /// A disk or an export as it was found.
     Found(Place),
     /// A file system, by a directory of the bench's own.
     FileSystem(TempDir),
-    /// A target that an executable sets up.
     Program(ProgramTarget),
-    /// A volume that the bench serves.
     Cache(OwnCache),
 }
 
-/// An executable's target.
 pub(super) struct ProgramTarget {
     pub(super) program: Program,
-    /// Whether the program's target is up.
     pub(super) state: ProgramState,
-    /// The checks before a job that writes.
     pub(super) check: WriteCheck,
     /// Whether the check was started, with success or not.
     pub(super) is_checked: bool,
 }
 
-/// Whether an executable's target is up.
 pub(super) enum ProgramState {
     Down,
     /// The target is up, or an attempt to start it failed; on a file system it is a directory of the bench's
@@ -67,7 +57,6 @@ pub(super) enum ProgramState {
     Up(Place, Option<TempDir>),
 }
 
-/// The prefix of directories that are made on file systems.
 pub(super) const DIRECTORY: &str = "kickcache-bench-";
 
 impl ProgramTarget {
@@ -170,7 +159,6 @@ impl Target {
         }
     }
 
-    /// The server, if the bench itself serves the target.
     pub(super) fn server(&self) -> Option<&ServerHandle> {
         match &self.kind {
             Kind::Cache(cache) => cache.server(),
@@ -189,7 +177,6 @@ impl Target {
         }
     }
 
-    /// Bytes of the target's cache device, as far as they are known.
     pub(super) fn cache_bytes(&self) -> Option<u64> {
         match &self.kind {
             Kind::Cache(cache) => cache.cache_bytes(),

@@ -12,7 +12,6 @@ use crate::bench::job::{Access, JobSource};
 use crate::bench::options::{Data, Options};
 use crate::bench::place::Place;
 
-/// The parts of job and options that the check depends on.
 #[derive(Clone, Debug)]
 pub(super) struct WriteCheck {
     access: Access,

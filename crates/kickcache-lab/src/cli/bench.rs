@@ -123,7 +123,6 @@ fn parse_percent(text: &str) -> Result<f64, String> {
 }
 
 impl BenchArgs {
-    /// Measures, for a program that was built from a commit.
     pub fn run(self, commit: Option<&'static str>, out: &mut dyn Printer) -> Result<(), Failure> {
         output::try_out(&[self.output.as_deref(), self.save.as_deref()], &self.files())?;
         if let Some(most) = self.rounds_max.filter(|most| *most < self.rounds) {
@@ -155,14 +154,12 @@ impl BenchArgs {
         end(&result.end, &summary)
     }
 
-    /// The files that are read, or measured.
     fn files(&self) -> Vec<&Path> {
         let targets = self.targets.iter().flat_map(TargetSpec::files);
         let devices = self.predict.iter().flat_map(PredictionSpec::files);
         self.job.as_deref().into_iter().chain(targets).chain(devices).collect()
     }
 
-    /// Writes all requested files, even if one of the writes fails.
     fn keep(&self, result: &BenchResult, summary: &Summary, json: &str) -> anyhow::Result<()> {
         let saved = self.save.as_ref().map_or(Ok(()), |path| output::write_result(path, json));
         let page = || page(result, summary);
@@ -196,7 +193,6 @@ impl BenchArgs {
     }
 }
 
-/// The exit code and the message of the process.
 fn end(end: &End, summary: &Summary) -> Result<(), Failure> {
     let fail = |exit, sentence: String| Err(Failure { exit, error: anyhow::Error::msg(sentence) });
     match end {

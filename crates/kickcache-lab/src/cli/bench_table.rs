@@ -10,7 +10,6 @@ use kickcache_units::{counted, show_whole};
 
 use crate::bench::{BenchResult, Noise, Phase, PredictedFigures, Row, Summary};
 
-/// The note on figures without a valid round.
 const NONE_COUNTS: &str =
     "No round counts: the figures come only from discarded rounds, and are no evidence.";
 /// The interval of a comparison without enough data is not shown if its end is more than this many times its
@@ -61,7 +60,7 @@ pub(crate) fn print(result: &BenchResult, summary: &Summary, out: &mut dyn Print
     footnotes(summary, result).iter().filter(is_new).try_for_each(|line| writeln!(out, "{line}"))
 }
 
-/// The verdicts on the first [`SENTENCES_MAX`] rows with a comparison, in sentences.
+/// The verdicts on the first [`SENTENCES_MAX`] rows with a comparison.
 fn answer(rows: &[Row]) -> Vec<String> {
     let Some(base) = rows.first().map(|row| row.target.as_str()) else { return Vec::new() };
     let known = rows.iter().filter_map(|row| Some((row, row.iops_against_base.as_ref()?)));
@@ -113,12 +112,11 @@ fn cells(row: &Row) -> Vec<Cell> {
     ]
 }
 
-/// Figures that are no evidence.
+/// Marks figures that are no evidence.
 fn dim(cells: Vec<Cell>) -> Vec<Cell> {
     cells.into_iter().map(|cell| cell.with_tone(Tone::Warning)).collect()
 }
 
-/// The row of a prediction, below the row of its measurement.
 fn cells_of_prediction(row: &Row, foretold: &PredictedFigures) -> Vec<Cell> {
     vec![
         Cell::new("  predicted"),
@@ -137,7 +135,6 @@ fn cells_of_prediction(row: &Row, foretold: &PredictedFigures) -> Vec<Cell> {
     ]
 }
 
-/// The basis of the figures, in sentences.
 pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> {
     let Summary { rounds, discarded, others_most, .. } = summary;
     let mut lines = match rounds {
@@ -199,7 +196,6 @@ fn of_noise(noise: &Noise, target: &str) -> String {
 fn verdict(comparison: &Comparison) -> String {
     match (comparison.verdict, comparison.low, comparison.high) {
         (Verdict::Equal, ..) | (_, None, _) | (_, _, None) => comparison.words(),
-        // Two rounds are nearly meaningless.
         (Verdict::NotEnoughData, Some(low), Some(high)) if high > low * WIDE => comparison.words(),
         (_, Some(low), Some(high)) => format!("{} ({} to {})", comparison.words(), ratio(low), ratio(high)),
     }
@@ -218,12 +214,10 @@ fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }
 
-/// Operations a second; a small rate is not rounded to 0.
 fn rate(iops: f64) -> String {
     if iops > 0.0 && iops < 9.95 { format!("{iops:.1}") } else { show_whole(iops) }
 }
 
-/// A ratio with three digits, or more from 1,000 on; below 1 with two digits after the point.
 fn ratio(ratio: f64) -> String {
     let digits = if ratio < 9.995 { 2 } else { usize::from(ratio < 99.95) };
     format!("{ratio:.digits$}x")

@@ -67,7 +67,7 @@ impl DemoArgs {
     }
 }
 
-/// Colours are for terminals, unless `NO_COLOR` is set.
+/// Colours are for terminals, unless `NO_COLOR` has a value.
 fn colours() -> Colours {
     let refused = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     if refused || !std::io::stdout().is_terminal() { Colours::Plain } else { Colours::Ansi }

@@ -27,7 +27,6 @@ use crate::demo::RunDisplay;
 /// A free port of this host, for its own users.
 const ADDRESS: &str = "tcp:127.0.0.1:0";
 
-/// The page, open until dropped.
 pub(super) struct DemoPage {
     target: Arc<RunTarget>,
     server: MetricsServer,
@@ -62,7 +61,6 @@ impl RunDisplay for DemoPage {
     }
 }
 
-/// The run that the page shows.
 #[derive(Default)]
 struct RunTarget {
     run: Mutex<Option<ShownRun>>,

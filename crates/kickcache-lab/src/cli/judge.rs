@@ -125,7 +125,6 @@ pub struct JudgeArgs {
 }
 
 impl JudgeArgs {
-    /// Judges, or measures and stores a result for --save; returns the exit code.
     pub fn run(self, out: &mut dyn Write) -> u8 {
         // 101, the code of a panic, would be a verdict.
         let code = catch_unwind(AssertUnwindSafe(|| match self.save.clone() {
@@ -189,7 +188,6 @@ impl JudgeArgs {
         }
     }
 
-    /// Measures the command, and stores the result.
     fn store(&self, path: &Path) -> Result<u8, NoVerdict> {
         let worse = self.worse()?;
         output::try_out(&[Some(path)], &[]).map_err(|failure| NoVerdict::stop(failure.sentence()))?;
@@ -262,13 +260,12 @@ fn listen() -> Result<Interrupt, NoVerdict> {
         .map_err(|error| NoVerdict::stop(format!("signals cannot be listened to: {error}")))
 }
 
-/// An unpredictable seed.
 fn any_seed() -> u64 {
     RandomState::new().build_hasher().finish() >> 16
 }
 
 /// The exit code if clap ends the program with `code`: the same, except that `judge` ends with [`STOP`] for refused
-/// arguments. With clap's own, 2, a bisection would call every commit bad.
+/// arguments. With clap's own 2, `git bisect run` would call the commit bad.
 pub fn refusal_code(code: i32) -> u8 {
     let is_judge = std::env::args_os().nth(1).is_some_and(|word| word == "judge");
     match code {

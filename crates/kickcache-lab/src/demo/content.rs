@@ -2,15 +2,11 @@
 
 use kickcache_engine::units::BLOCK_BYTES;
 
-/// Bytes of one word of a block.
 const WORD: usize = 8;
 
-/// The device that the blocks belong to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
-    /// The slow disk's.
     SlowDisk,
-    /// The fast file's.
     FastFile,
 }
 
@@ -22,7 +18,7 @@ impl Content {
         }
     }
 
-    /// One word of a block; splitmix64, so that the data does not compress or repeat.
+    /// One word of a block, by splitmix64.
     fn word(self, block: u64, index: usize) -> u64 {
         let index = u64::try_from(index).expect("a block has few words");
         let mut z = (self.tag() + block * 512 + index).wrapping_mul(0x9E37_79B9_7F4A_7C15);

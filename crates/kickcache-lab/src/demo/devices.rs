@@ -27,16 +27,12 @@ use crate::demo::result::Phase;
 use crate::demo::slow_disk::SlowDisk;
 use crate::demo::workload::Scale;
 
-/// The export with the data.
 pub(crate) const DATA: &str = "data";
 /// The export whose blocks fill the cache before the run with stale data.
 const STALE: &str = "stale";
-/// Bytes written or read at once when devices are prepared.
 const PIECE: usize = 1 << 20;
-/// How often the stale data is read: once brings it in, twice makes it look worth keeping.
 const STALE_READS: u32 = 2;
 
-/// The temporary directory with the files; removed when it is dropped.
 #[derive(Debug)]
 pub(crate) struct DemoDevices {
     directory: TempDir,
@@ -66,12 +62,10 @@ impl DemoDevices {
         Ok(devices)
     }
 
-    /// The directory of the files.
     pub(crate) fn directory(&self) -> &Path {
         self.directory.path()
     }
 
-    /// The socket at which the servers listen.
     pub(crate) fn socket(&self) -> PathBuf {
         self.directory.path().join("nbd.sock")
     }
@@ -120,7 +114,6 @@ impl DemoDevices {
         Ok(())
     }
 
-    /// The data of the export in a phase.
     pub(crate) fn content(phase: Phase) -> Content {
         match phase {
             Phase::FastFile => Content::FastFile,
@@ -141,7 +134,6 @@ impl DemoDevices {
         ServerConfig::new(self.cache_spec(phase))
     }
 
-    /// The cache device of a phase, with its volumes.
     pub(crate) fn cache_spec(&self, phase: Phase) -> CacheSpec {
         let (bytes, seed) = (self.scale.device_bytes(), self.seed);
         let slow = || OriginSource::Outside(OutsideSource::new(move || Box::new(SlowDisk::new(bytes, seed))));

@@ -7,7 +7,6 @@ use kickcache_model::result::series::Series;
 
 use crate::demo::load::measure::{INTERVAL, JobMeasure};
 
-/// A job as a report shows it; the demo only reads.
 pub(crate) fn job_result(number: usize, depth: u32, measure: &JobMeasure) -> JobResult {
     let mut job = JobResult::new(&format!("job {number}"), depth);
     job.reads.count = measure.latencies.len();

@@ -2,12 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The program that makes the load.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LoadMaker {
-    /// The demo itself.
     BuiltIn,
-    /// fio, through its NBD engine.
     Fio,
 }

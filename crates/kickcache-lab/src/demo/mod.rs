@@ -45,37 +45,30 @@ use crate::fio::child;
 /// Default length of a run with a cache.
 pub const RUNTIME: &str = "14s";
 
-/// The options of the demo.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// The program that makes the load.
     pub load: LoadMaker,
-    /// The kind of output.
     pub output: Output,
     /// Length of a run with a cache, in seconds, at least 1; a run without one takes two thirds of this time.
     pub seconds: u64,
     /// The directory of the temporary files; by default `$TMPDIR` or /var/tmp.
     pub directory: Option<PathBuf>,
-    /// Seed of the load and of the simulated disk.
     pub seed: u64,
-    /// The file of the report, an HTML page.
     pub report: Option<PathBuf>,
 }
 
-/// The kind of output.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
     /// A table, a picture and sentences.
     Text(Colours),
-    /// A [`DemoResult`] as JSON.
     Json,
 }
 
 /// Runs the demo and prints its result to `out`.
 ///
 /// # Errors
-/// If a file or a socket cannot be made, a server or the load fails, fio lacks its NBD engine, or the demo is
-/// interrupted before its end.
+/// If a file or a socket cannot be made, `out` cannot be written, a server or the load fails, fio lacks its NBD engine,
+/// or the demo is interrupted before its end.
 pub fn run(options: &Options, display: Option<&dyn RunDisplay>, out: &mut dyn Printer) -> anyhow::Result<()> {
     if options.load == LoadMaker::Fio {
         child::check_engine("nbd").context("--fio needs it; leave --fio out")?;
@@ -92,7 +85,6 @@ pub fn run(options: &Options, display: Option<&dyn RunDisplay>, out: &mut dyn Pr
     demo.leave_open()
 }
 
-/// A demo that runs.
 struct Demo<'a> {
     options: &'a Options,
     scale: Scale,
@@ -167,7 +159,6 @@ impl Demo<'_> {
     }
 }
 
-/// Writes the requested page, if any.
 fn write_report(options: &Options, scale: &Scale, result: &DemoResult) -> anyhow::Result<()> {
     let Some(path) = &options.report else { return Ok(()) };
     whole_file::write(path, page(scale, result))

@@ -21,7 +21,6 @@ use crate::demo::workload::{DEPTH, JOB_COUNT, JobLoad, Order, Scale, THETA};
 use crate::process_times;
 use crate::timeline::Timeline;
 
-/// The parameters that the phases share.
 pub(crate) struct Context<'a> {
     pub(crate) devices: &'a DemoDevices,
     pub(crate) scale: Scale,
@@ -32,7 +31,6 @@ pub(crate) struct Context<'a> {
 }
 
 impl Phase {
-    /// The length of the phase's run.
     pub(crate) fn duration(self, scale: &Scale) -> Duration {
         match self {
             Phase::SlowDisk | Phase::FastFile => scale.plain,
@@ -55,16 +53,14 @@ impl Phase {
     }
 }
 
-/// The results of a phase.
 pub(crate) struct PhaseFigures {
     pub(crate) result: PhaseResult,
-    /// The run in the form that a report shows.
     pub(crate) run: RunResult,
     /// The server of the run, which still runs.
     pub(crate) server: ServerHandle,
 }
 
-/// Runs one phase: starts its server, and makes the load.
+/// Runs one phase.
 ///
 /// # Errors
 /// If the server or the load fails, or the demo was interrupted.

@@ -10,10 +10,8 @@ use crate::demo::load::Glance;
 /// The least time over which the live rate is measured.
 const RATE_EVERY: Duration = Duration::from_millis(400);
 
-/// The progress of the whole demo; the bar is removed when it is dropped.
 pub(crate) struct Progress {
     bar: ProgressBar,
-    /// Time of the runs before this one.
     before: Duration,
     /// The run's last glance that its rate was measured from.
     last: Glance,
@@ -22,13 +20,11 @@ pub(crate) struct Progress {
 const NOTHING: Glance = Glance { elapsed: Duration::ZERO, operations: Some(0) };
 
 impl Progress {
-    /// A bar for runs of this total length; on standard error, if that is a terminal.
     pub(crate) fn new(whole: Duration) -> Progress {
         let bar = bar(millis(whole), "{msg:<26} {bar:30} {percent:>3} %  {prefix:>13}");
         Progress { bar, before: Duration::ZERO, last: NOTHING }
     }
 
-    /// Shows the present activity.
     pub(crate) fn say(&mut self, what: &str) {
         self.last = NOTHING;
         self.bar.set_prefix("");
@@ -36,7 +32,6 @@ impl Progress {
         self.bar.tick();
     }
 
-    /// Shows the progress of the run.
     pub(crate) fn show(&mut self, glance: Glance) {
         self.bar.set_position(millis(self.before + glance.elapsed));
         let (Some(now), Some(before)) = (glance.operations, self.last.operations) else { return };
@@ -48,7 +43,6 @@ impl Progress {
         }
     }
 
-    /// Advances the bar by a run that is done.
     pub(crate) fn finish_run(&mut self, duration: Duration) {
         self.before += duration;
         self.bar.set_position(millis(self.before));

@@ -6,41 +6,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::demo::load_maker::LoadMaker;
 
-/// Version of the JSON that [`DemoResult`] is stored as.
 pub const RESULT_VERSION: u32 = 2;
 
-/// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct DemoResult {
-    /// The [`RESULT_VERSION`] of the writer of this result.
     pub version: u32,
-    /// The settings of the runs.
     pub settings: Settings,
-    /// The runs, in their order.
     pub phases: Vec<PhaseResult>,
     /// The runs as other commands store them, with histograms and series.
     #[serde(default)]
     pub runs: Vec<RunResult>,
 }
 
-/// The settings of the runs.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Settings {
-    /// Version of kickcache.
     pub kickcache: String,
-    /// The program that made the load.
     pub load: LoadMaker,
-    /// Seed of the load and of the simulated disk.
     pub seed: u64,
-    /// Jobs, each with a connection of its own.
     pub jobs: u64,
-    /// Requests of a job in flight.
     pub depth: u64,
-    /// Bytes of a request.
     pub block_bytes: u64,
-    /// Skew of the offsets.
     pub zipf_theta: f64,
-    /// Bytes of data of each job.
     pub job_bytes: u64,
     /// Bytes of the cache device.
     pub cache_bytes: u64,
@@ -48,7 +34,6 @@ pub struct Settings {
     pub slow_disk: String,
 }
 
-/// A run of the demo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -65,10 +50,8 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases, in their order.
     pub const ALL: [Phase; 5] = [Phase::SlowDisk, Phase::FastFile, Phase::Cold, Phase::Stale, Phase::Restart];
 
-    /// A short name for tables.
     pub fn name(self) -> &'static str {
         match self {
             Phase::SlowDisk => "slow alone",
@@ -80,66 +63,45 @@ impl Phase {
     }
 }
 
-/// The results of one run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct PhaseResult {
-    /// The phase of the run.
     pub phase: Phase,
-    /// Length of the run, in milliseconds.
     pub millis: u64,
-    /// The part of all processors that other programs took.
     #[serde(default)]
     pub others: f64,
-    /// All jobs together.
     pub total: Figures,
-    /// The figures of each job.
     pub jobs: Vec<Figures>,
     /// The counters of the cache; `None` for runs without a cache.
     pub cache: Option<CacheFigures>,
-    /// Length of an interval of `operations`, in milliseconds.
     pub interval_millis: u64,
     /// Operations of all jobs that ended in each interval.
     pub operations: Vec<u64>,
 }
 
-/// How many operations, and how fast.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// Operations that ended.
     pub operations: u64,
-    /// Operations a second.
     pub iops: u64,
-    /// The latencies of the operations.
     pub latency: Latency,
 }
 
 /// Times from request to reply, in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Latency {
-    /// The mean latency.
     pub mean_ns: u64,
-    /// The time that half of the operations took at most.
     pub p50_ns: u64,
-    /// The 99th percentile.
     pub p99_ns: u64,
-    /// The 99.9th percentile.
     pub p99_9_ns: u64,
-    /// The longest latency.
     pub max_ns: u64,
 }
 
 /// The counters of the engine during a run.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct CacheFigures {
-    /// Blocks that were found in the cache.
     pub hit_blocks: u64,
-    /// Blocks that were not found in the cache.
     pub miss_blocks: u64,
-    /// The share of hits in hit and missed blocks, to four places.
     pub hit_ratio: f64,
-    /// Blocks that were promoted.
     pub promoted_blocks: u64,
-    /// Reads of the slow disk.
     pub origin_reads: u64,
     /// Blocks of the slow disk in the cache at the end.
     pub cached_blocks: u64,
@@ -154,7 +116,6 @@ impl CacheFigures {
 }
 
 impl Figures {
-    /// The figures of latencies in nanoseconds that were measured in `millis`.
     pub fn new(latencies: &Histogram<u64>, millis: u64) -> Figures {
         let operations = latencies.len();
         Figures {
@@ -185,7 +146,6 @@ impl PhaseResult {
 }
 
 impl DemoResult {
-    /// The result of the run of a phase, if there is one.
     pub fn phase(&self, phase: Phase) -> Option<&PhaseResult> {
         self.phases.iter().find(|result| result.phase == phase)
     }

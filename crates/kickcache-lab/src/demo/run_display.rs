@@ -3,9 +3,7 @@
 use kickcache_daemon::plan::cache_spec::CacheSpec;
 use kickcache_daemon::serve::server::ServerHandle;
 
-/// A display of the runs, such as a page. It continues to show the last run's server until the demo is interrupted.
 pub trait RunDisplay {
-    /// The address that users open.
     fn address(&self) -> &str;
 
     /// Shows the server of the next run.

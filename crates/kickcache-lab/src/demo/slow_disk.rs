@@ -15,12 +15,10 @@ use kickcache_model::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
 use crate::demo::content::Content;
 
-/// The disk in the words that users read.
 pub(crate) const DESCRIPTION: &str = "a pair of mirrored 2.5-inch 5400 rpm drives";
 
 type Block = Box<[u8; BLOCK_BYTES]>;
 
-/// The simulated slow disk.
 pub(crate) struct SlowDisk {
     model: Mirror,
     size: u64,
@@ -66,7 +64,6 @@ impl SlowDisk {
     }
 }
 
-/// The part of an extent in one block.
 struct Part {
     block: u64,
     /// Bytes of the block in front of this part.

@@ -8,7 +8,6 @@ fn tiny() -> Scale {
     Scale { job_bytes: 4 << 20, cache_bytes: 16 << 20, cached, plain: Duration::from_millis(600) }
 }
 
-/// A display that counts servers.
 #[derive(Default)]
 struct Counter(std::cell::Cell<usize>);
 

@@ -10,30 +10,26 @@ use kickcache_random::Random;
 pub(crate) const JOB_COUNT: u64 = 2;
 /// Requests of a job in flight.
 pub(crate) const DEPTH: usize = 8;
-/// Skew of the offsets.
 pub(crate) const THETA: f64 = 1.2;
 
-/// How much data, and how long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale {
     /// Bytes of a job's part of the device, a power of two.
     pub(crate) job_bytes: u64,
-    /// Bytes of the cache device.
     pub(crate) cache_bytes: u64,
     /// Time of a run with a cache.
     pub(crate) cached: Duration,
-    /// Time of a run without one.
+    /// Time of a run without a cache.
     pub(crate) plain: Duration,
 }
 
 impl Scale {
-    /// The demo's scale; runs without a cache, whose speed is constant, take two thirds of the time.
+    /// The demo's scale; runs without a cache take two thirds of the time.
     pub(crate) fn full(seconds: u64) -> Scale {
         let cached = Duration::from_secs(seconds);
         Scale { job_bytes: 128 << 20, cache_bytes: 256 << 20, cached, plain: cached * 2 / 3 }
     }
 
-    /// Bytes of the device.
     pub(crate) fn device_bytes(&self) -> u64 {
         self.job_bytes * JOB_COUNT
     }
@@ -44,7 +40,7 @@ impl Scale {
 pub(crate) enum Order {
     /// The order of every run, except after the restart.
     First,
-    /// Another order, so that a warm cache does not get the requests that just filled it, in the same order.
+    /// Another order, for the run after the restart.
     Second,
 }
 
@@ -57,21 +53,18 @@ impl Order {
     }
 }
 
-/// A job's share of the load.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct JobLoad {
     /// First byte of the job's part.
     pub(crate) start: u64,
-    /// Bytes of the job's part.
     pub(crate) length: u64,
     /// Around which place of its part the popular blocks are scattered, from 0 to 1.
     pub(crate) centre: f64,
-    /// Seed of the order.
     pub(crate) seed: u64,
 }
 
 impl JobLoad {
-    /// The loads of all jobs: the same scale, seed and order give the same loads on every machine.
+    /// The loads of all jobs; the same scale, seed and order give the same loads.
     pub(crate) fn all(scale: &Scale, seed: u64, order: Order) -> Vec<JobLoad> {
         let mut random = Random::new(seed);
         let job = |index| {

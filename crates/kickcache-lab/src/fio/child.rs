@@ -11,7 +11,6 @@ use anyhow::Context;
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
-/// Time between two checks of fio.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long fio may take to end after SIGTERM; then fio and its jobs are killed.
 const END_MAX: Duration = Duration::from_millis(500);
@@ -29,7 +28,6 @@ pub(crate) fn check_engine(engine: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The version that fio names.
 pub(crate) fn version() -> anyhow::Result<String> {
     let output = Command::new("fio").arg("--version").stdin(Stdio::null()).output();
     let output = output.context("fio cannot be started; install it")?;
@@ -39,11 +37,8 @@ pub(crate) fn version() -> anyhow::Result<String> {
 /// Called with the time that fio has been running; an error ends fio.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(Duration) -> anyhow::Result<()>;
 
-/// A run of fio.
 pub(crate) struct Fio<'a> {
-    /// The arguments of fio.
     pub(crate) arguments: Vec<OsString>,
-    /// The working directory of fio, which receives its output.
     pub(crate) directory: &'a Path,
     /// How long fio may run before it is ended; `None` for no limit.
     pub(crate) longest: Option<Duration>,
@@ -72,7 +67,7 @@ impl Fio<'_> {
         let status = self.wait(Guard(child), &mut *watch)?;
         let text = fs::read_to_string(&report).unwrap_or_default();
         if !status.success() {
-            // A signal to all of us ends fio, too: that is an interruption, not a failure.
+            // A signal to the whole process group ends fio, too: that is an interruption, not a failure.
             watch(begin.elapsed())?;
             anyhow::bail!("fio failed: {}", complaint(&complaints, &text, status));
         }
@@ -80,7 +75,6 @@ impl Fio<'_> {
         Ok(text)
     }
 
-    /// Waits for fio.
     fn wait(&self, mut child: Guard, watch: Watch<'_>) -> anyhow::Result<ExitStatus> {
         let start = Instant::now();
         loop {
@@ -97,8 +91,8 @@ impl Fio<'_> {
     }
 }
 
-/// Runs fio so that the kernel sends it SIGTERM when the thread that starts it ends, as by `kill -9`; without
-/// `setpriv`, fio continues then.
+/// Runs fio so that the kernel sends it SIGTERM when the thread that starts it ends; without `setpriv`, fio continues
+/// then.
 fn command() -> Command {
     static HAS_SETPRIV: LazyLock<bool> = LazyLock::new(|| {
         let mut tried = with_setpriv("true");
@@ -140,7 +134,6 @@ pub(crate) fn folder(prefix: &str) -> anyhow::Result<TempDir> {
     })
 }
 
-/// An argument that ends with a path.
 pub(crate) fn flag(name: &str, path: &Path) -> OsString {
     let mut argument = OsString::from(name);
     argument.push(path);
@@ -168,7 +161,6 @@ fn last_of_fio(said: &str, before: &str) -> Option<String> {
     last.map(|line| line.trim_start_matches("fio:").trim().to_owned())
 }
 
-/// The processes that an fio has started.
 fn jobs_of(fio: u32) -> Vec<Pid> {
     let children = fs::read_to_string(format!("/proc/{fio}/task/{fio}/children")).unwrap_or_default();
     children.split_whitespace().filter_map(|child| Pid::from_raw(child.parse().ok()?)).collect()

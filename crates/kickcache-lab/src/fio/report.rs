@@ -10,10 +10,8 @@ use serde::Deserialize;
 
 use crate::fio::log;
 
-/// The jobs of one run.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct FioRun {
-    /// The jobs in fio's order.
     pub(crate) jobs: Vec<JobResult>,
     /// How long the longest job was measured.
     pub(crate) took: Duration,
@@ -81,7 +79,6 @@ pub(crate) fn read(report: &str, logs: &[String], interval: Duration) -> anyhow:
     Ok(FioRun { jobs, took: Duration::from_millis(millis) })
 }
 
-/// The number of jobs in a report, which is the number of logs.
 pub(crate) fn count(report: &str) -> anyhow::Result<usize> {
     let start = report.find('{').unwrap_or(0);
     let report: Report = serde_json::from_str(&report[start..]).context("fio's report is no JSON")?;

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::fmt;
 use std::process::Command;
 
-/// A command to run. Both kinds start in the same way, by the shell, so that neither has a head start.
+/// Both kinds start in the same way, by the shell, so that neither has a head start.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CommandLine {
     /// A line for the shell: `sh -c LINE`.
@@ -17,7 +17,6 @@ pub enum CommandLine {
 const HAND_ON: &str = "exec \"$@\"";
 
 impl CommandLine {
-    /// The process that runs the command.
     pub(crate) fn process(&self) -> Command {
         let mut command = Command::new("/bin/sh");
         match self {
@@ -40,7 +39,6 @@ impl fmt::Display for CommandLine {
     }
 }
 
-/// A word as a shell reads it.
 fn quoted(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:,+@%".contains(c);
     if !word.is_empty() && word.chars().all(is_plain) {

@@ -12,13 +12,10 @@ pub const STOP: u8 = 128;
 /// Why a run gave no number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum RunFailure {
-    /// The command could not be started.
     Start(String),
     /// A signal ended the command, or the exit code of the command stands for a signal.
     Signal {
-        /// The number of the signal.
         signal: u8,
-        /// The error message, if there is one.
         what: String,
     },
     /// The command ended with an error, or gave no number that can be compared.
@@ -27,7 +24,6 @@ pub enum RunFailure {
     Interrupted(u8),
 }
 
-/// The reason for the missing verdict.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
@@ -36,18 +32,15 @@ pub enum NoVerdict {
     Stop {
         /// The exit code, 128 or more.
         code: u8,
-        /// The reason.
         why: String,
     },
 }
 
 impl NoVerdict {
-    /// No verdict is possible.
     pub fn stop(why: impl Into<String>) -> NoVerdict {
         NoVerdict::Stop { code: STOP, why: why.into() }
     }
 
-    /// The meaning of a failed run.
     pub(crate) fn of(side: Side, failure: RunFailure) -> NoVerdict {
         match failure {
             RunFailure::Start(what) => NoVerdict::stop(format!("{side} cannot be started: {what}")),
@@ -66,7 +59,6 @@ impl NoVerdict {
         }
     }
 
-    /// The exit code.
     pub fn code(&self) -> u8 {
         match self {
             NoVerdict::Skip(_) => SKIP,

@@ -11,14 +11,11 @@ use crate::judge::side::Side;
 pub struct CommandSamples {
     /// Values of the command that is to be stored.
     pub good: Vec<f64>,
-    /// Values of the control, if there is one.
     pub control: Vec<f64>,
 }
 
-/// The commands that are measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sides {
-    /// The command alone.
     Alone,
     /// The command and a control, in an order that a coin decides.
     WithControl,

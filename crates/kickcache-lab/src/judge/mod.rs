@@ -1,14 +1,12 @@
-//! `judge`: is a command worse than another one, by more than a margin? For people, and for `git bisect run`.
+//! `judge`: is a command worse than another one, by more than a margin?
 //!
-//! The known-good command and the new one run in alternation, in pairs whose order a coin decides, until the
-//! evidence suffices for a verdict, or none is possible. Modules:
+//! The known-good command and the new one run in pairs whose order a coin decides, until there is a verdict, or none is
+//! possible. Modules:
 //! * the sequential test and its error bound are [`kickcache_model::statistics::sequential`];
 //! * [`metric`]: the number that a run gives;
 //! * the other modules run commands and report the results.
 //!
 //! Invariants: a failure on the known-good side ends a bisection, because it does not depend on the commit.
-//! If the new command fails, the commit cannot be judged; if it cannot be started or dies by a signal, the
-//! bisection ends. All codes below 128 mean good, bad, or cannot be judged.
 
 pub mod command;
 pub mod failure;

@@ -1,6 +1,6 @@
 //! Numbers as the judge's lines show them: short, for any printed value.
 
-/// Plain numbers lie between these; others are written with a power of ten.
+/// Numbers outside of this range are written with a power of ten.
 const PLAIN: std::ops::Range<f64> = 1e-3..1e9;
 
 /// A metric with at least four significant digits.

@@ -32,14 +32,10 @@ const SIGNALLED: RangeInclusive<i32> = 129..=192;
 /// The most bytes that a command may print to standard output, and to standard error.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// A run that ended well.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// The standard output of the command.
     pub output: String,
-    /// Time from the start of the command to its end.
     pub wall: Duration,
-    /// Time of processors, of the command and of all descendants that were waited for.
     pub cpu: Duration,
 }
 
@@ -151,8 +147,7 @@ fn cpu_of_children() -> Duration {
         .map_or(Duration::ZERO, |usage| micros(usage.user_time()) + micros(usage.system_time()))
 }
 
-/// Distinguishes failures. A shell reports by 126 or 127 that its child cannot be started, and by 129 to 192
-/// that its child died by a signal.
+/// A shell reports by 126 or 127 that its child cannot be started, and by 129 to 192 that its child died by a signal.
 fn check(status: ExitStatus, complaint: &str) -> Result<(), RunFailure> {
     let said = if complaint.is_empty() { String::new() } else { format!(": {complaint}") };
     let died =

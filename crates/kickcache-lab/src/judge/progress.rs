@@ -7,10 +7,8 @@ use indicatif::ProgressBar;
 use kickcache_command::bar::bar;
 use kickcache_command::notice::notice;
 
-/// The time between two updates of the clock on a terminal.
 const TICK: Duration = Duration::from_millis(500);
 
-/// The progress of the rounds; its bar is removed when this is dropped.
 #[derive(Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,
@@ -29,7 +27,6 @@ impl Progress {
         Progress { bar: std::io::stderr().is_terminal().then(make) }
     }
 
-    /// Shows a round that has ended.
     pub fn say(&self, round: usize, text: String) {
         match &self.bar {
             Some(bar) => {

@@ -9,31 +9,24 @@ use crate::judge::rounds::{Judge, Round, Rules};
 use kickcache_model::statistics::sequential::evidence::ENOUGH;
 use kickcache_model::statistics::sequential::pair_test::Verdict;
 
-/// Version of the JSON that [`Report`] is printed as.
 const REPORT_VERSION: u32 = 1;
 
-/// The commands, as people read them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Names {
-    /// The known-good command, or the control.
     pub good: String,
-    /// The judged command.
     pub new: String,
 }
 
-/// The whole result.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Report {
     version: u32,
-    /// The verdict; `None` if there is none.
     verdict: Option<Verdict>,
     exit_code: u8,
     sentence: String,
     metric: String,
     worse: MetricDirection,
     worse_than: f64,
-    /// The median ratio of the new command to the known-good one, or to the stored result; `None` before the
-    /// first round.
+    /// The median over the rounds; `None` before the first round.
     ratio: Option<f64>,
     /// Lower end of the ratio, with 99 % confidence; `None` if it is unknown.
     ratio_low: Option<f64>,
@@ -43,15 +36,12 @@ pub struct Report {
     evidence_needed: f64,
     rounds_max: usize,
     seed: u64,
-    /// The present control, as a multiple of the stored one; `None` without a stored result, and before the
-    /// first round.
     control_drift: Option<f64>,
     good: String,
     new: String,
     rounds: Vec<Round>,
 }
 
-/// The ratio of the metric, with its interval.
 struct Ratio {
     middle: Option<f64>,
     low: Option<f64>,
@@ -83,7 +73,6 @@ impl Ratio {
     }
 }
 
-/// The last round, and the present state of the test.
 pub fn progress(judge: &Judge) -> String {
     let test = judge.test();
     let last = judge.rounds().last().map_or_else(String::new, |round| {
@@ -100,7 +89,6 @@ pub fn progress(judge: &Judge) -> String {
 }
 
 impl Report {
-    /// The report on a comparison that ended.
     pub fn new(judge: &Judge, metric: &Metric, names: Names, result: &Result<Verdict, NoVerdict>) -> Report {
         let (test, rules, ratio) = (judge.test(), judge.rules(), Ratio::of(judge));
         let exit_code = match result {
@@ -131,12 +119,10 @@ impl Report {
         }
     }
 
-    /// How the process ends.
     pub fn exit_code(&self) -> u8 {
         self.exit_code
     }
 
-    /// The result as a sentence.
     pub fn sentence(&self) -> &str {
         &self.sentence
     }

@@ -4,18 +4,15 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The command of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Side {
     /// The known-good command, or the control.
     Good,
-    /// The judged command.
     New,
 }
 
 impl Side {
-    /// The opposite side.
     #[must_use]
     pub fn other(self) -> Side {
         match self {

@@ -13,7 +13,6 @@ use kickcache_model::statistics::median;
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::median_error::median_error;
 
-/// Version of the JSON that [`StoredResult`] is stored as.
 const STORED_VERSION: u32 = 1;
 
 /// Runs of a known-good command, and of a control.
@@ -21,7 +20,6 @@ const STORED_VERSION: u32 = 1;
 #[serde(deny_unknown_fields)]
 pub struct StoredResult {
     version: u32,
-    /// Version of kickcache.
     kickcache: String,
     metric: String,
     worse: MetricDirection,
@@ -30,7 +28,6 @@ pub struct StoredResult {
     control: Option<Runs>,
 }
 
-/// Runs of one command.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Runs {
@@ -42,7 +39,6 @@ pub struct Runs {
 }
 
 impl StoredResult {
-    /// A result to be stored.
     pub fn new(metric: &Metric, worse: MetricDirection, good: Runs, control: Option<Runs>) -> StoredResult {
         let (version, kickcache) = (STORED_VERSION, env!("CARGO_PKG_VERSION").to_owned());
         StoredResult { version, kickcache, metric: metric.to_string(), worse, good, control }
@@ -95,17 +91,15 @@ impl StoredResult {
             .map_err(|error| NoVerdict::stop(format!("{} cannot be written: {error}", path.display())))
     }
 
-    /// The runs of the control.
+    /// The runs of the control, or of the command if there is no control.
     pub fn control(&self) -> &Runs {
         self.control.as_ref().unwrap_or(&self.good)
     }
 
-    /// The runs of the known-good command.
     pub fn good(&self) -> &Runs {
         &self.good
     }
 
-    /// Logarithms of the control's runs.
     pub(crate) fn control_logs(&self) -> Vec<f64> {
         self.control().values.iter().map(|value| value.ln()).collect()
     }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use kickcache_model::trace_file::folder::files;
 
 /// The trace files among some arguments, and the files of the directories among them, sorted; options are
-/// skipped. A path that does not exist ends the bench.
+/// skipped.
 pub(crate) fn named_traces(words: &[String]) -> Vec<PathBuf> {
     let paths = words.iter().filter(|word| !word.starts_with("--")).map(Path::new);
     if let Some(path) = paths.clone().find(|path| !path.exists()) {

@@ -11,7 +11,6 @@ use crate::replay::cache_model::{CacheModel, Demand, Tally};
 use crate::replay::devices::{Devices, Place};
 use crate::workload::Kind;
 
-/// No cache.
 #[derive(Debug, Default)]
 pub struct Bare {
     replies: VecDeque<u32>,

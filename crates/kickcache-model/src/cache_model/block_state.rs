@@ -1,6 +1,5 @@
 //! Whether the origin has the data of a cached block.
 
-/// The state of a cached block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockState {
     /// The origin has the same data.

@@ -14,7 +14,6 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     /// The access with this id ends with the operation.
@@ -23,11 +22,9 @@ enum Purpose {
     Miss(Demand),
     /// At its end the access ends, and the data written is written back.
     Logged(Demand),
-    /// Background work: no client waits for the operation.
     Background,
 }
 
-/// The cache.
 #[derive(Debug)]
 pub struct ByChance {
     hit_ratio: f64,

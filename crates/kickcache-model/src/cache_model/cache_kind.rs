@@ -1,4 +1,4 @@
-//! Caches by the names that people give them, ready to run.
+//! Caches by name, ready to run.
 
 use std::num::NonZeroU64;
 use std::str::FromStr;
@@ -21,34 +21,26 @@ const DM_BLOCK_BYTES: u64 = 64 << 10;
 /// Bytes of bcache's default sequential cut-off.
 const BCACHE_CUTOFF: u64 = 4 << 20;
 
-/// A cache that can be simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CacheKind {
-    /// No cache.
     None,
-    /// The real engine.
     Kickcache(Mode),
-    /// dm-cache with smq.
     DmCache(Age, WriteMode),
-    /// bcache in write-back mode.
     Bcache {
         /// Sequential cut-off in bytes; 0 for none.
         cutoff: u64,
     },
-    /// LRU, as a reference policy.
     Lru,
 }
 
 /// Settings of kickcache's engine, in addition to sizes and mode; other caches ignore them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Tuning {
-    /// Sequential streams that bypass the cache.
     pub sequential_cutoff: SequentialCutoff,
     /// Bytes that may be written to the cache device a day; `None` for no limit.
     pub write_budget: Option<NonZeroU64>,
 }
 
-/// Every name, and the cache that it selects.
 const NAMES: [(&str, CacheKind); 10] = [
     ("none", CacheKind::None),
     ("kickcache", CacheKind::Kickcache(Mode::WriteThrough)),
@@ -80,7 +72,6 @@ impl CacheKind {
         NAMES.iter().find(|known| known.1 == self).map_or("another cache", |known| known.0)
     }
 
-    /// The approximate bytes of the largest tables of the model.
     fn table_bytes(self, cache_bytes: u64, origin_bytes: u64) -> u64 {
         match self {
             CacheKind::None | CacheKind::Lru => 0,

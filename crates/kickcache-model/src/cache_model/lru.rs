@@ -16,7 +16,6 @@ use crate::replay::devices::{Devices, Errand, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
     Access(u32),
@@ -24,7 +23,6 @@ enum Purpose {
     Fill,
 }
 
-/// The cached blocks, by the time of their last use.
 #[derive(Debug, Default)]
 struct Order {
     used: BTreeMap<u64, u64>,
@@ -56,7 +54,6 @@ impl Order {
     }
 }
 
-/// The reference policy.
 #[derive(Debug)]
 pub struct Lru {
     order: Order,
@@ -71,7 +68,6 @@ fn blocks(extent: ByteExtent) -> std::ops::Range<u64> {
 }
 
 impl Lru {
-    /// An empty cache of this many bytes.
     pub fn new(cache_bytes: u64) -> Lru {
         let capacity = usize::try_from(cache_bytes / BLOCK_SIZE).expect("fits the address space");
         let (order, parts, tally) = (Order::default(), Parts::default(), Tally::default());

@@ -7,7 +7,6 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Hits of the best possible cache with room for `capacity` blocks.
 pub fn hits(accesses: &[u64], capacity: usize) -> u64 {
     let next = next_uses(accesses);
-    // The cached blocks, by their next use.
     let mut cached: BTreeSet<(usize, u64)> = BTreeSet::new();
     let mut hits = 0;
     for (at, block) in accesses.iter().enumerate() {

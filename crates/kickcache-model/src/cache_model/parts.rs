@@ -2,7 +2,6 @@
 
 use std::collections::VecDeque;
 
-/// Counts the outstanding parts of each access, and holds the replies.
 #[derive(Debug, Default)]
 pub(super) struct Parts {
     outstanding: Vec<u32>,
@@ -10,7 +9,6 @@ pub(super) struct Parts {
 }
 
 impl Parts {
-    /// The access waits for one operation more.
     pub(super) fn hold(&mut self, id: u32) {
         let index = id as usize;
         if index >= self.outstanding.len() {

@@ -1,6 +1,5 @@
 //! A cloud disk with a cap on operations and bandwidth: a token bucket that is filled once in each slice of
-//! time. A request that finds it empty waits for the next slice; unused tokens are saved, up to a burst. The
-//! published latencies of such disks are just below 100 ms when the cap is reached.
+//! time. A request that finds it empty waits for the next slice; unused tokens are saved, up to a burst.
 
 use kickcache_engine::time::Instant;
 use kickcache_random::Random;
@@ -10,7 +9,6 @@ use crate::device_model::{
     DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, micros, span,
 };
 
-/// The parameters of a capped disk.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudParameters {
@@ -58,7 +56,6 @@ impl CloudParameters {
         }
     }
 
-    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         vec![
             ("iops", self.iops, Range::Positive),
@@ -71,26 +68,23 @@ impl CloudParameters {
     }
 }
 
-/// A capped disk in virtual time.
 #[derive(Clone, Debug)]
 pub struct Cloud {
     parameters: CloudParameters,
     random: Random,
-    /// The start of the slice of the last operation, and the time used up in it, in microseconds: an excess over the
-    /// slice counts in later slices, and a negative value is saved time.
+    /// The start of the slice of the last operation, in microseconds; `used` is the time used up in it,
+    /// negative if time is saved.
     slice: f64,
     used: f64,
     endings: Endings,
 }
 
 impl Cloud {
-    /// A capped disk at rest.
     pub fn new(parameters: CloudParameters, seed: u64) -> Cloud {
         let random = Random::new(seed);
         Cloud { parameters, random, slice: 0.0, used: -parameters.burst, endings: Endings::default() }
     }
 
-    /// When the cap lets an operation pass.
     fn pass(&mut self, now: Instant, length: u64) -> Instant {
         let CloudParameters { iops, bandwidth, slice, burst, operation_bytes, .. } = self.parameters;
         let count = bytes(length.div_ceil(operation_bytes).max(1));

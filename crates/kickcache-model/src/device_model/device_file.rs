@@ -11,7 +11,6 @@ use crate::device_model::remote::{Remote, RemoteParameters};
 use crate::device_model::ssd::{Ssd, SsdParameters};
 use crate::device_model::{DeviceModel, Range};
 
-/// The devices that are part of the program: their names and their files.
 const BUILT_IN: [(&str, &str); 8] = [
     ("mirrored-5400", include_str!("../../devices/mirrored-5400.toml")),
     ("disk-7200", include_str!("../../devices/disk-7200.toml")),
@@ -26,7 +25,6 @@ const BUILT_IN: [(&str, &str); 8] = [
 /// The most microseconds of processor time that a file may give for an access.
 const ACCESS_COST_MAX: f64 = 1e6;
 
-/// The content of a device file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 struct File {
@@ -45,36 +43,25 @@ struct File {
     remote: Option<RemoteParameters>,
 }
 
-/// The kind of a device, with its parameters.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum DeviceKind {
-    /// A rotating disk.
     Disk(DiskParameters),
     /// Two equal rotating disks with the same data.
     Mirror(DiskParameters),
-    /// A flash disk.
     Ssd(SsdParameters),
-    /// A disk with a cap on operations and bandwidth.
     Capped(CloudParameters),
-    /// A disk behind a network, or an object store.
     Remote(RemoteParameters),
 }
 
-/// A device and its name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeviceFile {
-    /// The displayed name.
     pub name: String,
-    /// Processor time that an access cost the measuring program, in microseconds, if it was measured: the
-    /// rest of a latency is the device's.
+    /// Processor time that an access cost the measuring program, in microseconds, if it was measured.
     pub access_cost: Option<f64>,
-    /// The kind of the device.
     pub kind: DeviceKind,
 }
 
 impl DeviceFile {
-    /// Reads the text of a file.
-    ///
     /// # Errors
     /// A sentence that names the defect.
     pub fn parse(text: &str) -> Result<DeviceFile, String> {
@@ -103,8 +90,6 @@ impl DeviceFile {
         }
     }
 
-    /// The text of a file with the same content.
-    ///
     /// # Panics
     /// Never: numbers and names can be written.
     pub fn text(&self) -> String {
@@ -121,7 +106,6 @@ impl DeviceFile {
         toml::to_string(&file).expect("numbers and names can be written")
     }
 
-    /// The device at rest.
     pub fn start(&self, seed: u64) -> Box<dyn DeviceModel> {
         match self.kind {
             DeviceKind::Disk(parameters) => Box::new(Disk::new(parameters, seed)),
@@ -133,7 +117,6 @@ impl DeviceFile {
     }
 }
 
-/// The error of the TOML reader, in one line.
 fn sentence(error: &toml::de::Error, text: &str) -> String {
     let mut message = error.message().trim().replace('\n', "; ");
     if message.starts_with("unknown field `stall_") {
@@ -153,7 +136,6 @@ fn sentence(error: &toml::de::Error, text: &str) -> String {
 }
 
 impl DeviceKind {
-    /// Checks that a device can have these figures.
     fn check(&self) -> Result<(), String> {
         let figures = match self {
             DeviceKind::Disk(disk) | DeviceKind::Mirror(disk) => disk.figures(),
@@ -165,13 +147,11 @@ impl DeviceKind {
     }
 }
 
-/// A device that is part of the program, by its name.
 pub fn built_in(name: &str) -> Option<DeviceFile> {
     let text = BUILT_IN.iter().find(|device| device.0 == name)?.1;
     Some(DeviceFile::parse(text).expect("a test reads every file"))
 }
 
-/// The names of the devices that are part of the program.
 pub fn built_in_names() -> impl Iterator<Item = &'static str> {
     BUILT_IN.iter().map(|device| device.0)
 }

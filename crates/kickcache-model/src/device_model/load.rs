@@ -9,19 +9,13 @@ use crate::zipf::Zipf;
 /// Random 4 KiB operations of several jobs, each on a part of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Load {
-    /// Jobs.
     pub(crate) jobs: u64,
-    /// Operations of each job in flight.
     pub(crate) depth: u64,
-    /// Bytes of a job's part.
     pub(crate) part: u64,
     /// Skew of the offsets; `None` is uniform.
     pub(crate) theta: Option<f64>,
-    /// Operations in all.
     pub(crate) count: u64,
-    /// The operation of the requests.
     pub(crate) operation: ModelOperation,
-    /// Seed of the offsets.
     pub(crate) seed: u64,
 }
 
@@ -32,10 +26,8 @@ impl Default for Load {
     }
 }
 
-/// The measured figures.
 #[derive(Clone, Debug)]
 pub(crate) struct LoadResult {
-    /// Operations a second.
     pub(crate) rate: f64,
     /// Latencies in microseconds, ascending.
     latencies: Vec<f64>,
@@ -76,7 +68,7 @@ impl Offsets {
     }
 }
 
-/// Runs a load on a model. The token's remainder by the number of jobs is the job.
+/// The token's remainder by the number of jobs is the job.
 pub(crate) fn run(model: &mut dyn DeviceModel, load: &Load) -> LoadResult {
     let mut offsets: Vec<Offsets> = (0..load.jobs).map(|job| Offsets::new(load, job)).collect();
     let mut started = Vec::new();

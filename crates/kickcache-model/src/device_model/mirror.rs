@@ -9,8 +9,8 @@ use crate::device_model::disk::Disk;
 use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 
-/// A mirror in virtual time: a read is sent to an idle disk, or else to the disk with the nearest head, which
-/// keeps their caches specialised; writes and flushes are sent to both.
+/// A read is sent to an idle disk, or else to the disk with the nearest head; writes and flushes are sent to
+/// both.
 #[derive(Clone, Debug)]
 pub struct Mirror {
     disks: [Disk; 2],
@@ -20,7 +20,6 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// A mirror of two equal disks at rest.
     pub fn new(parameters: DiskParameters, seed: u64) -> Mirror {
         let mut random = Random::new(seed);
         let disks = std::array::from_fn(|_| Disk::new(parameters, random.next_u64()));
@@ -39,7 +38,6 @@ impl Mirror {
         self.disks[disk].submit(now, request);
     }
 
-    /// The token of the operation that ended first on a member, by `now`; `None` if no member has one.
     fn poll_member(&mut self, now: Instant) -> Option<u64> {
         let due = |disk: &Disk| disk.next_event().filter(|at| *at <= now);
         loop {

@@ -1,6 +1,4 @@
 //! How long devices take: event-driven models in virtual time, without data.
-//!
-//! A simulation drives them with its own clock; a server that plays a slow disk drives them with the real one.
 
 pub mod cloud;
 pub mod device_file;
@@ -14,10 +12,8 @@ pub mod ssd;
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// The operations of a device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ModelOperation {
-    /// Read.
     Read,
     /// Write; may stay in the device's volatile cache.
     Write,
@@ -27,25 +23,18 @@ pub enum ModelOperation {
     Flush,
 }
 
-/// An operation with its place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct ModelRequest {
-    /// What to do.
     pub operation: ModelOperation,
-    /// Byte offset on the device.
     pub offset: u64,
-    /// Bytes.
     pub length: u64,
     /// Returned by [`DeviceModel::poll`] when the operation has ended.
     pub token: u64,
 }
 
-/// The range of a device's figure.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Range {
-    /// More than 0.
     Positive,
-    /// 0 or more.
     NotNegative,
     /// From 0 to this limit.
     UpTo(f64),
@@ -53,11 +42,9 @@ pub(crate) enum Range {
     Count(u32),
 }
 
-/// Figures by the names that a device file has for them.
 pub(crate) type Figures = Vec<(&'static str, f64, Range)>;
 
 impl Range {
-    /// Refuses an impossible value with a sentence.
     pub(crate) fn check(self, name: &str, value: f64) -> Result<(), String> {
         let (is_good, expected) = match self {
             Range::Positive => (value > 0.0, "a number above 0".to_owned()),
@@ -75,17 +62,15 @@ impl Range {
 
 /// A device in virtual time. Time must never run backwards from call to call.
 pub trait DeviceModel {
-    /// Submits an operation.
     fn submit(&mut self, now: Instant, request: ModelRequest);
 
     /// The time of the next completion or internal change; `None` if none follows without another operation.
     fn next_event(&self) -> Option<Instant>;
 
-    /// The token of an operation that has ended by `now`, in the order of ending. Call until `None`.
+    /// Call until `None`.
     fn poll(&mut self, now: Instant) -> Option<u64>;
 }
 
-/// Operations that end at known times, earliest first.
 #[derive(Clone, Debug, Default)]
 struct Endings {
     heap: std::collections::BinaryHeap<std::cmp::Reverse<(Instant, u64, u64)>>,
@@ -117,7 +102,6 @@ fn span(micros: f64) -> Duration {
     Duration::from_nanos((micros.max(0.0) * 1000.0 + 0.5) as u64)
 }
 
-/// A point in time as microseconds.
 #[expect(
     clippy::cast_precision_loss,
     reason = "2^53 ns are 104 days, and a microsecond of error is harmless"
@@ -126,12 +110,10 @@ fn micros(at: Instant) -> f64 {
     at.as_nanos() as f64 / 1000.0
 }
 
-/// A span as microseconds.
 pub(crate) fn micros_of(time: Duration) -> f64 {
     micros(Instant::ZERO.plus(time))
 }
 
-/// Bytes as a float.
 #[expect(clippy::cast_precision_loss, reason = "devices are far below 2^53 bytes")]
 fn bytes(count: u64) -> f64 {
     count as f64

@@ -7,19 +7,15 @@ use kickcache_random::Random;
 
 use crate::device_model::span;
 
-/// Combined with the seed of the device, the seed of the pauses.
 const SEED: u64 = 0x7061_7573_6573;
 
-/// The pauses of a device.
 #[derive(Clone, Debug)]
 pub(crate) struct Pauses {
     /// Mean time between two pauses, in microseconds; 0 if there are none.
     every: f64,
     longest: f64,
     random: Random,
-    /// The pauses that were drawn and not dropped, each with start and end.
     drawn: VecDeque<(Instant, Instant)>,
-    /// When the last drawn pause ends.
     until: Instant,
 }
 
@@ -48,7 +44,7 @@ impl Pauses {
         }
     }
 
-    /// Drops pauses that end by `now`: all later requests begin at `now` or later.
+    /// All later requests must begin at `now` or later.
     pub(crate) fn forget(&mut self, now: Instant) {
         while self.drawn.front().is_some_and(|pause| pause.1 <= now) {
             self.drawn.pop_front();

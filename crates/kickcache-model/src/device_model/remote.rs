@@ -1,5 +1,5 @@
-//! A disk behind a network, or an object store: a latency with a long tail, a bandwidth for each stream and one for
-//! all, a rate, and a width: how many operations it does at the same time.
+//! A disk behind a network, or an object store, with a latency with a long tail, bandwidths, a rate and a
+//! width.
 //!
 //! Leaves out errors, retries and the cost of a request.
 
@@ -12,10 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRequest, Range, bytes, span};
 
-/// The largest width that is accepted.
 const WIDTH_MAX: u32 = 65_536;
 
-/// The parameters of a remote device. Times are in microseconds.
+/// Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RemoteParameters {
@@ -29,7 +28,7 @@ pub struct RemoteParameters {
     pub sigma: f64,
     /// Probability in 1/1000 that a read or a write takes longer.
     pub tail_permille: u64,
-    /// How many times as long such an operation takes, without the transfer.
+    /// How many times as long a slow operation takes, without the transfer.
     pub tail_factor: f64,
     /// Bytes a microsecond of one operation.
     pub stream_bandwidth: f64,
@@ -37,13 +36,12 @@ pub struct RemoteParameters {
     pub bandwidth: f64,
     /// The most operations a second.
     pub iops: f64,
-    /// The most operations at the same time; further operations wait. 0 is no limit.
+    /// The most operations at the same time; 0 is no limit.
     #[serde(default)]
     pub width: u32,
 }
 
 impl RemoteParameters {
-    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         use Range::{NotNegative, Positive, UpTo};
         vec![
@@ -61,34 +59,28 @@ impl RemoteParameters {
     }
 }
 
-/// A remote device in virtual time.
 #[derive(Clone, Debug)]
 pub struct Remote {
     parameters: RemoteParameters,
     random: Random,
     wire_free: Instant,
-    /// For each used place, the time at which its last operation ends, at most as many as the width; empty without a
-    /// width.
+    /// For each used place, the time at which its last operation ends; empty without a width.
     places: BinaryHeap<Reverse<Instant>>,
     endings: Endings,
 }
 
 impl Remote {
-    /// A remote device at rest.
     pub fn new(parameters: RemoteParameters, seed: u64) -> Remote {
         let (places, endings) = (BinaryHeap::new(), Endings::default());
         Remote { parameters, random: Random::new(seed), wire_free: Instant::ZERO, places, endings }
     }
 
-    /// Passes the link that all operations share.
     fn pass_wire(&mut self, now: Instant, length: u64) -> Instant {
         let time = (bytes(length) / self.parameters.bandwidth).max(1e6 / self.parameters.iops);
         self.wire_free = now.max(self.wire_free).plus(span(time));
         self.wire_free
     }
 
-    /// The start of an operation that has passed the link: if all places are occupied, the time at which an
-    /// earlier operation ends.
     fn begin(&mut self, passed: Instant) -> Instant {
         let width = usize::try_from(self.parameters.width).unwrap_or(usize::MAX);
         if width == 0 || self.places.len() < width {

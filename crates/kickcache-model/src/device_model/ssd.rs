@@ -1,9 +1,6 @@
-//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency, which a few accesses
-//! exceed. Other operations in flight may add to the latency. Occasionally the whole disk pauses, as a virtual disk does
-//! while its host is busy.
+//! A flash disk: a bus that carries one transfer at a time, many dies, and a log-normal latency with a tail.
 //!
-//! Leaves out garbage collection, wear and the difference between a fresh and a full drive: the published
-//! measurements read far more than they write. Long transfers share the bus with short ones in turns.
+//! Leaves out garbage collection, wear and the difference between a fresh and a full drive.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -18,23 +15,20 @@ use crate::device_model::{DeviceModel, Endings, Figures, ModelOperation, ModelRe
 
 /// Bytes that a transfer moves before another one has its turn.
 const TURN_BYTES: u64 = 64 << 10;
-/// Set in the token of a write.
 const WRITTEN: u64 = 1 << 63;
-/// Steps of the table of log-normal factors, in each of two directions.
 const FACTOR_STEPS: u32 = 64;
 
-/// The parameters of a flash disk. Times are in microseconds.
+/// Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct SsdParameters {
     /// The controller's time for each command.
     pub command: f64,
-    /// Bytes a microsecond over the bus; it limits the rate together with `command`.
+    /// Bytes a microsecond over the bus.
     pub bandwidth: f64,
     /// As `bandwidth`, for writes; if it is missing, `bandwidth` applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_bandwidth: Option<f64>,
-    /// Dies that work in parallel.
     pub dies: usize,
     /// The part of a read's time in which its die cannot do anything else.
     pub die_share: f64,
@@ -63,7 +57,6 @@ pub struct SsdParameters {
     /// The additional time of a read in the tail, and of a write in the tail if `write_tail_time`
     /// is missing.
     pub tail_time: f64,
-    /// The additional time of a write in the tail.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub write_tail_time: Option<f64>,
     /// Mean time between two pauses of all of the disk; 0 if it makes none.
@@ -85,14 +78,12 @@ fn is_one(figure: &f64) -> bool {
 }
 
 impl Default for SsdParameters {
-    /// The articles' drive.
     fn default() -> SsdParameters {
         SsdParameters::articles()
     }
 }
 
 impl SsdParameters {
-    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         use Range::{Count, NotNegative, Positive, UpTo};
         vec![
@@ -142,7 +133,6 @@ impl SsdParameters {
     }
 }
 
-/// The rest of a long transfer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Rest {
     at: Instant,
@@ -154,20 +144,16 @@ struct Rest {
     tail: u64,
 }
 
-/// How one access is slower or quicker than the median.
 #[derive(Clone, Copy, Debug)]
 struct Luck {
     factor: f64,
     is_in_tail: bool,
 }
 
-/// A flash disk in virtual time.
 #[derive(Clone, Debug)]
 pub struct Ssd {
     parameters: SsdParameters,
     random: Random,
-    /// A table of the distribution; a draw picks each entry with the same probability, which is quicker than a
-    /// computation.
     lucks: Vec<Luck>,
     bus_free: Instant,
     dies_free: Vec<Instant>,
@@ -183,7 +169,6 @@ fn is_written(operation: ModelOperation) -> bool {
     matches!(operation, ModelOperation::Write | ModelOperation::WriteDurable)
 }
 
-/// The log-normal distribution, and its tail: each nth of the table, wherever they are in the distribution.
 fn lucks(SsdParameters { sigma, tail_permille, .. }: &SsdParameters) -> Vec<Luck> {
     let middle = |step: u32| (f64::from(step) + 0.5) / f64::from(FACTOR_STEPS);
     let normal = |(radius, angle): (u32, u32)| {
@@ -199,7 +184,6 @@ fn lucks(SsdParameters { sigma, tail_permille, .. }: &SsdParameters) -> Vec<Luck
 }
 
 impl Ssd {
-    /// A flash disk at rest.
     pub fn new(parameters: SsdParameters, seed: u64) -> Ssd {
         Ssd {
             parameters,
@@ -221,13 +205,11 @@ impl Ssd {
         self.lucks[index]
     }
 
-    /// The additional time of an access of the tail.
     fn tail_time(&self, operation: ModelOperation) -> f64 {
         let SsdParameters { tail_time, write_tail_time, .. } = self.parameters;
         if is_written(operation) { write_tail_time.unwrap_or(tail_time) } else { tail_time }
     }
 
-    /// How long the bus takes for up to a turn of bytes.
     fn turn_time(&self, operation: ModelOperation, length: u64) -> f64 {
         let SsdParameters { bandwidth, write_bandwidth, .. } = self.parameters;
         let bandwidth = match operation {
@@ -237,7 +219,6 @@ impl Ssd {
         bytes(length.min(TURN_BYTES)) / bandwidth
     }
 
-    /// The time that the other operations in flight add to an operation of this length.
     fn crowd(&self, operation: ModelOperation, length: u64) -> f64 {
         let SsdParameters { crowding, write_crowding, wide_crowding, mixing, .. } = self.parameters;
         let (reads, writes) = (f64::from(self.reads_in_flight), f64::from(self.writes_in_flight));
@@ -254,7 +235,6 @@ impl Ssd {
         self.bus_free
     }
 
-    /// Lets the transfers that were waiting for another turn by `now` have it.
     fn advance(&mut self, now: Instant) {
         while let Some(Reverse(rest)) = self.rests.peek().copied().filter(|rest| rest.0.at <= now) {
             self.rests.pop();
@@ -274,7 +254,6 @@ impl Ssd {
         self.rests.push(Reverse(Rest { at: passed, order: self.rest_count, ..rest }));
     }
 
-    /// The time of a read's die, with the wait for it.
     fn die_time(&mut self, at: Instant, factor: f64) -> f64 {
         let time = self.parameters.read_median * factor;
         let die = self.random.index(self.dies_free.len());
@@ -421,7 +400,6 @@ mod tests {
         // Of each 27 ms, 2 are pauses, on average.
         assert!((0.91..0.94).contains(&(with.rate / without.rate)), "{} {}", with.rate, without.rate);
         assert!(with.percentile(50.0) < without.percentile(50.0) * 1.01);
-        // 37 pauses a second, each of 8: they delay a part of all operations that are served.
         let slow = |percent: f64| with.percentile(percent) > 500.0;
         assert!(!slow(99.4) && slow(99.7), "{} {}", with.percentile(99.4), with.percentile(99.7));
         assert!(with.percentile(99.999) < 5_000.0);

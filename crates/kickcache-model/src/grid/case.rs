@@ -8,12 +8,11 @@ use crate::result::Pacing;
 use crate::workload::fio::FioWorkload;
 use crate::workload::fio::values::{KbBase, size};
 
-/// A case of the grid. Sizes are as fio reads them.
+/// Sizes are as fio reads them.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Case {
     /// The origin: a built-in device, or a device file.
     pub origin: String,
-    /// The cache device: a built-in device, or a device file.
     pub cache_device: String,
     /// The part of reads in percent; separate jobs without a rate ignore it.
     pub reads: u64,
@@ -21,26 +20,19 @@ pub struct Case {
     pub separate: bool,
     /// `random_distribution` of fio.
     pub distribution: String,
-    /// Size of an access.
     pub bs: String,
     /// Accesses a second; 0 is as many as possible.
     pub rate: u64,
-    /// Size of the data of a job.
     pub data: String,
-    /// Size of the cache.
     pub cache: String,
     /// Writes between two flushes; 0 is never.
     pub fsync: u64,
-    /// Accesses in flight of a job.
     pub depth: u64,
-    /// Seed of all random numbers.
     pub seed: u64,
-    /// Length of the run.
     pub seconds: u64,
 }
 
 impl Default for Case {
-    /// A mixed load on hard disks.
     fn default() -> Case {
         Case {
             origin: "mirrored-5400".into(),
@@ -61,8 +53,6 @@ impl Default for Case {
 }
 
 impl Case {
-    /// Refuses a case that cannot be simulated.
-    ///
     /// # Errors
     /// A sentence about the value that makes no sense.
     pub fn check(&self) -> Result<(), String> {
@@ -79,20 +69,16 @@ impl Case {
         FioWorkload::parse(&small.job_file(), self.seed).map(|_| ()).map_err(|error| error.to_string())
     }
 
-    /// Bytes of the cache.
-    ///
     /// # Errors
     /// A sentence if the size makes no sense.
     pub fn cache_bytes(&self) -> Result<u64, String> {
         size(&self.cache, KbBase::Binary).map_err(|error| format!("the size of the cache: {error}"))
     }
 
-    /// Whether the load has a rate of its own.
     pub fn pacing(&self) -> Pacing {
         if self.rate == 0 { Pacing::Closed } else { Pacing::Open }
     }
 
-    /// The load as a job file of fio.
     pub fn job_file(&self) -> String {
         let Case { bs, depth, data, seconds, distribution, .. } = self;
         let common = format!(

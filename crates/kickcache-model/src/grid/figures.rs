@@ -13,7 +13,6 @@ const COUNT_MIN: u64 = 100;
 /// Latencies in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct LatencyFigures {
-    /// The mean latency.
     pub mean: f64,
     /// 99 % are not longer.
     pub p99: f64,
@@ -22,26 +21,21 @@ pub struct LatencyFigures {
     pub p99_9: f64,
 }
 
-/// The figures of one cache on one case.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Figures {
-    /// Reads and writes a second, over the whole run.
     pub iops: f64,
     /// The share of the blocks of reads that hit, in percent, in the second half of the run.
     pub hits: f64,
     /// Bytes written to the cache device for each byte that was written by clients or promoted.
     pub written: f64,
-    /// Flushes of the origin.
     #[serde(rename = "origin flushes")]
     pub origin_flushes: u64,
     /// Latencies of reads after the beginning; `None` if there were too few.
     pub reads: Option<LatencyFigures>,
-    /// Latencies of writes after the beginning; `None` if there were too few.
     pub writes: Option<LatencyFigures>,
     /// Latencies of reads in the beginning; `None` if there were too few.
     #[serde(rename = "reads, first minute")]
     pub first_reads: Option<LatencyFigures>,
-    /// Latencies of writes in the beginning; `None` if there were too few.
     #[serde(rename = "writes, first minute")]
     pub first_writes: Option<LatencyFigures>,
 }
@@ -117,7 +111,6 @@ mod tests {
 
     use super::*;
 
-    /// Reads of a job: of each length in milliseconds, how many.
     fn run(reads: &[(u64, u64)]) -> RunResult {
         let mut result = RunResult::new("", "", 1);
         let mut job = JobResult::new("job", 1);

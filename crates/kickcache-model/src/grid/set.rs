@@ -5,21 +5,16 @@ use serde::Deserialize;
 use crate::grid::case::Case;
 use crate::grid::verdict::Bounds;
 
-/// The built-in set.
 pub const DEFAULT: &str = include_str!("cases.json");
 
-/// A set of cases.
 #[derive(Clone, PartialEq, Debug)]
 pub struct GridSet {
     /// The part of the cases that must be within all bounds.
     pub share: f64,
-    /// The bounds.
     pub bounds: Bounds,
-    /// The cases, group by group.
     pub cases: Vec<Case>,
 }
 
-/// The file.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -28,7 +23,6 @@ struct File {
     groups: Vec<Group>,
 }
 
-/// A value, or a list of values.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Values<T> {
@@ -86,8 +80,6 @@ impl Default for Group {
 }
 
 impl GridSet {
-    /// The set of a file's text.
-    ///
     /// # Errors
     /// A sentence if the text is no set of cases, or a case makes no sense.
     pub fn parse(text: &str) -> Result<GridSet, String> {
@@ -103,7 +95,6 @@ impl GridSet {
     }
 }
 
-/// Every case of some, with every value.
 fn each<T: Clone>(cases: &[Case], values: &Values<T>, set: impl Fn(&mut Case, T)) -> Vec<Case> {
     let with = |case: &Case, value: &T| {
         let mut case = case.clone();

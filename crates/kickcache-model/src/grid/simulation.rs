@@ -15,7 +15,6 @@ use crate::result::RunResult;
 use crate::workload::Workload;
 use crate::workload::fio::FioWorkload;
 
-/// The cache that is judged.
 pub const JUDGED: CacheKind = CacheKind::Kickcache(Mode::WriteBack);
 /// The caches that [`JUDGED`] is compared with; the first is no cache.
 pub const OTHERS: [CacheKind; 3] = [
@@ -23,26 +22,20 @@ pub const OTHERS: [CacheKind; 3] = [
     CacheKind::DmCache(Age::REPAIRED, WriteMode::Back),
     CacheKind::Bcache { cutoff: 4 << 20 },
 ];
-/// Length of the beginning, which is judged by bounds of its own.
 pub const BEGINNING_SECONDS: u64 = 60;
 
-/// A case with its devices.
 #[derive(Clone, Debug)]
 pub struct Setup {
-    /// The case.
     pub case: Case,
-    /// The origin of the case.
     pub origin: DeviceFile,
-    /// The cache device of the case.
     pub cache_device: DeviceFile,
-    /// Processor time of an access.
     pub access_cost: Duration,
     /// Length of the beginning: [`BEGINNING_SECONDS`], or 0 if it is not judged apart.
     pub beginning_seconds: u64,
 }
 
 impl Setup {
-    /// The figures of a cache. The beginning is a separate run, which is not longer and otherwise the same.
+    /// The beginning is a separate run, which is not longer and otherwise the same.
     ///
     /// # Errors
     /// A sentence if the case cannot be simulated.

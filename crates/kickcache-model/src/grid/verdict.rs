@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::grid::figures::{Figures, LatencyFigures};
 use crate::result::Pacing;
 
-/// Bounds of all cases. Factors are relative to the best figure of the other caches or without a cache.
+/// Factors are relative to the best figure of the other caches or without a cache.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Bounds {
@@ -15,9 +15,7 @@ pub struct Bounds {
     pub iops: f64,
     /// Greatest factor of a mean latency after the first minute.
     pub mean: f64,
-    /// Greatest factor of a 99th percentile after the first minute.
     pub p99: f64,
-    /// Greatest factor of a 99.9th percentile after the first minute.
     #[serde(rename = "p99.9")]
     pub p99_9: f64,
     /// Greatest factor of a 99.9th percentile of the first minute.
@@ -35,44 +33,30 @@ pub struct Bounds {
     pub written_paced: f64,
 }
 
-/// A figure that is compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Measure {
-    /// Reads and writes a second.
     Iops,
-    /// A latency of reads or of writes.
     Latency(Side, Statistic),
-    /// Hits in percent.
     Hits,
-    /// Bytes written to the cache device for each byte that clients wrote or that was promoted.
     Written,
 }
 
-/// The accesses of a latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Reads after the first minute.
     Reads,
-    /// Writes after the first minute.
     Writes,
-    /// Reads of the first minute.
     FirstReads,
-    /// Writes of the first minute.
     FirstWrites,
 }
 
-/// A statistic of a latency.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Statistic {
-    /// The mean.
     Mean,
-    /// The 99th percentile.
     P99,
-    /// The 99.9th percentile.
     P99Point9,
 }
 
-/// All figures that are compared, in the order of tables.
 pub const MEASURES: [Measure; 11] = [
     Measure::Iops,
     Measure::Latency(Side::Reads, Statistic::Mean),
@@ -87,17 +71,13 @@ pub const MEASURES: [Measure; 11] = [
     Measure::Written,
 ];
 
-/// kickcache's figure and the best of the others.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Comparison {
-    /// The figure that is compared.
     pub measure: Measure,
-    /// The figure of kickcache.
     pub found: f64,
     /// The best figure of the other caches or without a cache; for [`Measure::Hits`], of the other caches
     /// alone; for [`Measure::Written`], the bound.
     pub best: f64,
-    /// The worst figure within the bound.
     pub limit: f64,
 }
 
@@ -133,7 +113,6 @@ impl Measure {
         }
     }
 
-    /// Whether a larger figure is better.
     pub fn grows(self) -> bool {
         matches!(self, Measure::Iops | Measure::Hits)
     }
@@ -153,19 +132,15 @@ impl Measure {
     }
 }
 
-/// The figures of all caches on a case.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CaseFigures {
-    /// The figures of kickcache.
     pub judged: Figures,
-    /// The figures without a cache.
     pub bare: Figures,
-    /// The figures with the other caches.
     pub others: Vec<Figures>,
 }
 
 impl CaseFigures {
-    /// Compares every figure that all caches have. [`Pacing::Open`]: the load has a rate.
+    /// Compares every figure that all caches have.
     pub fn comparisons(&self, bounds: &Bounds, pacing: Pacing) -> Vec<Comparison> {
         let comparison = |measure: Measure| {
             let found = measure.of(&self.judged)?;
@@ -189,7 +164,6 @@ impl CaseFigures {
 }
 
 impl Comparison {
-    /// Whether the figure is within the bound.
     pub fn is_within(&self) -> bool {
         if self.measure.grows() { self.found >= self.limit } else { self.found <= self.limit }
     }

@@ -5,36 +5,28 @@ use std::sync::Arc;
 use crate::policy_study::load::Load;
 use crate::ratio::share;
 
-/// Passes of a loop, and those at the beginning that [`Case::loops`] does not count; in a mixed load, about as many.
+/// Passes of a loop; in a mixed load, about as many.
 const PASSES: u64 = 20;
 const LEARNING: u64 = 2;
-/// Lengths of loops, in tenths of the cache.
 const TENTHS: [u64; 4] = [11, 15, 20, 40];
 /// [`Case::of_size`] makes no case for a cache with room for more than this share of a load's blocks.
 const LARGE: f64 = 0.75;
 /// Different blocks of skewed reads, for each block of the cache.
 const SKEWED: u64 = 4;
 
-/// The measures of a case, in addition to the hits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watch {
-    /// No further measures.
     Nothing,
-    /// The share of the best set of blocks, and the bytes written.
     Loop,
     /// The working set changes at this access: for comparison, an empty cache begins there as well.
     Shift {
-        /// The number of the access.
         at: usize,
     },
 }
 
-/// A load before a cache.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Case {
-    /// The displayed name.
     pub name: String,
-    /// The load; several cases may share it.
     pub load: Arc<Load>,
     /// The capacity of the cache in blocks of the load.
     pub cache_blocks: u64,
@@ -42,7 +34,6 @@ pub struct Case {
     pub counted_from: usize,
     /// The first access that no longer counts.
     pub counted_until: usize,
-    /// The further measures.
     pub watch: Watch,
 }
 
@@ -69,8 +60,7 @@ impl Case {
         (!is_large).then(|| Case::whole(load, cache_blocks, size))
     }
 
-    /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads; the first tenth of
-    /// the accesses does not count.
+    /// Loops that are longer than a cache of this many blocks, alone and mixed with skewed reads.
     pub fn loops(cache_blocks: u64) -> Vec<Case> {
         let mut cases = Vec::new();
         for tenths in TENTHS {

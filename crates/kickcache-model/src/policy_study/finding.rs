@@ -6,7 +6,6 @@ use crate::ratio::{float, share};
 use crate::reference_policy::{Misses, NAMES};
 use crate::untimed::Outcome;
 
-/// The measures of a case.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Finding {
     /// The engine, in blocks of its volume.

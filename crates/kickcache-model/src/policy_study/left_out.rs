@@ -3,7 +3,6 @@
 
 use crate::statistics::mean;
 
-/// Hits and writes of a case with one value of a constant.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Effect {
     /// Hits, in points of the requested blocks.
@@ -13,7 +12,6 @@ pub struct Effect {
 }
 
 impl Effect {
-    /// The mean of some effects.
     pub fn mean<'a>(effects: impl IntoIterator<Item = &'a Effect, IntoIter: Clone>) -> Effect {
         let effects = effects.into_iter();
         let hits = mean(effects.clone().map(|effect| effect.hits));
@@ -21,10 +19,8 @@ impl Effect {
     }
 }
 
-/// The most additional bytes that a value may write for each byte that entered the cache.
 const WRITTEN_MORE_MAX: f64 = 0.02;
 
-/// The values that the other traces choose for each trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct LeftOut {
     /// The number of the value, trace by trace.
@@ -70,7 +66,6 @@ mod tests {
     #[test]
     fn a_trace_does_not_choose_for_itself() {
         let built = effects(&[50.0, 50.0, 50.0], 1.2);
-        // This value helps the first trace a lot, and the other traces not at all.
         let other = effects(&[60.0, 49.0, 49.0], 1.2);
         let found = left_out(&[0, 1, 2], &[&built, &other]);
         assert_eq!(found.chosen, [0, 1, 1], "the others choose the value that helps the first");

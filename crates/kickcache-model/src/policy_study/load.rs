@@ -14,32 +14,22 @@ use crate::trace_file::survey::survey;
 use crate::workload::Kind;
 use crate::zipf::Zipf;
 
-/// Nanoseconds between two accesses that are made.
 const STEP: u64 = 1_000_000;
 /// A trace with a smaller share of repeated accesses cannot compare caches.
 const REPEATED_MIN: f64 = 0.3;
-/// The skew of skewed reads.
 const THETA: f64 = 0.9;
 
-/// A read or a write of some blocks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Touch {
-    /// Whether the touch is a read or a write.
     pub kind: Kind,
-    /// The first block.
     pub block: u64,
-    /// The number of blocks.
     pub count: u64,
 }
 
-/// Accesses in memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Load {
-    /// The displayed name.
     pub name: String,
-    /// The accesses, in their order.
     pub accesses: Vec<PlacedAccess>,
-    /// Bytes of the volume.
     pub volume_bytes: u64,
     /// Different blocks that are accessed; for a long trace an estimate.
     pub footprint: u64,
@@ -48,8 +38,6 @@ pub struct Load {
 }
 
 impl Load {
-    /// A trace.
-    ///
     /// # Errors
     /// If it cannot be read.
     pub fn read(path: &Path) -> Result<Load, TraceError> {
@@ -64,7 +52,6 @@ impl Load {
         })
     }
 
-    /// Whether enough accesses repeat to compare policies.
     pub fn tells_something(&self) -> bool {
         self.repeated() >= REPEATED_MIN
     }
@@ -79,7 +66,6 @@ impl Load {
         Load::of_touches(name, &blocks.into_iter().map(read).collect::<Vec<_>>())
     }
 
-    /// Reads and writes of blocks, in equal intervals.
     pub fn of_touches(name: &str, touches: &[Touch]) -> Load {
         let access = |(number, touch): (u64, &Touch)| PlacedAccess {
             at: Instant::from_nanos(number * STEP),
@@ -119,7 +105,6 @@ impl Load {
         Load::made(name, blocks)
     }
 
-    /// A load of skewed reads.
     pub fn skewed(name: &str, blocks: u64, count: u64) -> Load {
         let mut zipf = Zipf::new(blocks, THETA, 3);
         Load::made(name, (0..count).map(|_| zipf.next()))

@@ -2,12 +2,6 @@
 //!
 //! A case is a load in memory with a cache in front; hits count in a range of its accesses, so that the warm-up of the
 //! cache can be excluded.
-//!
-//! * `load`: traces and made loads (loops, skewed reads, both, and one after the other).
-//! * `practice`: loads that a cache meets in practice.
-//! * `case`: the cases.
-//! * `finding`: the result of a case.
-//! * `left_out`: the value of a constant on traces that did not choose it.
 
 pub mod case;
 pub mod finding;
@@ -28,21 +22,16 @@ use crate::trace_file::survey::blocks;
 use crate::untimed::{Fill, InstantCache, Outcome, Scale, Trial};
 use crate::workload::Kind;
 
-/// The other policies that run in comparison.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ComparedPolicies {
-    /// Every reference policy.
     Policies,
-    /// No other policies run.
     Nothing,
 }
 
-/// How the cases are run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Setup {
     /// Blocks of the volume that a block of a case represents.
     pub scale: Scale,
-    /// The other policies that run.
     pub beside: ComparedPolicies,
     /// The time of a write to the cache device; 0 if writes end at once.
     pub write_time: Duration,

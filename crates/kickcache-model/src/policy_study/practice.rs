@@ -1,6 +1,4 @@
-//! Loads that are usual in practice: a reader and a writer together, scans between skewed reads, a working set that
-//! grows, two loops, and a week of days and backups. Unlike plain loops and shifts, these loads have several reuse
-//! distances; some have partial passes or writes.
+//! Loads that are usual in practice.
 
 use kickcache_random::Random;
 
@@ -8,7 +6,6 @@ use crate::policy_study::load::{Load, Touch};
 use crate::ratio::float;
 use crate::workload::Kind;
 
-/// Accesses of a load of single blocks.
 const COUNT: u64 = 1_500_000;
 
 /// Skewed draws: compared with the block of rank 1, the block of rank r is drawn r^-exponent times as often. The ranks are
@@ -37,7 +34,6 @@ impl Skewed {
     }
 }
 
-/// A read or a write of a number of blocks.
 const fn touch(kind: Kind, block: u64, count: u64) -> Touch {
     Touch { kind, block, count }
 }
@@ -124,7 +120,6 @@ fn week() -> Vec<Touch> {
     touches
 }
 
-/// All five loads.
 pub fn all() -> Vec<Load> {
     let touches = [
         ("reader and writer", reader_and_writer()),

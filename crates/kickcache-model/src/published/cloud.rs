@@ -26,11 +26,8 @@ const PAUSE: Duration = Duration::from_millis(120_000);
 /// One published workload: operations or MiB a second on the slow disk, on the fast disk, and with bcache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CloudRow {
-    /// Its name.
     pub name: &'static str,
-    /// The published figures.
     pub published: CloudFigures,
-    /// The required figure of kickcache, if there is one.
     pub asked: Option<f64>,
     kind: Kind,
     order: Order,
@@ -39,14 +36,11 @@ pub struct CloudRow {
     depth: u32,
 }
 
-/// Operations or MiB a second that were published.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CloudFigures {
-    /// The figure of the slow disk alone.
     pub slow: f64,
     /// The figure of the fast disk of 80 GiB alone.
     pub fast: f64,
-    /// The figure of bcache.
     pub bcache: f64,
 }
 
@@ -115,12 +109,9 @@ pub const ROWS: [CloudRow; 6] = [
     },
 ];
 
-/// The cache of the runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CloudCache {
-    /// The slow disk alone.
     Slow,
-    /// The fast disk of 80 GiB alone.
     Fast,
     /// bcache, write-back, without a sequential cut-off.
     Bcache,
@@ -129,7 +120,6 @@ pub enum CloudCache {
 }
 
 impl CloudRow {
-    /// The figure of the row: operations a second, or MiB a second of long accesses.
     pub fn figure(&self, run: &RunResult) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a MiB is exact")]
         let mib = MIB as f64;
@@ -166,7 +156,6 @@ impl CloudCache {
         }
     }
 
-    /// Runs all rows.
     pub fn run(self, seed: u64) -> Vec<RunResult> {
         let (mut model, mut devices) = self.prepare(seed);
         let mut at = Instant::ZERO;

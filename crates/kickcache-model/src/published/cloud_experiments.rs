@@ -8,7 +8,6 @@ use crate::published::simulation::{Outcomes, RunOf, Simulation};
 /// name.
 pub const NAME: &str = "cloud";
 
-/// The table with all rows.
 pub fn table() -> Table {
     Table {
         key: "cloud",

@@ -6,12 +6,10 @@ use crate::published::rows::{Row, rows};
 use crate::published::scene::Scene;
 use crate::published::simulation::{Outcomes, RunOf, Simulation, describe};
 
-/// Minutes at the end of a run that are shown by themselves.
 const LAST_MINUTES: u64 = 5;
-/// The most virtual minutes of a row: the first part of a longer run shows the trend.
+/// The most virtual minutes of a row.
 const MINUTES_MAX: u64 = 30;
 
-/// The table with all rows.
 pub fn table() -> Table {
     Table {
         key: "rows",
@@ -73,7 +71,6 @@ fn columns(row: &Row, minutes: u64, outcomes: &Outcomes) -> Vec<Column> {
     columns
 }
 
-/// The columns with the measured speed.
 fn measured(heading: &'static str, key: &str, figures: Option<&Figures>) -> Vec<Column> {
     let by_job =
         |of: fn(&Figures) -> &Vec<f64>| Figure::of(figures, |known| Figure::ByJob(of(known).clone()));

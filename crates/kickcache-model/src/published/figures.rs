@@ -8,10 +8,8 @@ use crate::result::{JobResult, RunResult};
 /// extrapolated.
 const TAIL_SECONDS: usize = 30;
 
-/// The results of the first minutes of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Figures {
-    /// Reads and writes a second of each job.
     pub jobs: Vec<f64>,
     /// Hit ratio, in percent; `None` if it is unknown.
     pub share: Option<f64>,
@@ -41,7 +39,6 @@ impl Figures {
         }
     }
 
-    /// Reads and writes a second of all jobs.
     pub fn iops(&self) -> f64 {
         self.jobs.iter().sum()
     }
@@ -55,7 +52,6 @@ pub fn iops_at_end(run: &RunResult, minutes: u64, last: u64) -> f64 {
     (total(&ended, seconds(minutes)) - before) / float(seconds(last))
 }
 
-/// The sum of a series after this many seconds; a shorter series is extrapolated from its end.
 fn total(series: &Series, seconds: usize) -> f64 {
     let rates = series.rates();
     let step = ratio::float(series.interval().as_nanos()) / 1e9;

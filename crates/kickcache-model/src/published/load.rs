@@ -33,7 +33,6 @@ impl ZipfReads {
         ZipfReads { shapes: (0..jobs).map(shape).collect(), places, start, file_bytes, left: count }
     }
 
-    /// Adds this many reads.
     pub fn go_on(&mut self, count: u64) {
         self.left += count;
     }
@@ -57,35 +56,27 @@ impl Workload for ZipfReads {
     }
 }
 
-/// The order in which places are visited.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Order {
-    /// In the order of their addresses.
     Sequential,
     /// Scattered, each once.
     Scattered,
 }
 
-/// The parameters of [`Sweep`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SweepShape {
-    /// Reads or writes.
     pub kind: Kind,
-    /// The order.
     pub order: Order,
     /// Bytes of an access, a power of two.
     pub block_bytes: u64,
-    /// Where the stretch begins.
     pub start: u64,
     /// Bytes of the stretch, a power of two.
     pub bytes: u64,
     /// Jobs, which share the stretch.
     pub jobs: usize,
-    /// Accesses of a job in flight.
     pub depth: u32,
 }
 
-/// Accesses that visit each place of a stretch once.
 #[derive(Debug)]
 pub struct Sweep {
     shape: SweepShape,
@@ -94,7 +85,6 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// A sweep from the beginning of the stretch.
     pub fn new(shape: SweepShape) -> Sweep {
         let job = |job: usize| JobShape { name: format!("job {}", job + 1), depth: shape.depth };
         Sweep { shape, shapes: (0..shape.jobs).map(job).collect(), done: 0 }

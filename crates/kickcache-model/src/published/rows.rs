@@ -6,29 +6,24 @@ use crate::cache_model::dm_cache::age::Age;
 use crate::published::figures::Figures;
 use crate::published::scene::{Cache, Disks, Scene, Start};
 
-/// The table: one line a row, below the names of its columns.
 const ROWS: &str = include_str!("rows.csv");
 /// Sequential cut-off that bcache has unless it is switched off, in bytes.
 const BCACHE_CUTOFF: u64 = 4 << 20;
 
-/// One published run of fio.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Row {
-    /// The name of the row.
     pub name: &'static str,
-    /// The scene by which the row is simulated.
     pub scene: Scene,
     /// The parameter that the model took from the row itself; all other rows are predictions.
     pub fitted: Option<&'static str>,
-    /// The length of the published run, in minutes.
     pub minutes: u64,
-    /// The published figures. The reads of one job are the sum if only that was published; the share is that
-    /// of reads of the cache device among the reads of clients.
+    /// The reads of one job are the sum if only that was published; the share is that of reads of the cache
+    /// device among the reads of clients.
     pub published: Figures,
 }
 
 /// All rows, in the order of their publication, then second versions of some rows. A second version assumes a
-/// cause that was not published and explains the row better: one disk of the pair, or a cache that was dirty.
+/// cause that was not published: one disk of the pair, or a cache that was dirty.
 pub fn rows() -> Vec<Row> {
     let mut lines = ROWS.lines();
     let columns: Vec<&'static str> = lines.next().unwrap_or_default().split(',').collect();
@@ -36,7 +31,6 @@ pub fn rows() -> Vec<Row> {
     lines.map(row).collect()
 }
 
-/// A line of the table.
 struct Line<'a> {
     columns: &'a [&'static str],
     cells: Vec<&'static str>,
@@ -75,7 +69,6 @@ impl Line<'_> {
         self.cell(column).parse().unwrap_or_else(|_| self.refuse(column))
     }
 
-    /// The figures of both jobs, as far as they were published.
     fn known(&self, columns: [&str; 2]) -> Vec<f64> {
         columns.iter().filter_map(|column| self.cell(column).parse().ok()).collect()
     }
@@ -121,7 +114,6 @@ impl Line<'_> {
         }
     }
 
-    /// The table is part of the program, and a test reads all of the table.
     fn refuse(&self, column: &str) -> ! {
         panic!("rows.csv: {}: `{}` is no {column}", self.cell("name"), self.cell(column))
     }

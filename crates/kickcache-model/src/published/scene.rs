@@ -23,20 +23,16 @@ use crate::result::RunResult;
 use crate::workload::Kind;
 
 const GIB: u64 = 1 << 30;
-/// Bytes of the origin of dm-cache.
 const ORIGIN_BYTES: u64 = 50 * GIB;
-/// Bytes of the origin of bcache and of kickcache: more than in the articles, so that 48 GiB of data and the blocks of
-/// deleted files fit.
+/// Bytes of the origin of bcache and of kickcache: 48 GiB of data and the blocks of deleted files fit.
 const ROOMY_ORIGIN_BYTES: u64 = 64 * GIB;
 const CACHE_BYTES: u64 = 4 * GIB;
-/// Bytes of the cache of bcache: the articles gave bcache a little more.
 const BCACHE_BYTES: u64 = 5 * GIB;
 /// Where the files lie that were deleted: behind all data.
 const STALE_AT: u64 = 52 * GIB;
-/// Bytes that an ext4 file system of [`ORIGIN_BYTES`] writes before it has a file: the tables of its inodes (3,276,800 of
-/// 256 bytes) and its journal, as mke2fs makes them. Both occupy the end of the origin. The deleted files, which have
-/// [`CACHE_BYTES`] bytes, end where the tables begin. 50 GiB have no room for 48 GiB of data, the deleted files and the
-/// tables, so the data overlap the deleted files.
+/// Bytes that an ext4 file system of [`ORIGIN_BYTES`] writes before it has a file: the tables of its inodes
+/// (3,276,800 of 256 bytes) and its journal, as mke2fs makes them. 50 GiB have no room for 48 GiB of data,
+/// the deleted files and the tables, so the data overlap the deleted files.
 const TABLE_BYTES: u64 = (800 + 256) << 20;
 const TABLES_AT: u64 = ORIGIN_BYTES - TABLE_BYTES;
 const DM_STALE_AT: u64 = TABLES_AT - CACHE_BYTES;
@@ -54,29 +50,22 @@ const SSD_SECONDS: u64 = 60;
 /// Reads of the deleted files before the run, for each block of the cache.
 const STALE_READS: u64 = 2;
 
-/// The cache in front of the disk, or a bare device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cache {
-    /// The SSD alone.
     BareSsd,
-    /// The disks alone.
     BareDisk,
-    /// dm-cache with smq of some age.
     DmCache(Age),
-    /// bcache.
     Bcache {
         /// Sequential cut-off in bytes; 0 for none.
         cutoff: u64,
     },
-    /// The real engine.
     Kickcache,
 }
 
-/// The cache's content at the start. The models of caches support some of these contents, and start empty otherwise:
-/// dm-cache all but [`Start::FirstFile`], bcache [`Start::FirstFile`], kickcache [`Start::Stale`].
+/// The models of caches support some of these contents, and start empty otherwise: dm-cache all but
+/// [`Start::FirstFile`], bcache [`Start::FirstFile`], kickcache [`Start::Stale`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// The cache is empty.
     Empty,
     /// The tables and the journal of a new file system.
     NewFileSystem,
@@ -84,31 +73,23 @@ pub enum Start {
     Stale,
     /// Blocks of deleted files, which were written just before and are only in the cache.
     StaleDirty,
-    /// The first job's file.
     FirstFile,
 }
 
-/// The disks of the origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disks {
-    /// The mirrored pair.
     Pair,
     /// One disk of the pair, as during the resynchronisation of a mirror.
     One,
 }
 
-/// How a row is simulated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scene {
-    /// The cache.
     pub cache: Cache,
     /// Data of all files, in GiB.
     pub data_gib: u64,
-    /// The start.
     pub start: Start,
-    /// Jobs.
     pub jobs: u64,
-    /// The origin.
     pub disks: Disks,
 }
 
@@ -125,7 +106,7 @@ impl Disks {
     }
 }
 
-/// A device that takes no time worth mentioning, to prepare a run with.
+/// A device that takes hardly any time.
 fn quick(seed: u64) -> Box<dyn DeviceModel> {
     let articles = SsdParameters::articles();
     let quick =
@@ -133,7 +114,6 @@ fn quick(seed: u64) -> Box<dyn DeviceModel> {
     Box::new(Ssd::new(SsdParameters { dies: 1024, flush: 1.0, ..quick }, seed))
 }
 
-/// A prepared cache model, the time of its clock, and its devices.
 struct Ready {
     model: Box<dyn CacheModel>,
     at: Instant,
@@ -141,9 +121,6 @@ struct Ready {
 }
 
 impl Scene {
-    /// Runs the scene for this many minutes; the bare SSD runs for `SSD_SECONDS` instead, and a run with a cache ends
-    /// early once its rate is steady.
-    ///
     /// # Panics
     /// If the sizes are impossible.
     pub fn run(&self, minutes: u64, seed: u64, progress: Progress<'_>) -> RunResult {
@@ -165,7 +142,6 @@ impl Scene {
         result
     }
 
-    /// The cache in front of the disk, in few words.
     pub fn name(&self) -> &'static str {
         match self.cache {
             Cache::BareSsd => "SSD",
@@ -245,9 +221,7 @@ impl Scene {
     }
 }
 
-/// Writes an extent, as fio does before it reads its files; returns the time of completion. The page cache is
-/// written back with as many blocks of dm-cache in flight as a disk of that time accepts at once, which is
-/// 32.
+/// Writes an extent, as fio does before it reads its files; returns the time of completion.
 fn lay_out(cache: &mut dyn CacheModel, devices: &mut Devices, at: Instant, stretch: ByteExtent) -> Instant {
     let kind = Kind::Write;
     let (order, block_bytes) = (Order::Sequential, 16 * DM_BLOCK_BYTES);

@@ -9,14 +9,10 @@ use crate::published::steady::{self, Steady, SteadyRow};
 use crate::replay::bench::Progress;
 use crate::result::RunResult;
 
-/// Something to simulate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Simulation {
-    /// A scene with hard disks.
     Disks {
-        /// The scene.
         scene: Scene,
-        /// Virtual minutes.
         minutes: u64,
     },
     /// All rows of the cloud's table, one after the other on the same devices.
@@ -25,33 +21,22 @@ pub enum Simulation {
     Steady(SteadyRow),
 }
 
-/// The result of a simulation.
 pub enum Outcome {
-    /// The runs of the simulation, in their order.
     Runs(Vec<RunResult>),
-    /// Counts in steady state.
     Counted(Steady),
 }
 
-/// A simulation with its result.
 pub struct Simulated {
-    /// The simulation that was run.
     pub simulation: Simulation,
-    /// The result of the simulation.
     pub outcome: Outcome,
 }
 
-/// The results of all simulations.
 pub struct Outcomes(Vec<Simulated>);
 
-/// Identifies a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum RunOf {
-    /// A run of a scene.
     Scene(Scene),
-    /// A run of a cloud cache.
     Cloud {
-        /// The cache.
         cache: CloudCache,
         /// The row's name.
         row: &'static str,
@@ -73,7 +58,7 @@ impl Simulation {
         self == other
     }
 
-    /// Runs the simulation, and names its runs so that no two share a name.
+    /// Names its runs so that no two share a name.
     ///
     /// # Errors
     /// If the engine refuses the sizes of a row in steady state.
@@ -89,17 +74,14 @@ impl Simulation {
 }
 
 impl Outcomes {
-    /// The results of all simulations, in the order of a page.
     pub fn new(simulated: Vec<Simulated>) -> Outcomes {
         Outcomes(simulated)
     }
 
-    /// All runs, in their order.
     pub fn runs(&self) -> impl Iterator<Item = &RunResult> {
         self.places().map(|(_, run)| run)
     }
 
-    /// The run that `of` identifies; `None` if there is no such run.
     pub fn run(&self, of: RunOf) -> Option<&RunResult> {
         self.places().find(|(place, _)| *place == of).map(|(_, run)| run)
     }
@@ -109,7 +91,6 @@ impl Outcomes {
         self.places().position(|(place, _)| place == of)
     }
 
-    /// The counts for a row in steady state.
     pub fn counted(&self, row: SteadyRow) -> Option<Steady> {
         self.0.iter().find_map(|done| match (&done.simulation, &done.outcome) {
             (Simulation::Steady(own), Outcome::Counted(found)) if *own == row => Some(*found),
@@ -129,7 +110,6 @@ impl Outcomes {
 }
 
 impl Simulation {
-    /// Identifies the run with an index; `None` for a simulation without runs.
     fn run_of(&self, index: usize) -> Option<RunOf> {
         match *self {
             Simulation::Disks { scene, .. } => Some(RunOf::Scene(scene)),
@@ -151,8 +131,7 @@ fn named(scene: Scene, mut run: RunResult) -> RunResult {
     run
 }
 
-/// A scene in a few words, which no other scene has; a bare device is described without the start, which has no effect
-/// on it.
+/// A scene in a few words, which no other scene has.
 pub fn describe(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",

@@ -21,10 +21,8 @@ const DATA_BLOCKS: u64 = (1 << 30) / BLOCK_SIZE;
 const THETA: f64 = 1.2;
 /// Reads of the warm-up, and as many that count.
 pub const READS: u64 = 10_000_000;
-/// Time between two reads.
 const STEP: Duration = Duration::from_micros(20);
 
-/// A row of the table.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SteadyRow {
     /// The cache has room for one block in this many.
@@ -35,23 +33,19 @@ pub struct SteadyRow {
     pub asked_fills: Option<f64>,
 }
 
-/// The rows.
 pub const ROWS: [SteadyRow; 3] = [
     SteadyRow { part: 2, asked_hits: 0.984, asked_fills: None },
     SteadyRow { part: 8, asked_hits: 0.954, asked_fills: None },
     SteadyRow { part: 12, asked_hits: 0.944, asked_fills: Some(0.01) },
 ];
 
-/// Counts in steady state, for each read that counts.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Steady {
     /// Hits of the best choice that never changes.
     pub ideal: f64,
     /// Hits of LRU, which fills as often as it misses.
     pub lru: f64,
-    /// Hits of S3-FIFO, which fills as often as it misses.
     pub s3_fifo: f64,
-    /// Hits of kickcache.
     pub hits: f64,
     /// Blocks that kickcache promoted, for each read.
     pub fills: f64,
@@ -60,8 +54,6 @@ pub struct Steady {
 }
 
 impl SteadyRow {
-    /// Runs the row, with this many reads of warm-up and as many that count.
-    ///
     /// # Errors
     /// If the engine refuses the sizes.
     pub fn run(&self, seed: u64, reads: u64) -> Result<Steady, Error> {
@@ -80,7 +72,6 @@ impl SteadyRow {
     }
 }
 
-/// The counters of the real engine before and after the reads that count.
 fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcome, Outcome), Error> {
     let fill = Fill::Adaptive { sequential_cutoff: SequentialCutoff::Off };
     let trial = Trial { cache_blocks, scale: Scale(1), fill, write_budget: None };
@@ -97,7 +88,6 @@ fn kickcache(cache_blocks: u64, stream: &mut Zipf, reads: u64) -> Result<(Outcom
     Ok((before, cache.outcome()))
 }
 
-/// Hits of a policy for each read that counts; as many reads precede as warm-up.
 fn hits(policy: &mut dyn Policy, stream: &mut Zipf, reads: u64) -> f64 {
     (0..reads).for_each(|_| {
         policy.touch(stream.next());

@@ -5,7 +5,6 @@ use crate::published::experiment::{Column, Experiment, Figure, Series, Table};
 use crate::published::simulation::{Outcomes, Simulation};
 use crate::published::steady::{ROWS, SteadyRow};
 
-/// The table with all rows.
 pub fn table() -> Table {
     Table {
         key: "steady",

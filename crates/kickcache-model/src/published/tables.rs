@@ -59,7 +59,6 @@ mod tests {
         };
         let ssd = simulations(&tables(Some("ssd-4")));
         assert_eq!(ssd.iter().map(minutes).collect::<Vec<_>>(), [Some(20)]);
-        // 15 minutes of the repaired dm-cache and of kickcache, 20 of the row behind them.
         let repaired = simulations(&tables(Some("lvmcache-full-4.12.")));
         assert!(repaired.iter().any(|simulation| minutes(simulation) == Some(20)), "{repaired:?}");
         let cloud = simulations(&tables(Some("cloud")));

@@ -77,7 +77,6 @@ fn stale_blocks_read_twice_do_not_hold_back_new_data() {
     let course = Course { start, length, cost: Duration::from_micros(12), steady: None, ..Course::default() };
     let mut load = ZipfReads::new(2, 0, cache_bytes / 2, 3, u64::MAX);
     let result = run(course, &mut load, &mut cache, &mut devices, &mut |_| ());
-    // 131,000; where stale data leaves first only while hits abound, 53,000: a cache full of it has few at first.
     let hits: u64 = result.hit_blocks.values().iter().sum();
     assert!(hits > 120_000, "{hits} hits");
 }
@@ -96,11 +95,9 @@ fn the_same_seed_gives_the_same_run_and_equal_jobs() {
     let (one, two) = (small_run(400 << 20, 6), small_run(400 << 20, 6));
     assert_eq!(one, two);
     let jobs: Vec<u64> = one.jobs.iter().map(crate::result::JobResult::count).collect();
-    // Six seconds from a cold start: each job has popular blocks of its own, and finds them at its own pace.
     assert!(jobs[0].abs_diff(jobs[1]) * 4 < jobs[0], "{jobs:?}");
 }
 
-/// dm-cache full of stale data, 4 GiB of data.
 fn full_dm_cache(age: Age) -> Scene {
     Scene { cache: Cache::DmCache(age), data_gib: 4, start: Start::Stale, jobs: 2, disks: Disks::Pair }
 }
@@ -126,7 +123,6 @@ fn half_repaired_caches_promote_files_during_their_layout() {
 #[test]
 fn copies_in_flight_at_the_start_block_no_run() {
     let result = full_dm_cache(Age::LINUX_4_12_RC1).run(1, 1, &mut |_| ());
-    // Before the run, dirty blocks are written back, with as many copies in flight as this age allows.
     assert!(result.promoted_bytes > 100 << 20, "{} bytes", result.promoted_bytes);
 }
 

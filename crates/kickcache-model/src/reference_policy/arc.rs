@@ -13,7 +13,6 @@ const ONCE_GONE: usize = 1;
 const OFTEN: usize = 2;
 const OFTEN_GONE: usize = 3;
 
-/// ARC over a number of blocks.
 #[derive(Debug)]
 pub struct Arc {
     capacity: usize,
@@ -38,12 +37,10 @@ impl Arc {
         self.queues.len(queue)
     }
 
-    /// How far a hit in one ghost list moves the target.
     fn step(&self, hit: usize, other: usize) -> f64 {
         (float(self.len(other)) / float(self.len(hit))).max(1.0)
     }
 
-    /// Moves a block out of the cache, if it is full, into the ghost list of its queue.
     fn replace(&mut self, comes_from: Option<usize>) {
         let once = self.len(ONCE);
         if once + self.len(OFTEN) < self.capacity {
@@ -58,7 +55,6 @@ impl Arc {
         }
     }
 
-    /// Makes room for a block that is in none of the queues.
     fn make_room(&mut self) {
         let once = self.len(ONCE) + self.len(ONCE_GONE);
         let all = once + self.len(OFTEN) + self.len(OFTEN_GONE);

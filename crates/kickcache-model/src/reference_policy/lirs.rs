@@ -15,7 +15,6 @@ const LONG_PERCENT: usize = 1;
 const LONG: usize = 0;
 const GONE: usize = 1;
 
-/// LIRS over a number of blocks.
 #[derive(Debug)]
 pub struct Lirs {
     capacity: usize,
@@ -23,7 +22,6 @@ pub struct Lirs {
     clock: u64,
     /// Blocks by their last use, down to the oldest with a short distance.
     stack: BTreeMap<u64, u64>,
-    /// The place of each block in the stack.
     on_stack: HashMap<u64, u64>,
     /// Blocks of the stack that are in neither queue have a short distance.
     queues: Queues<2>,
@@ -62,7 +60,6 @@ impl Lirs {
         }
     }
 
-    /// The block at the bottom has a long distance from now on.
     fn demote(&mut self) {
         if let Some((_, block)) = self.stack.pop_first() {
             self.on_stack.remove(&block);
@@ -72,7 +69,6 @@ impl Lirs {
         self.prune();
     }
 
-    /// A block of the stack has a short distance from now on.
     fn promote(&mut self, block: u64) {
         self.queues.remove(block);
         self.put_on_top(block);

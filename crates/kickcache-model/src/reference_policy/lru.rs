@@ -3,7 +3,6 @@
 use crate::reference_policy::policy::Policy;
 use crate::reference_policy::queues::Queues;
 
-/// LRU over a number of blocks.
 #[derive(Debug)]
 pub struct Lru {
     capacity: usize,

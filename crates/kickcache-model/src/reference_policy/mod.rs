@@ -1,5 +1,4 @@
-//! Reference policies: they keep single blocks. Without segments, headers and copies, they write less and waste no
-//! space, an advantage that no log has.
+//! Reference policies: they keep single blocks.
 
 pub mod arc;
 pub mod fifo;
@@ -25,19 +24,15 @@ use crate::trace_file::placement::{PlacedAccess, accesses};
 use crate::trace_file::survey::{Survey, blocks};
 use crate::workload::Kind;
 
-/// Counts of touched blocks and of misses among them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Misses {
-    /// Blocks that were read and written.
     pub touched_blocks: u64,
-    /// Touched blocks that were not in the cache.
     pub missed_blocks: u64,
 }
 
 /// The names of the policies, in the order of [`all`].
 pub const NAMES: [&str; 6] = ["FIFO", "LRU", "SIEVE", "ARC", "LIRS", "S3-FIFO"];
 
-/// Every policy, empty, with room for this many blocks.
 pub fn all(capacity: u64) -> [Box<dyn Policy>; NAMES.len()] {
     [
         Box::new(Fifo::new(capacity)),
@@ -74,12 +69,10 @@ pub fn run_all(path: &Path, survey: &Survey, capacity: u64) -> Result<[Misses; N
 }
 
 impl Misses {
-    /// The part of the touched blocks that missed.
     pub fn miss_ratio(&self) -> f64 {
         share(self.missed_blocks, self.touched_blocks)
     }
 
-    /// Passes a block to a policy and counts the result.
     pub(crate) fn count(&mut self, policy: &mut dyn Policy, kind: Kind, block: u64) {
         match kind {
             Kind::Read | Kind::Write => {
@@ -92,7 +85,6 @@ impl Misses {
     }
 }
 
-/// Calls back for each block of each access of a trace, in its order, with the kind of the access.
 fn each(path: &Path, survey: &Survey, mut touch: impl FnMut(Kind, u64)) -> Result<(), TraceError> {
     for access in accesses(path, survey)? {
         let PlacedAccess { kind, extent, .. } = access?;

@@ -11,12 +11,10 @@ pub(crate) struct Queues<const COUNT: usize> {
 }
 
 impl<const COUNT: usize> Queues<COUNT> {
-    /// Empty queues.
     pub(crate) fn new() -> Queues<COUNT> {
         Queues { clock: 0, places: HashMap::new(), queues: std::array::from_fn(|_| BTreeMap::new()) }
     }
 
-    /// The queue of a block.
     pub(crate) fn find(&self, block: u64) -> Option<usize> {
         self.places.get(&block).map(|place| place.0)
     }
@@ -29,21 +27,18 @@ impl<const COUNT: usize> Queues<COUNT> {
         self.queues[queue].insert(self.clock, block);
     }
 
-    /// Takes the oldest block of a queue.
     pub(crate) fn pop(&mut self, queue: usize) -> Option<u64> {
         let (_, block) = self.queues[queue].pop_first()?;
         self.places.remove(&block);
         Some(block)
     }
 
-    /// Takes a block out.
     pub(crate) fn remove(&mut self, block: u64) {
         if let Some((queue, at)) = self.places.remove(&block) {
             self.queues[queue].remove(&at);
         }
     }
 
-    /// Blocks of a queue.
     pub(crate) fn len(&self, queue: usize) -> usize {
         self.queues[queue].len()
     }

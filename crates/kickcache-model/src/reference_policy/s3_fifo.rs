@@ -18,7 +18,6 @@ enum Place {
     Ghost,
 }
 
-/// S3-FIFO over a number of blocks.
 #[derive(Debug)]
 pub struct S3Fifo {
     capacity: usize,

@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use crate::reference_policy::policy::Policy;
 
-/// SIEVE over a number of blocks.
 #[derive(Debug)]
 pub struct Sieve {
     capacity: usize,
@@ -27,7 +26,6 @@ impl Sieve {
         Sieve { capacity, clock: 0, known: HashMap::new(), by_time: BTreeMap::new(), hand: 0 }
     }
 
-    /// The block at the hand; behind the youngest, the hand continues at the oldest.
     fn candidate(&self) -> Option<(u64, u64)> {
         let ahead = self.by_time.range(self.hand..).next();
         ahead.or_else(|| self.by_time.first_key_value()).map(|(at, block)| (*at, *block))
@@ -77,8 +75,7 @@ impl Policy for Sieve {
 mod tests {
     use super::*;
 
-    /// The example of the paper's figure 1 in small: a block that was hit is spared once, and the hand does
-    /// not move back.
+    /// The example of the paper's figure 1 in small.
     #[test]
     fn the_hand_spares_hit_blocks_and_moves_on() {
         let mut sieve = Sieve::new(3);

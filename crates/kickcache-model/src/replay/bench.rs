@@ -16,32 +16,24 @@ use crate::workload::Workload;
 /// Nanoseconds between two samples of the cache model's counters.
 const SAMPLE: u64 = 1_000_000_000;
 
-/// How a run is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Course {
-    /// The time of the cache model's clock when the run starts.
     pub start: Instant,
-    /// The longest time of the run.
     pub length: Duration,
-    /// Processor time that each access costs its job.
     pub cost: Duration,
-    /// If set, the run ends early when the hits of this many seconds are about as many as the hits of an equal time
-    /// before, and almost no block misses.
+    /// If set, the run ends early once the hits of this many seconds are about those of the seconds before.
     pub steady: Option<usize>,
     /// The longest delay of an event for clients and cache model, for lack of a processor; the delays are
     /// drawn at random.
     pub wakes_late: Duration,
-    /// Periods during which clients and cache model are stopped, and the devices run.
     pub stalls: Stalls,
 }
 
-/// Clients and cache model are stopped from time to time, as in a virtual machine whose host is busy; devices
-/// continue.
+/// Clients and cache model are stopped from time to time; devices continue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stalls {
     /// Mean time between two stalls; zero if there are none.
     pub every: Duration,
-    /// The longest stall.
     pub longest: Duration,
 }
 
@@ -54,7 +46,6 @@ impl Stalls {
 /// Called for each second of the run, with the elapsed part in nanoseconds.
 pub type Progress<'a> = &'a mut dyn FnMut(u64);
 
-/// The counters of a cache model over time.
 struct Samples {
     next: Instant,
     last: Tally,
@@ -70,7 +61,6 @@ impl Samples {
         Samples { next, last: first, first, hits, misses }
     }
 
-    /// Whether the hits of the last `seconds` are about those of the same time before, and nearly no access misses.
     fn are_steady(&self, seconds: usize) -> bool {
         let hits = self.hits.values();
         let Some(from) = hits.len().checked_sub(2 * seconds) else { return false };
@@ -91,13 +81,11 @@ impl Samples {
 
 /// Changes of less than one part in this many count as none.
 const STEADY_CHANGE: u64 = 300;
-/// A run that misses one block for this many hits, or more, is not steady: the cache still learns.
+/// A run that misses one block for this many hits, or more often, is not steady.
 const STEADY_HITS: u64 = 400;
 
-/// The seed of a processor's delays, and of the stalls.
 const LATE_SEED: u64 = 20;
 
-/// Runs a workload against a cache model.
 pub fn run(
     course: Course,
     workload: &mut dyn Workload,
@@ -175,18 +163,13 @@ pub fn run_idle(
     end
 }
 
-/// A point in time at which something happens.
 #[derive(Clone, Copy, Debug)]
 struct Due {
-    /// The time of the events on the cache model's clock.
     at: Instant,
-    /// Since the start of the run.
     now: Instant,
-    /// The time that the cache model requested for its next call, before the events at this point.
     timeout: Option<Instant>,
 }
 
-/// All events at one point in time.
 fn step(due: Due, jobs: &mut Jobs<'_>, model: &mut dyn CacheModel, devices: &mut Devices) {
     let Due { at, now, mut timeout } = due;
     while let Some((place, token)) = devices.poll(at) {

@@ -6,16 +6,12 @@ use kickcache_engine::units::ByteExtent;
 use crate::replay::devices::{Devices, Place};
 use crate::workload::Kind;
 
-/// An access of a client.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Demand {
     /// Identifies the access: small, and unique among the accesses in flight.
     pub id: u32,
-    /// The job of the access: some caches treat tasks differently.
     pub job: usize,
-    /// The operation.
     pub kind: Kind,
-    /// The extent of the access.
     pub extent: ByteExtent,
 }
 
@@ -24,7 +20,6 @@ pub struct Demand {
 pub struct Tally {
     /// Blocks of reads that the cache device served, or could have served.
     pub hit_blocks: u64,
-    /// Blocks of reads that missed the cache.
     pub miss_blocks: u64,
     /// Bytes copied from the origin into the cache after a miss, read-ahead and, in dm-cache, the whole block
     /// included.
@@ -35,17 +30,12 @@ pub struct Tally {
     pub dirty_bytes: u64,
 }
 
-/// A cache that serves accesses with the help of devices, in virtual time.
-///
-/// The bench hands in events and then takes the replies. Time never runs backwards.
+/// Time never runs backwards.
 pub trait CacheModel {
-    /// An access arrives.
     fn handle_demand(&mut self, now: Instant, demand: Demand, devices: &mut Devices);
 
-    /// An operation of a device ended.
     fn handle_completion(&mut self, now: Instant, place: Place, token: u64, devices: &mut Devices);
 
-    /// Time passed; called when [`CacheModel::poll_timeout`] is due.
     fn handle_timeout(&mut self, now: Instant, devices: &mut Devices);
 
     /// The cache model slept for this time until an event woke it, so its processor may have been late.
@@ -53,12 +43,10 @@ pub trait CacheModel {
         let _ = slept;
     }
 
-    /// The id of the next access that ended; `None` if there is none.
     fn poll_reply(&mut self) -> Option<u32>;
 
     /// The time of the next call, if no event happens before; `None` if no call is needed.
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// The counters.
     fn tally(&self) -> Tally;
 }

@@ -10,9 +10,7 @@ use crate::result::RunResult;
 use crate::workload::fio::FioWorkload;
 
 const MIB: u64 = 1 << 20;
-/// Bytes of the cache.
 pub const CACHE_BYTES: u64 = 512 * MIB;
-/// Bytes of the slow disk.
 pub const ORIGIN_BYTES: u64 = 4_096 * MIB;
 const DATA_BYTES: u64 = 256 * MIB;
 const COST: Duration = Duration::from_micros(100);
@@ -30,10 +28,8 @@ pub const WORKLOADS: [CloudWork; 6] = [
     work("random read, 2 jobs, QD 1", "rw=randread\nbs=4k\niodepth=1\nnumjobs=2"),
 ];
 
-/// One load of the duel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CloudWork {
-    /// Its name.
     pub name: &'static str,
     lines: &'static str,
 }
@@ -51,7 +47,6 @@ impl CloudWork {
     }
 }
 
-/// Runs all loads on a cache, for this many seconds each.
 pub fn cloud_duel(cache: &mut dyn CacheModel, seconds: u64, seed: u64) -> Vec<RunResult> {
     let mut devices = Devices::cached(capped(700.0, 31.25, seed), capped(610.0, 25.5, seed + 1));
     let mut now = Instant::ZERO;

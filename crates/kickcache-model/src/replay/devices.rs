@@ -6,25 +6,20 @@ use kickcache_engine::units::ByteExtent;
 use crate::device_model::{DeviceModel, ModelOperation, ModelRequest};
 use crate::result::DeviceResult;
 
-/// A device in the replay.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Place {
-    /// The cache device.
     Cache,
-    /// The origin.
     Origin,
 }
 
-/// An operation with its device and its extent.
 pub(crate) type Errand = (Place, ModelOperation, ByteExtent);
 
-/// A device with its tally.
 struct Tallied {
     model: Box<dyn DeviceModel>,
     result: DeviceResult,
     in_flight: u64,
     busy_since: Instant,
-    /// The time of the next completion or internal change, kept here to avoid a call of the model.
+    /// The time of the next completion or internal change.
     next: Option<Instant>,
 }
 
@@ -50,21 +45,17 @@ impl Tallied {
     }
 }
 
-/// The origin, and the cache device if there is one. The series of their counters begin at the start of the run.
 pub struct Devices {
     cache: Option<Tallied>,
     origin: Tallied,
-    /// The time of the clock when the run starts.
     start: Instant,
 }
 
 impl Devices {
-    /// An origin alone.
     pub fn bare(origin: Box<dyn DeviceModel>) -> Devices {
         Devices { cache: None, origin: Tallied::new(origin), start: Instant::ZERO }
     }
 
-    /// An origin with a cache device in front.
     pub fn cached(cache: Box<dyn DeviceModel>, origin: Box<dyn DeviceModel>) -> Devices {
         Devices { cache: Some(Tallied::new(cache)), ..Devices::bare(origin) }
     }
@@ -98,19 +89,16 @@ impl Devices {
         device.next = device.model.next_event();
     }
 
-    /// Submits an errand.
     pub(crate) fn send(&mut self, now: Instant, to: Errand, token: u32) {
         let (place, operation, extent) = to;
         let (offset, length) = (extent.start, extent.length);
         self.submit(now, place, ModelRequest { operation, offset, length, token: u64::from(token) });
     }
 
-    /// The time of the next end of an operation, or change inside a device.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         earlier(self.cache.as_ref().and_then(|cache| cache.next), self.origin.next)
     }
 
-    /// An operation that has ended.
     pub(crate) fn poll(&mut self, now: Instant) -> Option<(Place, u64)> {
         let start = self.start;
         let cache = self.cache.as_mut().and_then(|cache| cache.poll(start, now));
@@ -130,7 +118,6 @@ impl Devices {
 }
 
 impl Tallied {
-    /// The token of an operation that has ended.
     fn poll(&mut self, start: Instant, now: Instant) -> Option<u64> {
         // A model without a due event is not polled, because a poll may start work.
         if self.next.is_none_or(|at| at > now) {

@@ -24,60 +24,46 @@ const STALE_OFFSET: u64 = 3_500 * MIB;
 const REST: Duration = Duration::from_millis(2_000);
 /// The longest time of a job, and the longest wait for a clean cache.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
-/// The place of the most popular blocks of each hot set in a job's half of the data.
+/// The place of the most popular blocks of the old hot set in a job's half of the data, from 0 to 1.
 const OLD_CENTRE: f64 = 0.1;
 const NEW_CENTRE: f64 = 0.6;
-/// Bytes of the slow disk.
 pub const ORIGIN_BYTES: u64 = 4_096 * MIB;
 
-/// The content of the cache before the work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Start {
-    /// The cache is empty.
     Cold,
     /// Blocks that are never requested again: they were written, written back and read twice.
     Stale,
 }
 
-/// The work of the clients.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Work {
-    /// Reads.
     Read,
     /// Writes; at the end, all of their data is on the slow disk.
     Write,
 }
 
-/// Requests of 4 KiB, zipf 1.2, two jobs of depth 8, or four of depth 4 while two hot sets are in use, with a fast disk
-/// and a disk of 300 requests a second.
+/// Requests of 4 KiB, zipf 1.2, with a fast disk and a disk of 300 requests a second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Duel {
-    /// Bytes of the cache.
     pub cache_bytes: u64,
     /// Data, as a multiple of the cache's size.
     pub data_times: u64,
-    /// The content of the cache before the work.
     pub start: Start,
-    /// Reads or writes.
     pub work: Work,
-    /// Requests in all.
     pub requests: u64,
     /// In this many steps the requests move from one hot set to another; with one step, the hot set stays the same.
     pub steps: u64,
-    /// Processor time of a client for each request.
     pub cost: Duration,
     /// Limit of the fast disk, in requests a second; `None` for a flash disk without one.
     pub ssd_iops: Option<u32>,
-    /// Periods in which the clients and the cache are stopped.
     pub stalls: Stalls,
-    /// Seed of the offsets and the devices.
     pub seed: u64,
 }
 
 /// Requests to the devices, for each 1,000 requests of the clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DuelResult {
-    /// Reads and writes of the slow disk, by their number.
     pub hdd_requests: f64,
     /// MiB read from the slow disk.
     pub hdd_read: f64,
@@ -88,8 +74,6 @@ pub struct DuelResult {
 }
 
 impl Duel {
-    /// Runs the duel on a cache.
-    ///
     /// # Panics
     /// If the cache does not get clean.
     pub fn run(&self, cache: &mut dyn CacheModel) -> DuelResult {
@@ -148,7 +132,6 @@ impl Duel {
     }
 }
 
-/// A cache with its devices, and the counts of the requests that they received.
 struct Scene<'a> {
     cache: &'a mut dyn CacheModel,
     devices: Devices,
@@ -183,7 +166,6 @@ impl<'a> Scene<'a> {
         self.now = run_idle(self.cache, &mut self.devices, self.now, REST);
     }
 
-    /// Lets the cache write back all dirty blocks.
     fn drain(&mut self) {
         let from = self.now;
         self.rest();
@@ -211,7 +193,6 @@ fn limited(iops: f64, seed: u64) -> Box<dyn DeviceModel> {
     Box::new(Cloud::new(parameters, seed))
 }
 
-/// Requests to the slow disk, and bytes of both disks.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     hdd_requests: u64,

@@ -9,7 +9,6 @@ use crate::replay::slots::Slots;
 use crate::result::JobResult;
 use crate::workload::{JobStep, Kind, Workload};
 
-/// An access in flight.
 #[derive(Clone, Copy, Debug)]
 struct InFlight {
     job: usize,
@@ -18,7 +17,6 @@ struct InFlight {
     bytes: u64,
 }
 
-/// One client.
 #[derive(Debug)]
 struct ClientState {
     /// When its places in the queue become free, ascending.
@@ -29,7 +27,6 @@ struct ClientState {
     waits_for_jobs: bool,
     finished: bool,
     in_flight: u32,
-    /// The client's processor is busy until this time.
     busy_until: Instant,
     result: JobResult,
 }
@@ -45,7 +42,7 @@ impl ClientState {
     }
 }
 
-/// All clients. Times are relative to the run: it starts at zero.
+/// Times are relative to the run: it starts at zero.
 pub(crate) struct Jobs<'a> {
     workload: &'a mut dyn Workload,
     jobs: Vec<ClientState>,
@@ -55,7 +52,6 @@ pub(crate) struct Jobs<'a> {
 }
 
 impl<'a> Jobs<'a> {
-    /// Jobs that begin at the zero of the run; each access costs `cost` of its job's processor.
     pub(crate) fn new(workload: &'a mut dyn Workload, cost: Duration) -> Jobs<'a> {
         let new_job = |shape: &crate::workload::JobShape| ClientState {
             free: (0..shape.depth)
@@ -74,17 +70,14 @@ impl<'a> Jobs<'a> {
         Jobs { workload, jobs, in_flight: Slots::default(), cost, measured_from }
     }
 
-    /// When a job can begin an access.
     pub(crate) fn next_event(&self) -> Option<Instant> {
         self.jobs.iter().filter_map(ClientState::next_event).min()
     }
 
-    /// Whether all jobs have finished and no access is in flight.
     pub(crate) fn have_ended(&self) -> bool {
         self.jobs.iter().all(ClientState::has_ended)
     }
 
-    /// The next access of a job, if one is due.
     pub(crate) fn begin(&mut self, now: Instant) -> Option<Demand> {
         for job in 0..self.jobs.len() {
             while self.take_place(job, now) {
@@ -103,7 +96,6 @@ impl<'a> Jobs<'a> {
         None
     }
 
-    /// Uses a place that is free.
     fn take_place(&mut self, job: usize, now: Instant) -> bool {
         let job = &mut self.jobs[job];
         if job.parked > 0 && job.wake.is_some_and(|wake| wake <= now) {
@@ -139,7 +131,6 @@ impl<'a> Jobs<'a> {
         self.in_flight.insert(access)
     }
 
-    /// An access ended.
     pub(crate) fn end(&mut self, now: Instant, id: u32) {
         let access = self.in_flight.take(id);
         let job = &mut self.jobs[access.job];
@@ -158,14 +149,12 @@ impl<'a> Jobs<'a> {
         }
     }
 
-    /// A job has ended: jobs that wait for others request their next step again.
     fn wake_waiting(&mut self, now: Instant) {
         for job in self.jobs.iter_mut().filter(|job| job.waits_for_jobs && job.parked > 0) {
             job.wake = Some(now);
         }
     }
 
-    /// The results of the jobs.
     pub(crate) fn into_results(self) -> Vec<JobResult> {
         self.jobs.into_iter().map(|job| job.result).collect()
     }
@@ -194,7 +183,6 @@ mod tests {
     use crate::replay::devices::Devices;
     use crate::workload::fio::FioWorkload;
 
-    /// Whether or not something is in flight when a job notices that it has ended.
     #[test]
     fn jobs_behind_a_stonewall_wait_for_earlier_ones() {
         for depth in [1, 8] {

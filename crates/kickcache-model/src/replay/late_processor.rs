@@ -1,5 +1,4 @@
-//! A guest with too few processors: the daemon and the clients get a processor late each time they wake, and the
-//! devices look slow.
+//! The daemon and the clients get a processor late each time they wake.
 
 use kickcache_engine::config::{EngineSettings, Mode, OriginOffload, VolumeSettings};
 use kickcache_engine::time::{Duration, Instant};
@@ -11,9 +10,7 @@ use crate::replay::bench::{Course, run};
 use crate::replay::devices::Devices;
 use crate::replay::real_engine::Kickcache;
 
-/// Requests a second of the origin: a hard disk with a host's memory before it, so that it answers soon while it may.
 const ORIGIN_IOPS: f64 = 300.0;
-/// Longest wait for a processor.
 const WAKES_LATE: Duration = Duration::from_millis(20);
 /// Processor time of a client for each read.
 const COST: Duration = Duration::from_micros(12);
@@ -22,32 +19,23 @@ const JOBS: u64 = 2;
 /// Random reads of 4 KiB, zipf 1.2, two jobs of depth 8, before a fast cache device and a slow origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LateProcessor {
-    /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Bytes that are read from.
     pub data_bytes: u64,
-    /// Reads that fill the cache.
     pub first_reads: u64,
-    /// Reads after that.
     pub reads: u64,
     /// Whether the origin may serve cached blocks.
     pub offload: OriginOffload,
-    /// Seed of the offsets and the devices.
     pub seed: u64,
 }
 
 /// The reads and writes of the origin, in proportion to the reads of the clients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct OriginRequests {
-    /// Requests for each 1,000 of the first reads.
     pub first: f64,
-    /// Requests for each 1,000 of the reads after them.
     pub later: f64,
 }
 
 impl LateProcessor {
-    /// Runs the reads on the real engine.
-    ///
     /// # Panics
     /// If the sizes are impossible.
     pub fn run(&self) -> OriginRequests {

@@ -1,7 +1,6 @@
 //! A bench in virtual time: a workload against a bare device, a model of another cache or the real engine.
 //!
-//! The same seed gives the same run. Limits of the bench: a processor is short only within a job (each access
-//! costs it a fixed time) and where a cache model wakes late; memory, locks and interrupts cost no time.
+//! The same seed gives the same run. Memory, locks and interrupts cost no time.
 
 pub mod bench;
 pub mod cache_model;

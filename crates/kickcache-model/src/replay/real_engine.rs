@@ -22,21 +22,17 @@ use crate::replay::devices::{Devices, Place};
 use crate::replay::slots::Slots;
 use crate::workload::Kind;
 
-/// The real engine over one volume.
 pub struct Kickcache {
     engine: Engine,
     volume: VolumeId,
     /// Operations on memory that end at once and have a completion.
     copied: Vec<SubmissionId>,
-    /// The submitted operations, by the tokens of the devices.
     in_flight: Slots<Submitted>,
 }
 
-/// A submission in flight.
 #[derive(Clone, Copy, Debug)]
 struct Submitted {
     id: SubmissionId,
-    /// The number of requested checksums.
     checksums: usize,
 }
 
@@ -75,13 +71,11 @@ impl Kickcache {
         Ok(kickcache)
     }
 
-    /// Starts the engine on the blank cache device.
     fn recover(&mut self) {
         blank_device::run(&mut self.engine, Instant::ZERO);
         assert!(self.engine.phase() == Phase::Running, "a blank cache device needs no recovery");
     }
 
-    /// State and counters of the engine.
     pub fn status(&self) -> Status {
         self.engine.status()
     }

@@ -1,7 +1,6 @@
 //! Values in flight, by small numbers.
 
-/// Values, each under a number that is used again once the value was removed: the number that was freed last
-/// is used first.
+/// A number is used again once its value was removed; the number that was freed last is used first.
 #[derive(Debug)]
 pub(crate) struct Slots<T> {
     things: Vec<Option<T>>,
@@ -15,7 +14,6 @@ impl<T> Default for Slots<T> {
 }
 
 impl<T> Slots<T> {
-    /// Stores a value; returns its number.
     pub(crate) fn insert(&mut self, thing: T) -> u32 {
         if let Some(number) = self.unused.pop() {
             self.things[number as usize] = Some(thing);
@@ -25,8 +23,6 @@ impl<T> Slots<T> {
         u32::try_from(self.things.len() - 1).expect("few are in flight")
     }
 
-    /// Removes and returns the value of a number.
-    ///
     /// # Panics
     /// If the number has no value.
     pub(crate) fn take(&mut self, number: u32) -> T {

@@ -1,10 +1,9 @@
-//! A histogram of latencies that merges exactly and is stored as its counts.
+//! A histogram of latencies that is stored as its counts.
 
 use hdrhistogram::Histogram;
 use kickcache_engine::time::Duration;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
 
 /// Latencies in nanoseconds, to three digits.
@@ -12,29 +11,24 @@ const DIGITS: u8 = 3;
 pub struct Latencies(Histogram<u64>);
 
 impl Default for Latencies {
-    /// A histogram without latencies.
     fn default() -> Latencies {
         Latencies(Histogram::new(DIGITS).expect("three digits are allowed"))
     }
 }
 
 impl Latencies {
-    /// Records a latency.
     pub fn record(&mut self, latency: Duration) {
         self.record_many(latency, 1);
     }
 
-    /// Records a latency that occurred several times.
     pub fn record_many(&mut self, latency: Duration, count: u64) {
         self.0.record_n(latency.as_nanos(), count).expect("the histogram grows");
     }
 
-    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.0.len()
     }
 
-    /// The latencies of both histograms.
     #[must_use]
     pub fn merged(&self, other: &Latencies) -> Latencies {
         let mut sum = self.clone();
@@ -52,22 +46,18 @@ impl Latencies {
         self.quantile(0.5)
     }
 
-    /// The 90th percentile.
     pub fn p90(&self) -> u64 {
         self.quantile(0.9)
     }
 
-    /// The 95th percentile.
     pub fn p95(&self) -> u64 {
         self.quantile(0.95)
     }
 
-    /// The 99th percentile.
     pub fn p99(&self) -> u64 {
         self.quantile(0.99)
     }
 
-    /// The 99.9th percentile.
     pub fn p99_9(&self) -> u64 {
         self.quantile(0.999)
     }

@@ -1,6 +1,4 @@
 //! The results of a run of a model, of the real engine on virtual devices, of the demo, or of fio.
-//!
-//! They are stored as JSON and read again; a report is a list of results.
 
 pub mod latencies;
 pub mod series;
@@ -15,12 +13,9 @@ use crate::result::series::Series;
 /// Version of the JSON that [`RunResult`] is stored as.
 pub const RESULT_VERSION: u32 = 1;
 
-/// One run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
-    /// The [`RESULT_VERSION`] of the writer of this result.
     pub version: u32,
-    /// The run, in few words: the row of a table.
     pub name: String,
     /// The run without the size of the cache: runs with the same family form a line by size.
     #[serde(default)]
@@ -31,31 +26,25 @@ pub struct RunResult {
     /// The name of the run that a report compares this one with, if that is not its first.
     #[serde(skip)]
     pub twin: Option<String>,
-    /// The cache device, by its displayed name; none for a bare device.
+    /// The displayed name of the cache device; none for a bare device.
     pub cache: Option<String>,
     /// Bytes of the cache device, if they are known.
     #[serde(default)]
     pub cache_bytes: Option<u64>,
-    /// The origin.
     pub origin: String,
-    /// The load.
     pub workload: String,
-    /// Seed of all random numbers.
     pub seed: u64,
     /// Measured time in nanoseconds, without the time before [`crate::workload::Workload::measured_from`].
     pub nanos: u64,
     /// Nanoseconds before the measured time: counters of devices and cache include them.
     #[serde(default)]
     pub ramp_nanos: u64,
-    /// The jobs, in their order.
     pub jobs: Vec<JobResult>,
-    /// Blocks of reads that were found in the cache, over time, with the ramp time; empty or 0 without a cache.
+    /// Blocks of reads that were found in the cache, over time, with the ramp time.
     pub hit_blocks: Series,
     /// Blocks of reads that were not found in the cache, over time, with the ramp time.
     pub miss_blocks: Series,
-    /// The counters of the cache device.
     pub cache_device: Option<DeviceResult>,
-    /// The counters of the origin.
     pub origin_device: Option<DeviceResult>,
     /// Bytes copied from the origin into the cache after a miss, read-ahead and, in dm-cache, the whole block
     /// included.
@@ -65,19 +54,15 @@ pub struct RunResult {
     /// Bytes of dirty blocks at the end; in a simulation of kickcache also of blocks that were written back
     /// and not yet flushed. Results of `bench` and `demo` have 0.
     pub dirty_bytes: u64,
-    /// The trigger of an access.
     #[serde(default)]
     pub pacing: Pacing,
-    /// Whether the run may be compared with others.
     #[serde(default, skip_serializing_if = "Validity::is_usual")]
     pub standing: Validity,
 }
 
-/// Whether a run may be compared with others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Validity {
-    /// The run may be compared with others.
     #[default]
     Counts,
     /// An effect other than the measured one, such as other programs, had too much influence.
@@ -102,46 +87,30 @@ pub enum Pacing {
     Open,
 }
 
-/// The results of one job.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct JobResult {
-    /// The job's name.
     pub name: String,
-    /// Accesses in flight at most.
     pub depth: u32,
-    /// The job's reads.
     pub reads: Direction,
-    /// The job's writes.
     pub writes: Direction,
     /// Flushes, discards and writes of zeroes that ended.
     pub others: u64,
 }
 
-/// The reads or the writes of a job.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Direction {
-    /// How many accesses ended.
     pub count: u64,
-    /// Bytes of the accesses.
     pub bytes: u64,
-    /// Times from request to reply.
     pub latencies: Latencies,
-    /// How many accesses ended in each interval.
     pub ended: Series,
 }
 
-/// The counters of one device.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DeviceResult {
-    /// Reads.
     pub reads: u64,
-    /// Writes.
     pub writes: u64,
-    /// Flushes.
     pub flushes: u64,
-    /// Bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
     pub write_bytes: u64,
     /// Nanoseconds of each interval in which an operation was in flight; empty if there were none, or they are unknown.
     pub busy: Series,
@@ -150,7 +119,6 @@ pub struct DeviceResult {
 }
 
 impl Direction {
-    /// Records an access with its start and end.
     pub fn record(&mut self, begun: Instant, ended: Instant, bytes: u64) {
         self.count += 1;
         self.bytes += bytes;
@@ -160,35 +128,29 @@ impl Direction {
 }
 
 impl JobResult {
-    /// A result without accesses.
     pub fn new(name: &str, depth: u32) -> JobResult {
         let (reads, writes) = (Direction::default(), Direction::default());
         JobResult { name: name.into(), depth, reads, writes, others: 0 }
     }
 
-    /// Reads and writes that ended.
     pub fn count(&self) -> u64 {
         self.reads.count + self.writes.count
     }
 
-    /// Bytes read and written.
     pub fn bytes(&self) -> u64 {
         self.reads.bytes + self.writes.bytes
     }
 
-    /// Latencies of reads and writes together.
     pub fn latencies(&self) -> Latencies {
         self.reads.latencies.merged(&self.writes.latencies)
     }
 
-    /// Reads and writes that ended in each interval.
     pub fn ended(&self) -> Series {
         self.reads.ended.merged(&self.writes.ended)
     }
 }
 
 impl RunResult {
-    /// A result without counts.
     pub fn new(name: &str, workload: &str, seed: u64) -> RunResult {
         RunResult {
             version: RESULT_VERSION,
@@ -216,22 +178,18 @@ impl RunResult {
         }
     }
 
-    /// Reads and writes of all jobs that ended.
     pub fn count(&self) -> u64 {
         self.jobs.iter().map(JobResult::count).sum()
     }
 
-    /// Reads and writes a second, of all jobs.
     pub fn iops(&self) -> f64 {
         self.per_second(self.count())
     }
 
-    /// Reads and writes a second of one job.
     pub fn job_iops(&self, job: &JobResult) -> f64 {
         self.per_second(job.count())
     }
 
-    /// Bytes read and written a second, by all jobs.
     pub fn bytes_per_second(&self) -> f64 {
         self.per_second(self.jobs.iter().map(JobResult::bytes).sum())
     }
@@ -240,12 +198,10 @@ impl RunResult {
         share(amount, self.nanos) * 1e9
     }
 
-    /// Latencies of all jobs, reads and writes together.
     pub fn latencies(&self) -> Latencies {
         self.jobs.iter().fold(Latencies::default(), |all, job| all.merged(&job.latencies()))
     }
 
-    /// Reads and writes of all jobs that ended in each interval.
     pub fn ended(&self) -> Series {
         self.jobs.iter().fold(Series::default(), |all, job| all.merged(&job.ended()))
     }

@@ -16,24 +16,20 @@ pub struct Series {
 }
 
 impl Default for Series {
-    /// An empty series, in intervals of a second.
     fn default() -> Series {
         Series { interval_nanos: INTERVAL, values: Vec::new() }
     }
 }
 
 impl Series {
-    /// An empty series, in intervals of a length that is not zero.
     pub fn new(interval: Duration) -> Series {
         Series { interval_nanos: interval.as_nanos().max(1), values: Vec::new() }
     }
 
-    /// A series with given sums.
     pub fn with_values(interval: Duration, values: Vec<u64>) -> Series {
         Series { values, ..Series::new(interval) }
     }
 
-    /// Length of an interval.
     pub fn interval(&self) -> Duration {
         Duration::from_nanos(self.interval_nanos)
     }
@@ -43,12 +39,10 @@ impl Series {
         &self.values
     }
 
-    /// The sum of the series.
     pub fn total(&self) -> u64 {
         self.values.iter().sum()
     }
 
-    /// Adds an amount at a point of the run.
     pub fn add(&mut self, at: Instant, amount: u64) {
         let index = self.reach(at.as_nanos());
         self.values[index] += amount;
@@ -69,7 +63,6 @@ impl Series {
         }
     }
 
-    /// The index of a point's interval, which exists from then on.
     fn reach(&mut self, nanos: u64) -> usize {
         while nanos / self.interval_nanos >= LENGTH_MAX as u64 {
             self.double();
@@ -105,7 +98,6 @@ impl Series {
         sum
     }
 
-    /// The sums as amounts a second.
     #[expect(clippy::cast_precision_loss, reason = "amounts of an interval are far below 2^53")]
     pub fn rates(&self) -> Vec<f64> {
         self.values.iter().map(|value| *value as f64 * 1e9 / self.interval_nanos as f64).collect()

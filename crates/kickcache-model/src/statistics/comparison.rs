@@ -11,31 +11,23 @@ const WIDE: f64 = 100.0;
 /// The probability of a wrong verdict of each kind.
 const ERROR: f64 = 0.05;
 
-/// The figures that are better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Better {
-    /// Operations a second.
     Higher,
-    /// Latencies.
     Lower,
 }
 
 /// Two figures of one round; the pair counts only if both are above 0.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Pair {
-    /// The figure of the base.
     pub base: f64,
-    /// The figure that is compared with the base.
     pub other: f64,
 }
 
-/// The verdict of the rounds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Faster than the base.
     Faster,
-    /// Slower.
     Slower,
     /// Within the margin, shown by an equivalence test.
     Equal,
@@ -43,25 +35,20 @@ pub enum Verdict {
     NotEnoughData,
 }
 
-/// A ratio with its confidence interval and its verdict.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Comparison {
-    /// The geometric mean of the ratios of the compared rounds.
     pub ratio: f64,
     /// Lower end of the interval that contains the true ratio with 95 % confidence; `None` after a single
     /// round.
     pub low: Option<f64>,
     /// Upper end of the interval; `None` after a single round.
     pub high: Option<f64>,
-    /// The number of rounds that were compared.
     pub rounds: usize,
     /// The difference, as a part, within which figures count as equal if the rounds prove it.
     pub margin: f64,
-    /// The verdict.
     pub verdict: Verdict,
 }
 
-/// Mean and standard error of some numbers.
 #[derive(Clone, Copy)]
 struct Estimate {
     mean: f64,
@@ -139,7 +126,6 @@ pub fn noise_floor(figures: &[f64]) -> Option<f64> {
 }
 
 impl Verdict {
-    /// The verdict in words; the margin is a part.
     pub fn words(self, margin: f64) -> String {
         match self {
             Verdict::Faster => "faster".into(),
@@ -151,7 +137,6 @@ impl Verdict {
 }
 
 impl Comparison {
-    /// The verdict in words.
     pub fn words(&self) -> String {
         self.verdict.words(self.margin)
     }
@@ -197,7 +182,6 @@ mod tests {
 
     fn pairs(ratios: &[f64]) -> Vec<Pair> {
         let pair = |(index, ratio): (usize, &f64)| {
-            // An effect on both commands, such as a disk that becomes slower, is no difference.
             let base = if index % 2 == 0 { 100.0 } else { 250.0 };
             Pair { base, other: base * ratio }
         };

@@ -1,5 +1,5 @@
 //! Conclusions from the figures of several rounds: medians, ratios with their confidence, and a verdict in
-//! words; [`sequential`] tests after each round, and ends when the evidence suffices.
+//! words.
 //!
 //! The unit is the round. Seconds of one run depend on each other and are never taken for independent measurements.
 

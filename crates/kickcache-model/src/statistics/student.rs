@@ -84,7 +84,6 @@ fn ln_gamma(value: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// From the usual tables.
     #[test]
     fn quantiles_are_those_of_the_tables() {
         let known = [

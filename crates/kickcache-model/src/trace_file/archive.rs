@@ -1,5 +1,4 @@
-//! The files of a tar archive that may be traces, one after the other, decompressed; if the first is text, the last
-//! line of each is ended.
+//! The files of a tar archive that may be traces, one after the other, decompressed.
 
 use std::cell::RefCell;
 use std::io::{self, Read};
@@ -9,7 +8,6 @@ use tar::{EntryType, Header, PaxExtensions};
 
 use crate::trace_file::folder;
 
-/// Bytes of a tar block.
 const BLOCK: usize = 512;
 /// The most bytes that are read of an extended header.
 const EXTENSION_BYTES_MAX: u64 = 1 << 20;
@@ -28,17 +26,14 @@ fn checksum(block: &[u8]) -> u32 {
     block.iter().enumerate().map(counted).sum()
 }
 
-/// Opens a file of the archive, which may be compressed.
 pub(crate) type Opener = fn(Box<dyn Read>, u32) -> io::Result<Box<dyn Read>>;
 
-/// Reads the files of an archive.
 pub(crate) struct Archive {
     members: Rc<RefCell<Members>>,
     open: Opener,
     layers: u32,
     current: Option<Box<dyn Read>>,
-    /// Whether the first bytes of the first file are text, without a zero byte: then each file ends its last
-    /// line. `last` is the last byte that was read.
+    /// Whether the first bytes of the first file are text, without a zero byte.
     is_text: Option<bool>,
     last: u8,
 }
@@ -78,10 +73,8 @@ impl Read for Archive {
     }
 }
 
-/// The archive, at a place within a file or between two.
 struct Members {
     reader: Box<dyn Read>,
-    /// Unread bytes of the file, and the padding of its last block.
     left: u64,
     padding: u64,
 }
@@ -132,7 +125,6 @@ impl Members {
         Ok(sizes.last().and_then(|entry| entry.value().ok()?.parse().ok()))
     }
 
-    /// Skips the rest of a file.
     fn skip(&mut self) -> io::Result<()> {
         let rest = self.left.saturating_add(self.padding);
         let skipped = io::copy(&mut self.reader.by_ref().take(rest), &mut io::sink())?;
@@ -141,7 +133,6 @@ impl Members {
     }
 }
 
-/// The file of an archive that is being read.
 struct Member(Rc<RefCell<Members>>);
 
 impl Read for Member {

@@ -8,25 +8,21 @@ use lzma_rust2::XzReader;
 use crate::trace_file::archive::{self, Archive};
 use crate::trace_file::zstd::Zstd;
 
-/// Bytes that detection needs: a tar header.
 const HEAD: u64 = 512;
 /// The most nested layers, such as tar in gzip.
 const LAYERS_MAX: u32 = 4;
 /// The most KiB of memory that decompression of xz may take: that of the strongest usual settings.
 const XZ_KIB_MAX: u32 = 256 << 10;
 
-/// A compression or an archive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Packing {
     Xz,
     Gzip,
     Zstd,
     Tar,
-    /// A packing that is not supported.
     Other(&'static str),
 }
 
-/// The first bytes of files, and their packing.
 const MARKS: [(&[u8], Packing); 9] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], Packing::Xz),
     (&[0x1f, 0x8b], Packing::Gzip),
@@ -46,7 +42,6 @@ fn packing(head: &[u8]) -> Option<Packing> {
     MARKS.iter().find(|(mark, _)| head.starts_with(mark)).map(|(_, packing)| *packing)
 }
 
-/// The plain bytes of a file that may be compressed or an archive.
 pub(crate) fn open(reader: Box<dyn Read>) -> io::Result<Box<dyn Read>> {
     open_layers(reader, LAYERS_MAX)
 }

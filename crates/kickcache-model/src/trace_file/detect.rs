@@ -10,7 +10,6 @@ use crate::trace_file::trace_format::Format;
 /// The number of lines, from the first, that are tested to find the format of a text.
 const LINES: usize = 20;
 
-/// The format of a file that begins so; `None` if no format fits.
 pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     if recording::is_recording(head) {
         return Some(Format::Kickcache);
@@ -25,14 +24,13 @@ pub(crate) fn detect(head: &[u8]) -> Option<Format> {
     if text.starts_with(csv::HEADER) {
         return Some(Format::Csv);
     }
-    // A record of one of these formats fits none of the others.
     let candidates =
         [Format::Csv, Format::Msr, Format::Spc, Format::Alibaba, Format::Tencent, Format::Blkparse];
     candidates.into_iter().find(|format| fits(*format, text, action(*format, head)))
 }
 
-/// The events that count: the earliest event in the life of an access that the beginning of the file contains;
-/// [`Action::Queued`] if there is no event, or the format has none.
+/// The earliest event in the life of an access that the beginning of the file contains; [`Action::Queued`] if
+/// there is none.
 pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     let is_noted = |action: &Action| match format {
         Format::Blktrace => blktrace::has_action(head, *action),
@@ -48,8 +46,7 @@ pub(crate) fn action(format: Format, head: &[u8]) -> Action {
     Action::ALL.into_iter().find(is_noted).unwrap_or(Action::Queued)
 }
 
-/// Whether the first lines have more records of the format than faulty lines; a last line without an end does not
-/// count, unless it is the only one.
+/// Whether the first lines have more records of the format than faulty lines.
 fn fits(format: Format, text: &str, action: Action) -> bool {
     let Some(mut parser) = parser(format, action) else { return false };
     let whole = text.rfind('\n').map_or(text, |end| &text[..end]);
@@ -64,7 +61,6 @@ fn fits(format: Format, text: &str, action: Action) -> bool {
     good > bad
 }
 
-/// The content of a line; an error if a field has not the form that the format requires.
 fn says(format: Format, parser: &mut dyn LineParser, line: &str) -> Result<Parsed, String> {
     let parsed = parser.parse(line.trim_end())?;
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();

@@ -6,41 +6,33 @@ use thiserror::Error;
 
 use crate::trace_file::trace_format::Format;
 
-/// A defect of a trace.
 #[derive(Error, Debug)]
 pub enum TraceError {
-    /// Reading the file failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// A pipe, for example: it can be read only once, and a trace is read several times.
+    /// A pipe, for example: it can be read only once.
     #[error("it is no regular file, and a trace is read more than once; write it to a file first")]
     NotAFile,
-    /// The file is empty, and no format was given.
     #[error("it is empty, and a trace was expected; if its recorder had nothing to record, name its format: {names}", names = names())]
     Empty,
-    /// No format fits the first lines.
     #[error("none of the formats fits the beginning of the file ({0}); name one: {names}", names = names())]
     UnknownFormat(String),
     /// UTF-16, as Windows writes it.
     #[error("it is UTF-16, and UTF-8 was expected; convert it with `iconv -f UTF-16 -t UTF-8`")]
     Utf16,
-    /// The times have no order.
     #[error("{0}")]
     Times(String),
-    /// No line or record is an access.
     #[error("no access was found in {parts}{}; name its format, or another file", .wrong.as_ref().map(|wrong| format!(" ({wrong})")).unwrap_or_default())]
     NoRecords {
-        /// The number of lines or records.
+        /// The number of lines or records, as a phrase.
         parts: String,
-        /// The first invalid one.
         wrong: Option<String>,
     },
     /// A part of a recording is invalid; reading continues behind it.
     #[error("at byte {offset}: {what}")]
     Damaged {
-        /// The offset at which the invalid part begins.
+        /// A place in the recording, in bytes.
         offset: u64,
-        /// The part found, and the part expected.
         what: String,
     },
     /// A line, or for binary traces a record, is invalid; reading continues behind it.
@@ -48,7 +40,6 @@ pub enum TraceError {
     Line {
         /// The number of the line or record, from 1.
         number: u64,
-        /// The text found, and the text expected.
         what: String,
     },
 }

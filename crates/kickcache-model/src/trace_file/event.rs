@@ -2,10 +2,8 @@
 
 use crate::trace_file::record::Record;
 
-/// An event of a trace file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Event {
-    /// An access.
     Access {
         record: Record,
         /// A device, or for blktrace a processor of a device: its records are expected in the order of their times.
@@ -16,7 +14,6 @@ pub(crate) enum Event {
 }
 
 impl Event {
-    /// An access, in a format with an order per device.
     pub(crate) fn of_device(record: Record) -> Event {
         Event::Access { record, stream: record.device.into() }
     }

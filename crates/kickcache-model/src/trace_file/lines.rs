@@ -1,18 +1,17 @@
 //! The lines of a text, each of bounded length.
 //!
-//! Each line is UTF-8 or Latin-1: blkparse prints the names of processes byte by byte. Byte-order marks are ignored at the
-//! beginning of every line, because files may be joined.
+//! Each line is UTF-8 or Latin-1. Byte-order marks are ignored at the beginning of every line, because files
+//! may be joined.
 
 use std::borrow::Cow;
 use std::io::{BufRead, BufReader, Read};
 
 use crate::trace_file::error::TraceError;
 
-/// Bytes of the longest line, with its end: a file without line ends has none of the formats.
+/// Bytes of the longest line, with its end.
 const LENGTH_MAX: usize = 64 << 10;
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
-/// Lines with their numbers.
 pub(crate) struct Lines {
     reader: BufReader<Box<dyn Read>>,
     line: Vec<u8>,
@@ -24,12 +23,10 @@ impl Lines {
         Lines { reader: BufReader::with_capacity(64 << 10, reader), line: Vec::new(), number: 0 }
     }
 
-    /// How many lines were read.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
 
-    /// The next line, without the white space at its end.
     pub(crate) fn next(&mut self) -> Option<Result<Cow<'_, str>, TraceError>> {
         self.line.clear();
         let limit = LENGTH_MAX as u64 + 1;
@@ -47,8 +44,7 @@ impl Lines {
     }
 }
 
-/// Bytes as text, UTF-8 without byte-order marks at its beginning, or Latin-1. The conversion of Latin-1 keeps
-/// different names different.
+/// Bytes as text, UTF-8 without byte-order marks at its beginning, or Latin-1.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text.trim_start_matches(BYTE_ORDER_MARK)),

@@ -1,7 +1,7 @@
 //! Recorded accesses of real programs: readers for the usual formats, in the order of their times and in bounded memory.
 //!
-//! The format, if it is not given, is detected from the beginning of the file, never from the file's name; compression
-//! from the first bytes. An invalid line is reported with its number, and the reader continues behind it.
+//! The format, if it is not given, is detected from the beginning of the file. An invalid line is reported
+//! with its number, and the reader continues behind it.
 
 mod archive;
 pub mod conversion;
@@ -52,11 +52,8 @@ pub struct TraceFile {
     end: Option<End>,
 }
 
-/// The end of reading.
 enum End {
-    /// The end of the file, or an error that the caller has.
     Reached,
-    /// An error to be returned after the records before it.
     Failed(TraceError),
 }
 
@@ -103,7 +100,6 @@ impl TraceFile {
         })
     }
 
-    /// The format that is read.
     pub fn format(&self) -> Format {
         self.format
     }
@@ -129,7 +125,6 @@ impl TraceFile {
         record
     }
 
-    /// Reads an event; returns an error of a single line or block, and stores an error that ends the trace.
     fn step(&mut self) -> Option<TraceError> {
         let end = match self.source.next() {
             Some(Ok(Event::Header)) => {
@@ -155,7 +150,6 @@ impl TraceFile {
         None
     }
 
-    /// The error that ends the trace, if there is one; returned once.
     fn final_error(&mut self) -> Option<TraceError> {
         self.lost = self.source.lost();
         if let Some(End::Failed(error)) = self.end.replace(End::Reached) {
@@ -173,7 +167,6 @@ impl TraceFile {
     }
 }
 
-/// The first line, as far as a sentence quotes it.
 fn beginning(head: &[u8]) -> String {
     let text = lines::text(head);
     quote(text.lines().next().unwrap_or_default())

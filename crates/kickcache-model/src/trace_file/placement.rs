@@ -12,18 +12,15 @@ use crate::workload::Kind;
 /// Time between two records of a trace without times.
 const STEP: Duration = Duration::from_millis(1);
 
-/// An access of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PlacedAccess {
     /// Its time from the first record on; a trace without times has a record each millisecond.
     pub at: Instant,
-    /// The operation of the access.
     pub kind: Kind,
-    /// Its extent on the volume.
     pub extent: ByteExtent,
 }
 
-/// Reads a trace that was surveyed. Bad lines, and records without a place on the volume, are left out.
+/// Bad lines, and records without a place on the volume, are left out.
 ///
 /// # Errors
 /// If the trace cannot be read.

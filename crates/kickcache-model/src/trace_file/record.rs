@@ -6,12 +6,11 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::workload::Kind;
 
-/// An access that begins behind this address is refused: no volume is that large.
+/// An access that begins behind this address is refused.
 const OFFSET_MAX: u64 = 1 << 52;
 /// Bytes of the longest read or write, and of the longest piece of a discard or write of zeroes.
 const LENGTH_MAX: u64 = 1 << 30;
 
-/// One access of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Record {
     /// The time of the access, from a zero that each trace chooses; `None` if the trace has no times.
@@ -19,7 +18,6 @@ pub struct Record {
     /// The number of its device: in a recording of kickcache the stored number; otherwise devices are numbered in the
     /// order of their first records.
     pub device: u32,
-    /// The operation.
     pub kind: Kind,
     /// For writes and zeroes: FUA, as far as the format records it.
     pub durability: Durability,

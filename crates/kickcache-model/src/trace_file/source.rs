@@ -13,7 +13,6 @@ use crate::trace_file::format::recording::reader::RecordingReader;
 use crate::trace_file::lines::Lines;
 use crate::trace_file::trace_format::Format;
 
-/// A file of a format.
 pub(crate) enum Source {
     Text(Lines, Box<dyn LineParser>),
     Blktrace(Blktrace),
@@ -29,7 +28,6 @@ impl Source {
         }
     }
 
-    /// The next event, or an error.
     pub(crate) fn next(&mut self) -> Option<Result<Event, TraceError>> {
         match self {
             Source::Text(lines, parser) => next_of_text(lines, parser.as_mut()),
@@ -44,7 +42,6 @@ impl Source {
         }
     }
 
-    /// The first valid header of a recording, once it was read; `None` for other formats.
     pub(crate) fn header(&self) -> Option<&RecordingHeader> {
         match self {
             Source::Recording(trace) => trace.header(),
@@ -69,7 +66,6 @@ impl Source {
         }
     }
 
-    /// The word for a part of the source.
     pub(crate) fn part_name(&self) -> &'static str {
         match self {
             Source::Text(..) => "line",

@@ -13,21 +13,16 @@ use crate::workload::Kind;
 
 /// The most distinct blocks that are counted exactly; a larger number is estimated from a sample.
 const SAMPLE_MAX: usize = 1 << 22;
-/// The most bad lines that are quoted.
 const QUOTED_MAX: usize = 5;
 /// Bytes: each device begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
 /// Records that would end behind this address have no place.
 const END_MAX: u64 = u64::MAX / ALIGNMENT * ALIGNMENT;
 
-/// The properties of a trace.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Survey {
-    /// Its format.
     pub format: Format,
-    /// Reads.
     pub reads: u64,
-    /// Writes.
     pub writes: u64,
     /// Flushes, discards and writes of zeroes.
     pub others: u64,
@@ -38,21 +33,14 @@ pub struct Survey {
     /// From the first record to the last; `None` without times, and if several records all have the same
     /// time.
     pub span: Option<Duration>,
-    /// Bytes of the reads.
     pub read_bytes: u64,
-    /// Bytes of the writes.
     pub write_bytes: u64,
-    /// For a recording: its header.
     pub header: Option<Box<RecordingHeader>>,
-    /// For a recording: the number of records that its recorder lost.
     pub lost: u64,
-    /// The changes to the times of the trace.
     pub repairs: TimeRepairs,
     /// Invalid lines, records and parts of a recording.
     pub bad_lines: u64,
-    /// The errors of the first bad lines.
     pub first_bad_lines: Vec<String>,
-    /// Where the devices lie on the volume.
     pub placement: Placement,
 }
 
@@ -79,8 +67,7 @@ impl Placement {
         self.end.max(ALIGNMENT)
     }
 
-    /// The place of a record's extent on the volume, in whole sectors; `None` for a device that was not
-    /// surveyed, or an extent that would end behind the volume.
+    /// The place of a record's extent on the volume, in whole sectors; `None` if it has no place.
     pub fn place(&self, record: &Record) -> Option<ByteExtent> {
         let base = *self.bases.get(usize::try_from(record.device).ok()?)?;
         let start = record.extent.start / 512 * 512;
@@ -115,8 +102,6 @@ impl Distinct {
     }
 }
 
-/// Reads a trace from end to end.
-///
 /// # Errors
 /// If the file cannot be read, or no format fits it.
 pub fn survey(path: &Path, format: Option<Format>) -> Result<Survey, TraceError> {
@@ -211,7 +196,6 @@ impl Pass {
     }
 }
 
-/// The blocks that an extent touches.
 pub fn blocks(extent: ByteExtent) -> impl ExactSizeIterator<Item = BlockIndex> {
     let whole = extent.widened_to_blocks();
     let count = u32::try_from(whole.length / BLOCK_SIZE).expect("records have at most 1 GiB");

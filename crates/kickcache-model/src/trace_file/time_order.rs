@@ -1,5 +1,5 @@
-//! Times that run forwards: records out of order are sorted within a window, joined recordings follow each other, and gaps that
-//! only a set clock explains are cut. Every change is counted.
+//! Times that run forwards: records out of order are sorted within a window, joined recordings follow each
+//! other, and gaps that only a set clock explains are cut.
 //!
 //! A *stream* is a source of records in the order of their times: a processor of blktrace, a device of the other
 //! formats. If the time decreases within a stream by more than [`SLACK`], or returns to its beginning, another
@@ -11,8 +11,7 @@ use kickcache_engine::time::Duration;
 
 use crate::trace_file::record::Record;
 
-/// Records in memory. If the window is full, its earlier half is returned, so that a record may be displaced
-/// by half of the window.
+/// Records in memory. If the window is full, its earlier half is returned.
 const WINDOW: usize = 1 << 20;
 /// Nanoseconds by which a record may precede the latest one of its stream; an earlier record begins another
 /// recording.
@@ -20,8 +19,7 @@ const SLACK: u64 = 2_000_000_000;
 /// After this many records of a stream, a record no later than the first, and earlier than the latest, begins
 /// a recording, even within the slack.
 const STREAM_RECORDS_MIN: u64 = 32;
-/// The longest gap between two records that is not cut, in nanoseconds; only a set clock explains a longer
-/// one.
+/// The longest gap between two records that is not cut, in nanoseconds.
 const GAP_MAX: u64 = 7 * NANOS_A_DAY;
 const NANOS_A_DAY: u64 = 86_400 * 1_000_000_000;
 /// The nanoseconds that a cut gap keeps.
@@ -31,21 +29,18 @@ const GAP_LEFT: u64 = 1_000_000_000;
 const SHUFFLED_RECORDINGS: u64 = 8;
 const SHUFFLED_RECORDS: u64 = 64;
 
-/// The changes to the times of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TimeRepairs {
     /// Records that followed a later one of the same recording in the file.
     pub sorted: u64,
     /// Places at which another recording begins, because a time was too early.
     pub joined: u64,
-    /// Gaps that were cut.
     pub gaps: u64,
     /// Time that was cut off the gaps, in all.
     pub gap: Duration,
 }
 
 impl TimeRepairs {
-    /// A sentence for each kind of change.
     pub fn sentences(&self) -> Vec<String> {
         let counted = |count: u64, one: &str, more: &str| {
             if count == 1 { format!("1 {one}") } else { format!("{count} {more}") }
@@ -73,45 +68,38 @@ impl TimeRepairs {
     }
 }
 
-/// A record and the state of the file at its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ordered {
     pub(crate) record: Record,
-    /// Records that the recorder lost before this record.
     pub(crate) lost: u64,
 }
 
-/// A record of the current recording, at its time in the file.
 struct Entry {
     nanos: u64,
     ordered: Ordered,
 }
 
-/// The times of a stream in the current recording.
 struct Stream {
     first: u64,
     latest: u64,
     records: u64,
 }
 
-/// The evidence of a new recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Beginning {
     Header,
     Times,
 }
 
-/// Sorts records from the order of the file into the order of their times.
 #[derive(Default)]
 pub(crate) struct TimeOrder {
     entries: Vec<Entry>,
     ready: VecDeque<Ordered>,
     streams: HashMap<u64, Stream>,
-    /// The latest time of the current recording.
     latest: u64,
     has_late_entries: bool,
     is_behind_header: bool,
-    /// The time in the file of the last returned record of the current recording; `now` is that record's time in the trace.
+    /// The time in the file of the last returned record of the current recording.
     left_until: Option<u64>,
     now: Option<u64>,
     records: u64,
@@ -120,8 +108,6 @@ pub(crate) struct TimeOrder {
 }
 
 impl TimeOrder {
-    /// Adds the next record of a stream.
-    ///
     /// # Errors
     /// A sentence, if the times have no order.
     pub(crate) fn push(&mut self, ordered: Ordered, stream: u64) -> Result<(), String> {
@@ -160,7 +146,6 @@ impl TimeOrder {
         self.is_behind_header = true;
     }
 
-    /// Moves all records to the sorted ones, at the end of the trace or of a recording.
     pub(crate) fn finish(&mut self) {
         self.leave(self.entries.len());
     }
@@ -170,7 +155,6 @@ impl TimeOrder {
         self.ready.pop_front()
     }
 
-    /// The changes so far.
     pub(crate) fn repairs(&self) -> TimeRepairs {
         self.repairs
     }
@@ -185,7 +169,6 @@ impl TimeOrder {
         (is_again || is_far_back).then_some(Beginning::Times)
     }
 
-    /// Begins another recording.
     fn begin(&mut self, beginning: Beginning) -> Result<(), String> {
         self.finish();
         self.repairs.joined += 1;
@@ -201,7 +184,6 @@ impl TimeOrder {
         Ok(())
     }
 
-    /// Moves the earliest records to the sorted ones.
     fn leave(&mut self, count: usize) {
         if std::mem::take(&mut self.has_late_entries) {
             self.entries.sort_by_key(|entry| entry.nanos);
@@ -216,7 +198,6 @@ impl TimeOrder {
         self.entries = entries;
     }
 
-    /// The time in the trace for a time in the file.
     fn time_of(&mut self, nanos: u64) -> u64 {
         let Some(now) = self.now else { return nanos };
         let step = nanos - self.left_until.unwrap_or(nanos);

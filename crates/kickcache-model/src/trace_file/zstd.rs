@@ -8,7 +8,6 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 /// Bytes of the largest window that is accepted: that of the strongest usual settings.
 const WINDOW_MAX: u64 = 128 << 20;
 
-/// Unpacks frame by frame, up to the end of the file.
 pub(crate) struct Zstd<R> {
     source: R,
     frame: FrameDecoder,
@@ -21,7 +20,6 @@ impl<R: BufRead> Zstd<R> {
         Zstd { source, frame }
     }
 
-    /// Begins the next frame, or skips one without data.
     fn begin(&mut self) -> io::Result<()> {
         match self.frame.init(&mut self.source) {
             Ok(()) => Ok(()),

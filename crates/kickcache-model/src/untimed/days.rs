@@ -15,24 +15,17 @@ const LOOK: u64 = DAY / LOOKS;
 /// A load that takes some days: an equal part in each.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Days {
-    /// The cache.
     pub trial: Trial,
-    /// The write mode of the volume.
     pub mode: Mode,
-    /// The number of days.
     pub count: u64,
     /// Hours at the beginning of each day that contain all of its accesses.
     pub hours: u64,
 }
 
-/// The counters at a sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Look {
-    /// Bytes written to the cache device.
     pub written_bytes: u64,
-    /// Blocks that reads found in the cache.
     pub hit_blocks: u64,
-    /// Blocks that reads did not find in the cache.
     pub miss_blocks: u64,
 }
 
@@ -46,7 +39,6 @@ impl Look {
         }
     }
 
-    /// The difference to an earlier sample.
     #[must_use]
     pub fn since(&self, before: Look) -> Look {
         Look {
@@ -56,7 +48,6 @@ impl Look {
         }
     }
 
-    /// The share of the read blocks that hit.
     pub fn hit_ratio(&self) -> f64 {
         share(self.hit_blocks, self.hit_blocks + self.miss_blocks)
     }
@@ -87,7 +78,6 @@ impl Days {
         looks
     }
 
-    /// The time of an access, by its number.
     fn time(&self, number: u64, count: u64) -> Instant {
         let in_day = count.div_ceil(self.count);
         let (day, number) = (number / in_day, number % in_day);
@@ -107,7 +97,6 @@ mod tests {
 
     const CACHE_BLOCKS: u64 = 8_192;
 
-    /// The writes in each of two days of skewed reads, and the hits on the second day.
     fn two_days(write_budget: Option<NonZeroU64>) -> ([u64; 2], f64) {
         let fill = Fill::Adaptive { sequential_cutoff: SequentialCutoff::default() };
         let trial = Trial { cache_blocks: CACHE_BLOCKS, scale: Scale(1), fill, write_budget };

@@ -1,9 +1,8 @@
 //! The real engine on devices that take no time, except possibly for writes to the cache device: the result is the hits
 //! and the bytes written, and no speed.
 //!
-//! A real cache has hundreds of thousands of blocks, while published traces access few. A block of the trace
-//! can represent several blocks of the volume, so that segments, batches and headers have the proportions of
-//! a real cache: [`Scale`].
+//! A block of the trace can represent several blocks of the volume, so that segments, batches and headers
+//! have the proportions of a real cache: [`Scale`].
 
 pub mod days;
 pub mod neighbour;
@@ -31,14 +30,13 @@ use crate::trace_file::survey::{Survey, blocks};
 use crate::untimed::writes::Writes;
 use crate::workload::Kind;
 
-/// Bytes of the longest request: about the size into which kernels split long ones.
+/// Bytes of the longest request.
 const REQUEST_MAX: u64 = 1 << 20;
 
 /// Blocks of the volume that a block of the trace represents.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Scale(pub u64);
 
-/// The blocks that are filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fill {
     /// Only requested blocks, even if they are of sequential streams.
@@ -48,14 +46,11 @@ pub enum Fill {
     Adaptive { sequential_cutoff: SequentialCutoff },
 }
 
-/// A cache to be tried.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trial {
     /// Blocks of the trace that the segments of the cache device have room for at least, headers included.
     pub cache_blocks: u64,
-    /// The number of volume blocks that a block of the trace represents.
     pub scale: Scale,
-    /// The blocks that are filled.
     pub fill: Fill,
     /// Bytes that may be written in a day of the trace, each block counted once.
     pub write_budget: Option<NonZeroU64>,
@@ -64,29 +59,21 @@ pub struct Trial {
 /// The counters; blocks are blocks of the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcome {
-    /// Blocks that were read and written.
     pub touched_blocks: u64,
-    /// Touched blocks that the cache did not hold.
     pub missed_blocks: u64,
     /// Blocks that entered the cache: promoted or written.
     pub admitted_blocks: u64,
-    /// Blocks that reclaim copied.
     pub reinserted_blocks: u64,
-    /// Bytes written to the cache device: admitted and reinserted blocks, headers, journal, summaries.
     pub cache_write_bytes: u64,
-    /// Bytes read from the origin.
     pub origin_read_bytes: u64,
-    /// Bytes that clients read.
     pub read_bytes: u64,
 }
 
 impl Outcome {
-    /// The part of the touched blocks that missed.
     pub fn miss_ratio(&self) -> f64 {
         share(self.missed_blocks, self.touched_blocks)
     }
 
-    /// The difference to earlier counters.
     #[must_use]
     pub fn since(&self, before: Outcome) -> Outcome {
         Outcome {
@@ -100,14 +87,11 @@ impl Outcome {
         }
     }
 
-    /// Bytes written to the cache device for each byte that entered the cache.
     pub fn written_per_byte(&self) -> f64 {
         share(self.cache_write_bytes, self.admitted_blocks * BLOCK_SIZE)
     }
 }
 
-/// Runs a whole trace through a cache that is empty at first.
-///
 /// # Errors
 /// If the trace cannot be read, or the cache or its volume would be larger than any can be.
 pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceError> {
@@ -120,21 +104,17 @@ pub fn run(path: &Path, survey: &Survey, trial: Trial) -> Result<Outcome, TraceE
     Ok(cache.outcome())
 }
 
-/// The engine with its devices.
 pub(crate) struct InstantCache {
     engine: Engine,
     scale: u64,
     now: Instant,
     write_misses: u64,
     touched: u64,
-    /// The reads that bypassed the cache.
     passed: Passed,
-    /// Requests in flight.
     in_flight: usize,
     writes: Writes,
 }
 
-/// Counters of the reads of streams that bypass the cache.
 #[derive(Clone, Copy, Debug, Default)]
 struct Passed {
     missed_blocks: u64,
@@ -180,7 +160,6 @@ impl InstantCache {
         Ok(cache)
     }
 
-    /// The same cache, but each write to the cache device takes `time`.
     pub(crate) fn with_write_time(self, time: Duration) -> InstantCache {
         InstantCache { writes: Writes::new(time), ..self }
     }
@@ -200,8 +179,8 @@ impl InstantCache {
         }
     }
 
-    /// As [`InstantCache::access`], for a read or write of a long stream that the caller detected: a read is served
-    /// from cached blocks and fills none, and a write bypasses the cache unless the cache has a block of the write.
+    /// For a long stream: a read is served from cached blocks and fills none, and a write bypasses the cache
+    /// unless the cache has a block of the write.
     pub(crate) fn pass_by(&mut self, at: Instant, kind: Kind, extent: ByteExtent) {
         let scaled = self.scaled(extent);
         if kind == Kind::Write && blocks(scaled).any(|block| self.engine.is_cached(VOLUME, block)) {
@@ -227,8 +206,8 @@ impl InstantCache {
         self.touched += all.len() as u64;
     }
 
-    /// Whether an access of a long stream that the caller detected bypasses the cache: none of its blocks is cached, and the
-    /// engine does not accept the stream.
+    /// Whether an access of a long stream bypasses the cache: none of its blocks is cached, and the engine
+    /// does not accept the stream.
     pub(crate) fn passes_by(&mut self, kind: Kind, extent: ByteExtent) -> bool {
         let scaled = self.scaled(extent);
         let is_new = blocks(scaled).all(|block| !self.holds(block));
@@ -241,12 +220,10 @@ impl InstantCache {
         }
     }
 
-    /// Whether a block of the scaled volume is cached.
     pub(crate) fn holds(&self, block: BlockIndex) -> bool {
         self.engine.is_cached(VOLUME, block)
     }
 
-    /// The extent on the volume of an extent of the trace.
     pub(crate) fn scaled(&self, extent: ByteExtent) -> ByteExtent {
         let whole = extent.widened_to_blocks();
         ByteExtent { start: whole.start * self.scale, length: whole.length * self.scale }
@@ -276,7 +253,6 @@ impl InstantCache {
         self.wait_for_fewer(most);
     }
 
-    /// Waits until fewer than `most` requests are in flight: requests wait for room, and so for a timer, or for a write.
     fn wait_for_fewer(&mut self, most: usize) {
         while self.in_flight >= most {
             let due = self.next_event().expect("a request in flight waits for something");
@@ -284,7 +260,6 @@ impl InstantCache {
         }
     }
 
-    /// Waits until no request is in flight.
     pub(crate) fn finish(&mut self) {
         self.wait_for_fewer(1);
     }
@@ -309,7 +284,6 @@ impl InstantCache {
         self.drive();
     }
 
-    /// Lets the devices work, and takes the replies.
     fn drive(&mut self) {
         loop {
             self.writes.take(&mut self.engine, self.now);
@@ -320,7 +294,6 @@ impl InstantCache {
         }
     }
 
-    /// Blocks of the scaled volume that missed so far.
     pub(crate) fn misses(&self) -> u64 {
         self.engine.counters(VOLUME).miss_blocks + self.write_misses + self.passed.missed_blocks
     }
@@ -340,7 +313,6 @@ impl InstantCache {
     }
 }
 
-/// The cut-off on the volume of a cut-off in bytes of the trace.
 const fn scaled_cutoff(cutoff: SequentialCutoff, Scale(scale): Scale) -> SequentialCutoff {
     match cutoff {
         SequentialCutoff::Off => SequentialCutoff::Off,
@@ -349,7 +321,6 @@ const fn scaled_cutoff(cutoff: SequentialCutoff, Scale(scale): Scale) -> Sequent
     }
 }
 
-/// The requests that an access becomes.
 fn parts(whole: ByteExtent) -> impl Iterator<Item = ByteExtent> {
     let starts = (whole.start..whole.end()).step_by(usize::try_from(REQUEST_MAX).expect("1 MiB"));
     starts.map(move |start| ByteExtent { start, length: (whole.end() - start).min(REQUEST_MAX) })
@@ -366,7 +337,6 @@ pub fn blocks_min(scale: Scale) -> u64 {
     capacity(DEVICE_SIZE_MIN) / scale.0
 }
 
-/// Blocks that the segments of a cache device have room for.
 fn capacity(size: u64) -> u64 {
     Geometry::for_device(size).expect("below 15 TiB").capacity_blocks()
 }

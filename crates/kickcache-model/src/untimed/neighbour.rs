@@ -1,8 +1,8 @@
 //! A volume with a working set and a second one that reads every block once: the hits that the first one
 //! keeps.
 //!
-//! The engine on devices that take no time. One volume reads 4 KiB at a time, zipf-distributed; its neighbour reads blocks that it never reads
-//! again, not in order, so that no cut-off bypasses them.
+//! One volume reads 4 KiB at a time, zipf-distributed; its neighbour reads blocks that it never reads again,
+//! not in order, so that no cut-off bypasses them.
 
 use kickcache_engine::blank_device;
 use kickcache_engine::config::{EngineSettings, Room, SequentialCutoff, VolumeSettings};
@@ -14,33 +14,23 @@ use kickcache_engine::units::{BLOCK_SIZE, ByteExtent, VolumeId};
 
 use crate::zipf::Zipf;
 
-/// Time from one read to the next.
 const BETWEEN: Duration = Duration::from_micros(100);
 const SCAN_BYTES: u64 = 1 << 50;
 
-/// The parameters of the run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Neighbour {
-    /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Bytes that the volume reads from.
     pub data_bytes: u64,
-    /// The skew of the volume's reads.
     pub theta: f64,
     /// Reads that fill the cache, and as many after them.
     pub reads: u64,
-    /// Reads of the neighbour for each read of the volume.
     pub scanned: u64,
-    /// The reservation of the volume in the cache.
     pub min: Option<Room>,
-    /// The limit of the neighbour in the cache.
     pub neighbour_max: Option<Room>,
 }
 
-/// The results of the reads after the cache was filled.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct NeighbourResult {
-    /// The share of the volume's reads that hit.
     pub hit_ratio: f64,
     /// Blocks that reclaim copied for each promoted block of the two volumes.
     pub copies: f64,
@@ -57,8 +47,6 @@ impl Neighbour {
         Neighbour { cache_bytes, scanned: 0, min: None, neighbour_max: None, ..*self }
     }
 
-    /// Runs both volumes on the engine.
-    ///
     /// # Panics
     /// If the sizes are impossible.
     pub fn run(&self) -> NeighbourResult {
@@ -99,7 +87,6 @@ impl Neighbour {
     }
 }
 
-/// The counters so far.
 #[derive(Clone, Copy, Default)]
 struct Counted {
     hits: u64,
@@ -108,7 +95,6 @@ struct Counted {
     came_in: u64,
 }
 
-/// The engine on its devices.
 struct Host {
     engine: Engine,
     now: Instant,

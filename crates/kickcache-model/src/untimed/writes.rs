@@ -7,31 +7,25 @@ use kickcache_engine::device::{Completion, Data, Device, DeviceOperation, Submis
 use kickcache_engine::engine::Engine;
 use kickcache_engine::time::{Duration, Instant};
 
-/// Writes to the cache device in flight.
 #[derive(Debug)]
 pub(super) struct Writes {
     time: Duration,
-    /// Each write with the time of its end.
     in_flight: VecDeque<(Instant, SubmissionId)>,
 }
 
 impl Writes {
-    /// Writes that take `time` each.
     pub(super) fn new(time: Duration) -> Writes {
         Writes { time, in_flight: VecDeque::new() }
     }
 
-    /// Whether writes end at once, as all other operations do.
     pub(super) fn are_instant(&self) -> bool {
         self.time == Duration::from_nanos(0)
     }
 
-    /// The time at which the next write ends.
     pub(super) fn next(&self) -> Option<Instant> {
         self.in_flight.front().map(|write| write.0)
     }
 
-    /// Reports to the engine the writes that have ended by now.
     pub(super) fn end(&mut self, engine: &mut Engine, now: Instant) {
         while self.next().is_some_and(|ends| ends <= now)
             && let Some((_, id)) = self.in_flight.pop_front()
@@ -41,7 +35,6 @@ impl Writes {
         }
     }
 
-    /// Carries out the operations that the engine submits; only writes to the cache device may end later.
     pub(super) fn take(&mut self, engine: &mut Engine, now: Instant) {
         if self.are_instant() {
             return blank_device::run(engine, now);

@@ -1,4 +1,4 @@
-//! Reads and writes of one size at random places: the load of a volume when only its counters are known.
+//! Reads and writes of one size at random places.
 
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
@@ -6,20 +6,15 @@ use kickcache_random::Random;
 
 use crate::workload::{Access, JobShape, JobStep, Kind, Workload};
 
-/// The properties of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct MixShape {
     /// Bytes of the volume, at least the size of an access.
     pub volume_bytes: u64,
-    /// Bytes of an access.
     pub bytes: u64,
-    /// The part of the accesses that write.
     pub write_share: f64,
-    /// Accesses in flight.
     pub depth: u32,
 }
 
-/// An endless stream of accesses.
 #[derive(Debug)]
 pub struct Mix {
     shape: MixShape,
@@ -28,7 +23,6 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// The accesses that a seed decides.
     pub fn new(shape: MixShape, seed: u64) -> Mix {
         let jobs = [JobShape { name: "clients".into(), depth: shape.depth }];
         Mix { shape, jobs, random: Random::new(seed) }

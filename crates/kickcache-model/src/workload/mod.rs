@@ -1,7 +1,4 @@
 //! The work of clients: jobs that issue accesses one after the other, in virtual time.
-//!
-//! A bench calls [`Workload::next`] whenever a job has a free place in its queue, and never draws an access at random
-//! itself: the workload's seed decides.
 
 pub mod fio;
 pub mod mix;
@@ -10,53 +7,42 @@ pub mod trace;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::ByteExtent;
 
-/// The operation of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
-    /// Reads the extent.
     Read,
-    /// Writes the extent.
     Write,
     /// Makes all earlier writes durable; the extent is empty.
     Flush,
     /// Reports to the volume that the extent's data is no longer needed.
     Discard,
-    /// Stores zeroes.
     WriteZeroes,
 }
 
-/// One access to the volume.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Access {
-    /// The operation.
     pub kind: Kind,
     /// The accessed bytes, within the first [`Workload::volume_bytes`] of the volume, in multiples of 512 bytes.
     pub extent: ByteExtent,
 }
 
-/// The next step of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum JobStep {
-    /// Begins an access at once.
     Access(Access),
     /// No access before this time, which is in the future: call [`Workload::next`] again at this time.
     WaitUntil(Instant),
     /// No access until another job has finished and its last access has ended: call [`Workload::next`] again after that.
     WaitForJobs,
-    /// No further accesses. Accesses in flight still end.
+    /// No further accesses; accesses in flight still end.
     Finished,
 }
 
-/// One job's name and how much it keeps in flight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobShape {
-    /// Its name.
     pub name: String,
     /// Accesses in flight at most, from 1.
     pub depth: u32,
 }
 
-/// The jobs of a run.
 pub trait Workload {
     /// The jobs; their number and order never change.
     fn jobs(&self) -> &[JobShape];

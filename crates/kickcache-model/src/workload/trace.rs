@@ -11,10 +11,9 @@ use crate::workload::{Access, JobShape, JobStep, Kind, Workload};
 
 /// The most accesses in flight if they are issued at their own times.
 const OPEN_DEPTH: u32 = 4_096;
-/// The most bytes of an access; a longer one is made in pieces, as a kernel makes them.
+/// The most bytes of an access; a longer one is made in pieces.
 const PIECE_BYTES: u64 = 16 << 20;
 
-/// The times of the accesses.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Pace {
     /// At their recorded times, divided by a speed: 2 is twice as fast.
@@ -36,7 +35,6 @@ pub struct TraceWorkload {
     pace: Pace,
     jobs: [JobShape; 1],
     next: Option<Record>,
-    /// The remainder of an access that is made in pieces.
     rest: Option<Access>,
     first: Option<Duration>,
     record_count: u64,
@@ -68,7 +66,6 @@ impl TraceWorkload {
         })
     }
 
-    /// The format of the file.
     pub fn format(&self) -> Format {
         self.file.format()
     }
@@ -79,7 +76,6 @@ impl TraceWorkload {
         self.record_count
     }
 
-    /// An access, or its first piece; the rest is kept.
     fn piece(&mut self, access: Access) -> JobStep {
         let Access { kind, extent } = access;
         let (first, rest) = (extent.length.min(PIECE_BYTES), extent.length.saturating_sub(PIECE_BYTES));
@@ -90,7 +86,6 @@ impl TraceWorkload {
         JobStep::Access(Access { kind, extent: ByteExtent { length: first, ..extent } })
     }
 
-    /// The next valid record, without removing it.
     fn peek(&mut self) -> Option<Record> {
         if self.next.is_none() {
             self.next = self.file.by_ref().find_map(Result::ok);
@@ -107,7 +102,6 @@ impl TraceWorkload {
     }
 }
 
-/// How long a span of a trace takes that is replayed at a speed above 0.
 #[expect(
     clippy::cast_precision_loss,
     clippy::cast_possible_truncation,

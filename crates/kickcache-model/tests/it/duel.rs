@@ -37,7 +37,6 @@ fn stale_blocks_read_twice_do_not_prevent_read_ahead() {
 fn distant_blocks_are_read_without_neighbours() {
     for start in [Start::Cold, Start::Stale] {
         let found = run(duel(12, start, Work::Read));
-        // bcache: 158.0 and 158.5 requests, 0.62 MiB.
         assert!(found.hdd_requests <= 163.0 && found.ssd_written <= 1.5 * 0.62, "{start:?}: {found:?}");
     }
 }

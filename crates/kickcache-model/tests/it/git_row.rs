@@ -22,7 +22,6 @@ fn recording(part: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/git").join(part).with_extension("kct")
 }
 
-/// Seconds that each part takes, without processor time.
 fn seconds(cache: CacheKind, mut devices: Devices) -> Vec<f64> {
     let mut model = cache.start(SIZE, SIZE, 1).expect("possible sizes");
     let mut start = Instant::ZERO;

@@ -19,7 +19,6 @@ const ACCESS_COST: Duration = Duration::from_micros(12);
 /// Microseconds that a latency may be longer beyond a tenth.
 const SLACK: f64 = 20.0;
 
-/// Figures by their names, by the names of their cases.
 type StoredFigures = BTreeMap<String, BTreeMap<String, f64>>;
 
 fn figures(case: &Case) -> Figures {
@@ -49,7 +48,6 @@ fn simulate(cases: &[Case]) -> StoredFigures {
     found.into_inner().expect("no thread panics")
 }
 
-/// The limit of a figure that was stored.
 fn limit(measure: Measure, stored: f64) -> f64 {
     match measure {
         Measure::Iops | Measure::Hits => stored * 0.9,

@@ -20,7 +20,6 @@ fn a_late_processor_adds_no_origin_reads() {
             is_near(proven.first, never.first) && is_near(proven.later, never.later),
             "data {data_times}x: {proven:?}, without offload {never:?}"
         );
-        // 15.7 of 15 that the duel is to have: a little of the data has no room.
         assert!(data_times > 1 || proven.later <= 16.0, "{proven:?}");
     }
 }

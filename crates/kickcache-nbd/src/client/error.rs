@@ -8,7 +8,6 @@ use thiserror::Error;
 use crate::reply::NbdErrno;
 use crate::wire::rep;
 
-/// Errors at the client's end.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// The socket failed, the server closed it, or the server took too long.
@@ -20,23 +19,17 @@ pub enum ClientError {
     /// The server's bytes violate the protocol, or exceed a limit of this client.
     #[error("the NBD server broke the protocol: {0}")]
     Protocol(String),
-    /// The server refused an option.
     #[error("the NBD server refused {option} ({}){}{text}", reply_text(*reply), if text.is_empty() { "" } else { ": " })]
     Refused {
-        /// The option that the client requested.
         option: &'static str,
-        /// The protocol's reply type.
         reply: u32,
         /// The server's explanation, with control characters escaped; may be empty.
         text: String,
     },
-    /// A request failed.
     #[error("the NBD server answered {}: {}", .0.value(), .0.text())]
     Request(NbdErrno),
-    /// The request is too long to be sent.
     #[error("a request of {0} bytes is too long, at most 33554432 bytes of data and 4294967295 otherwise")]
     TooLong(u64),
-    /// A request in flight has this cookie already.
     #[error("the cookie {0} belongs to a request in flight: take another")]
     CookieInFlight(u64),
 }
@@ -56,7 +49,6 @@ impl From<TlsError> for ClientError {
     }
 }
 
-/// The reason of a TLS failure, passed through the reading and writing code.
 #[derive(Debug, Error)]
 #[error("TLS failed: {0}")]
 pub(super) struct TlsFailure(pub(super) String);

@@ -15,7 +15,6 @@ use crate::wire::{
     OPTION_DATA_MAX, Put, Reader, info, length_u32, opt, rep,
 };
 
-/// Goes through the handshake up to the transmission phase.
 pub(super) fn negotiate(stream: &mut Stream, options: &ConnectOptions) -> Result<RemoteExport, ClientError> {
     let limit = TimeLimit::begin(stream, options.timeout)?;
     greet(&limit.over(stream))?;
@@ -105,8 +104,7 @@ fn go(stream: &TimedStream<'_>, name: &str, export: &mut RemoteExport) -> Result
     }
 }
 
-/// Stores an item of information about the size, flags or block sizes, and ignores other items; returns whether the
-/// item was the export's size and flags.
+/// Stores an item of information; returns whether it was the export's size and flags.
 fn take_info(data: &[u8], export: &mut RemoteExport) -> Result<bool, ClientError> {
     let mut reader = Reader::new(data);
     match reader.u16() {
@@ -135,7 +133,6 @@ fn send_option(stream: &TimedStream<'_>, option: u32, data: &[u8]) -> Result<(),
     Ok(stream.send_all(&bytes)?)
 }
 
-/// A server's reply to an option.
 struct OptionReply {
     reply: u32,
     data: Vec<u8>,

@@ -1,7 +1,7 @@
 //! An NBD client that can have many requests in flight: for remote origins, tools, load generators and tests.
 //!
 //! A [`Client`] is a [`Sender`] and a [`Receiver`]. Used whole, it does one request at a time ([`Client::read_at`]);
-//! split, two threads or one poll loop drive the halves and match replies to requests by their cookies.
+//! split, its user matches replies to requests by their cookies.
 
 mod coverage;
 mod error;
@@ -43,12 +43,9 @@ use self::socket::Socket;
 use self::stream::Stream;
 use super::wire::PAYLOAD_MAX;
 
-/// Both halves of a client.
 #[derive(Debug)]
 pub struct Halves {
-    /// Sends requests.
     pub sender: Sender,
-    /// Receives replies.
     pub receiver: Receiver,
 }
 
@@ -73,10 +70,6 @@ impl Client {
         Client::over(Socket::Unix(socket), options)
     }
 
-    /// Connects to a TCP port.
-    ///
-    /// # Errors
-    /// As [`Client::connect_unix`].
     pub fn connect_tcp(address: impl ToSocketAddrs, options: &ConnectOptions) -> Result<Client, ClientError> {
         let socket = TcpStream::connect(address)?;
         socket.set_nodelay(true)?;
@@ -93,10 +86,6 @@ impl Client {
         Client::over(Socket::Unix(socket), options)
     }
 
-    /// As [`Client::from_unix`], for TCP.
-    ///
-    /// # Errors
-    /// As [`Client::connect_unix`].
     pub fn from_tcp(socket: TcpStream, options: &ConnectOptions) -> Result<Client, ClientError> {
         Client::over(Socket::Tcp(socket), options)
     }
@@ -111,7 +100,6 @@ impl Client {
         Ok(Client { export, sender, receiver, cookie: 0 })
     }
 
-    /// The properties of the export that the server reported in the handshake.
     pub fn export(&self) -> RemoteExport {
         self.export
     }
@@ -150,10 +138,6 @@ impl Client {
         Ok(())
     }
 
-    /// Makes all acknowledged writes durable.
-    ///
-    /// # Errors
-    /// If the connection or the request fails.
     pub fn flush(&mut self) -> Result<(), ClientError> {
         let cookie = self.next_cookie();
         self.sender.send_flush(cookie)?;

@@ -4,16 +4,14 @@ use std::time::Duration;
 
 use kickcache_tls::client::ClientTls;
 
-/// The options that a client requests from the server.
 #[derive(Clone, Debug)]
 pub struct ConnectOptions {
     /// Name of the export; empty for the server's default.
     pub export: String,
     /// If set, TLS is required, and a server without TLS is refused.
     pub tls: Option<ClientTls>,
-    /// Request structured replies; without them a failure is only an error number, without a text.
     pub structured: bool,
-    /// Request base:allocation, which block status requests need; implies a request for structured replies.
+    /// Request base:allocation, which block status requests need; implies `structured`.
     pub allocation: bool,
     /// Longest duration of the handshake, checked whenever it waits for bytes of the server, and of any one
     /// read or write of a socket that [`super::Client`] connects itself; `None` sets no limit.

@@ -14,11 +14,9 @@ pub(super) struct InFlight {
     pub(super) offset: u64,
     /// Bytes of data that a successful reply carries: 0 except for a read.
     pub(super) data_length: usize,
-    /// The pieces of a reply in several chunks.
     pub(super) gathered: ReceivedChunks,
 }
 
-/// The contents of the chunks received so far.
 #[derive(Debug, Default)]
 pub(super) struct ReceivedChunks {
     pub(super) data: Vec<u8>,

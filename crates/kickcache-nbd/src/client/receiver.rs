@@ -15,18 +15,12 @@ use crate::wire::{
     STATE_ZERO, chunk,
 };
 
-/// Bytes the buffer starts with; it grows when a simple reply or a chunk does not fit.
 const BUFFER_BYTES: usize = 256 << 10;
-/// The longest payload of a chunk that is accepted: the data of the longest read, and room for the fields
-/// before the data.
 const CHUNK_MAX: u64 = PAYLOAD_MAX + 4096;
 
-/// The end of a request.
 #[derive(Debug)]
 pub struct Reply<'a> {
-    /// The request's number.
     pub cookie: u64,
-    /// Whether the request succeeded, or its error.
     pub result: Result<(), NbdErrno>,
     /// The server's explanation of a failure; empty if there is none.
     pub message: String,
@@ -65,7 +59,6 @@ enum FrameKind {
     Chunk { done: bool, kind: u16 },
 }
 
-/// The place of the data of a finished read.
 enum Place {
     Buffer { start: usize, length: usize },
     Gathered,
@@ -207,7 +200,6 @@ impl Receiver {
         }
     }
 
-    /// Receives bytes; returns whether any arrived.
     fn fill(&mut self, wait: Wait) -> Result<bool, ClientError> {
         self.make_room(0);
         let room = &mut self.buffer[self.end..];
@@ -296,7 +288,6 @@ fn take_chunk(
     }
 }
 
-/// The part of a read's data that a chunk covers.
 fn cover(request: &mut InFlight, offset: u64, length: usize) -> Result<&mut [u8], ClientError> {
     let outside = || protocol("a chunk is outside of the read that it answers");
     let gathered = &mut request.gathered;

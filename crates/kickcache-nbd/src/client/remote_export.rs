@@ -2,33 +2,26 @@
 
 use crate::wire::export_flag;
 
-/// The properties of the export and of the connection that the server reported.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteExport {
-    /// Bytes of the export.
     pub size: u64,
-    /// The transmission flags of the protocol.
     pub flags: u16,
     /// Minimum, preferred and maximum block size in bytes, if the server reported them.
     pub block_sizes: Option<[u32; 3]>,
-    /// Whether structured replies were agreed on.
     pub structured: bool,
     /// The number of base:allocation, if it was agreed on.
     pub allocation: Option<u32>,
 }
 
 impl RemoteExport {
-    /// Whether writes are refused.
     pub fn is_read_only(&self) -> bool {
         self.flags & export_flag::READ_ONLY != 0
     }
 
-    /// Whether flush is supported.
     pub fn has_flush(&self) -> bool {
         self.flags & export_flag::FLUSH != 0
     }
 
-    /// Whether trim is supported.
     pub fn has_trim(&self) -> bool {
         self.flags & export_flag::TRIM != 0
     }
@@ -38,12 +31,10 @@ impl RemoteExport {
         self.flags & export_flag::MULTI_CONN != 0
     }
 
-    /// Whether single requests can be made durable.
     pub fn has_fua(&self) -> bool {
         self.flags & export_flag::FUA != 0
     }
 
-    /// Whether the server can store zeroes without receiving them as data.
     pub fn has_write_zeroes(&self) -> bool {
         self.flags & export_flag::WRITE_ZEROES != 0
     }

@@ -21,7 +21,6 @@ pub struct Sender {
     sent: usize,
 }
 
-/// The fields of a request without its data.
 #[derive(Clone, Copy)]
 struct Header {
     flags: u16,
@@ -41,7 +40,6 @@ impl Sender {
         self.pending.len()
     }
 
-    /// Bytes queued and not yet written.
     pub fn queued(&self) -> usize {
         self.queue.len() - self.sent
     }
@@ -130,10 +128,6 @@ impl Sender {
         self.queue(Header { flags: zeroes.flags(), kind: cmd::WRITE_ZEROES, cookie, offset, length })
     }
 
-    /// Queues a request to bring data into the server's cache.
-    ///
-    /// # Errors
-    /// As [`Sender::queue_read`].
     pub fn queue_cache(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue(Header { flags: 0, kind: cmd::CACHE, cookie, offset, length })
     }
@@ -146,46 +140,26 @@ impl Sender {
         self.queue(Header { flags: 0, kind: cmd::BLOCK_STATUS, cookie, offset, length })
     }
 
-    /// Queues and sends a read.
-    ///
-    /// # Errors
-    /// If the request cannot be queued or the connection fails.
     pub fn send_read(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue_read(cookie, offset, length)?;
         self.send()
     }
 
-    /// Queues and sends a write.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_write(&mut self, cookie: u64, offset: u64, data: &[u8], fua: Fua) -> Result<(), ClientError> {
         self.queue_write(cookie, offset, data, fua)?;
         self.send()
     }
 
-    /// Queues and sends a flush.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_flush(&mut self, cookie: u64) -> Result<(), ClientError> {
         self.queue_flush(cookie)?;
         self.send()
     }
 
-    /// Queues and sends a trim.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_trim(&mut self, cookie: u64, offset: u64, length: u64, fua: Fua) -> Result<(), ClientError> {
         self.queue_trim(cookie, offset, length, fua)?;
         self.send()
     }
 
-    /// Queues and sends a write of zeroes.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_write_zeroes(
         &mut self,
         cookie: u64,
@@ -197,19 +171,11 @@ impl Sender {
         self.send()
     }
 
-    /// Queues and sends a request to bring data into the server's cache.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_cache(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue_cache(cookie, offset, length)?;
         self.send()
     }
 
-    /// Queues and sends a block status request.
-    ///
-    /// # Errors
-    /// As [`Sender::send_read`].
     pub fn send_block_status(&mut self, cookie: u64, offset: u64, length: u64) -> Result<(), ClientError> {
         self.queue_block_status(cookie, offset, length)?;
         self.send()
@@ -224,7 +190,7 @@ impl Sender {
         self.send()
     }
 
-    /// Queues a disconnect, and writes as much of the queue as is possible without waiting; returns whether the queue is empty.
+    /// Queues a disconnect and writes as [`Sender::try_send`].
     ///
     /// # Errors
     /// If the connection fails.

@@ -1,6 +1,5 @@
 //! A server's message, made safe to show on a terminal.
 
-/// The text, with control characters escaped.
 pub(super) fn server_text(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for c in String::from_utf8_lossy(bytes).chars() {

@@ -49,8 +49,6 @@ impl Socket {
         }
     }
 
-    /// Turns the error "would block" into a time-out if waiting was allowed, and into `None` if it was not. The
-    /// time-out names the read time-out of the socket, also for a send.
     fn none_if_would_wait(&self, result: io::Result<usize>, wait: Wait) -> io::Result<Option<usize>> {
         match result {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => match wait {
@@ -94,7 +92,6 @@ fn retry(mut call: impl FnMut() -> rustix::io::Result<usize>) -> io::Result<usiz
     }
 }
 
-/// The error of a server that took too long.
 pub fn too_late(patience: Duration) -> io::Error {
     let what = format!("the server did not answer within {} s", patience.as_secs_f64());
     io::Error::new(io::ErrorKind::TimedOut, what)

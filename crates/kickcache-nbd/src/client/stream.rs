@@ -7,7 +7,6 @@ use std::time::Duration;
 use super::socket::{Socket, Wait};
 use super::tls::Tls;
 
-/// A socket, and the TLS over it if there is some.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: Socket,
@@ -33,10 +32,6 @@ impl Stream {
         }
     }
 
-    /// Receives some bytes; `None` if the call would have to wait, and may not.
-    ///
-    /// # Errors
-    /// `UnexpectedEof` if the peer has closed the connection.
     pub(super) fn receive_some(&self, buffer: &mut [u8], wait: Wait) -> io::Result<Option<usize>> {
         match &self.tls {
             None => self.socket.receive_some(buffer, wait),
@@ -52,7 +47,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Waits for some bytes.
     pub(super) fn receive_waiting(&self, buffer: &mut [u8]) -> io::Result<usize> {
         Ok(self.receive_some(buffer, Wait::Yes)?.unwrap_or(0))
     }

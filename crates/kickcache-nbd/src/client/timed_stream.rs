@@ -28,7 +28,6 @@ impl TimeLimit {
     }
 }
 
-/// A socket during the handshake, with the end of the handshake's time.
 pub(super) struct TimedStream<'a> {
     stream: &'a Stream,
     end: Option<Instant>,
@@ -47,7 +46,6 @@ impl TimedStream<'_> {
         Ok(())
     }
 
-    /// Waits for some bytes.
     pub(super) fn receive_some(&self, buffer: &mut [u8]) -> io::Result<usize> {
         if let Some(end) = self.end {
             let left = end.saturating_duration_since(Instant::now());

@@ -14,7 +14,7 @@ use kickcache_tls::rustls::{self, ClientConnection};
 use super::error::TlsFailure;
 use super::socket::{Socket, Wait};
 
-/// The most bytes that are taken from the socket at once.
+/// The most bytes that one call receives from the socket.
 const RECEIVE: usize = 128 << 10;
 /// The most of the caller's bytes that are encrypted at once.
 const BATCH: usize = 128 << 10;
@@ -44,7 +44,6 @@ struct Incoming {
 }
 
 impl Tls {
-    /// TLS after a finished handshake.
     pub(super) fn new(mut connection: ClientConnection) -> Tls {
         connection.set_buffer_limit(None);
         Tls {
@@ -72,7 +71,6 @@ impl Tls {
         Ok(std::mem::take(&mut *outgoing).plain)
     }
 
-    /// As [`super::stream::Stream::receive_some`].
     pub(super) fn receive_some(
         &self,
         socket: &Socket,

@@ -6,7 +6,6 @@ use super::error::ClientError;
 use super::timed_stream::TimedStream;
 use super::tls::{Tls, encrypted, failed};
 
-/// The most bytes that are taken from the socket at once.
 const RECEIVE: usize = 16 << 10;
 
 /// Performs the TLS handshake with a server and verifies the server's identity.

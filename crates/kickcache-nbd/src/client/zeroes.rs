@@ -5,7 +5,6 @@ use kickcache_engine::request::Unmap;
 use super::fua::Fua;
 use crate::wire::cmd_flag;
 
-/// How a write of zeroes is carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zeroes {
     /// Whether the zeroes must be durable before the reply.
@@ -15,7 +14,6 @@ pub struct Zeroes {
 }
 
 impl Zeroes {
-    /// The flags of a request.
     pub(super) fn flags(self) -> u16 {
         match self.unmap {
             Unmap::Allow => self.fua.flag(),

@@ -8,29 +8,23 @@ use super::wire::{
     MAGIC_STRUCTURED_REPLY, Put, STATE_HOLE, STATE_ZERO, chunk, length_u32,
 };
 
-/// The error numbers of the protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum NbdErrno {
     /// EPERM: a write, a write of zeroes or a trim on a read-only export.
     NotPermitted,
-    /// EIO: the device failed, or its data is damaged.
     Io,
     /// ENOMEM: never sent by this server.
     NoMemory,
-    /// EINVAL: the request is invalid.
     Invalid,
     /// ENOSPC: no space left, or a write or a write of zeroes past the end.
     NoSpace,
     /// EOVERFLOW: never sent by this server.
     Overflow,
-    /// ENOTSUP: the request is not supported.
     NotSupported,
-    /// ESHUTDOWN: the server is going down.
     Shutdown,
 }
 
 impl NbdErrno {
-    /// The number on the wire.
     pub const fn value(self) -> u32 {
         match self {
             NbdErrno::NotPermitted => 1,
@@ -59,7 +53,6 @@ impl NbdErrno {
         }
     }
 
-    /// A sentence for the client's user.
     pub const fn text(self) -> &'static str {
         match self {
             NbdErrno::NotPermitted => "the export is read-only",
@@ -87,7 +80,6 @@ impl From<Errno> for NbdErrno {
     }
 }
 
-/// Bytes a [`ReplyHead`] has room for.
 const REPLY_HEAD_BYTES: usize = 64;
 
 /// The bytes of one reply in front of its payload, without an allocation.
@@ -98,17 +90,14 @@ pub struct ReplyHead {
 }
 
 impl ReplyHead {
-    /// An empty head.
     pub const fn new() -> ReplyHead {
         ReplyHead { bytes: [0; REPLY_HEAD_BYTES], length: 0 }
     }
 
-    /// The bytes to send.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
-    /// Empties the head for another reply.
     pub fn clear(&mut self) {
         self.length = 0;
     }
@@ -136,7 +125,6 @@ pub struct StatusExtent {
     pub length: u64,
     /// Whether the stretch is not allocated.
     pub hole: bool,
-    /// Whether the stretch reads as zeroes.
     pub zero: bool,
 }
 
@@ -146,7 +134,6 @@ impl StatusExtent {
     }
 }
 
-/// The form of headers that was agreed on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum HeaderForm {
     Simple,
@@ -173,7 +160,6 @@ impl ReplyTo {
 pub(super) enum Answers {
     /// A read or block status: once structured replies are agreed on, always answered by chunks.
     Data,
-    /// Commands whose reply has no data.
     Nothing,
 }
 
@@ -190,7 +176,6 @@ impl Answers {
     }
 }
 
-/// Success without a payload.
 pub(super) fn put_done(to: ReplyTo, answers: Answers, into: &mut impl Put) {
     match (to.form, answers) {
         (HeaderForm::Structured, Answers::Data) | (HeaderForm::Extended, _) => {
@@ -213,7 +198,6 @@ pub(super) fn put_read_header(to: ReplyTo, length: u64, into: &mut impl Put) {
     }
 }
 
-/// A failure, with a text where the form has room for one.
 pub(super) fn put_error(to: ReplyTo, errno: NbdErrno, text: &str, into: &mut impl Put) {
     if to.form == HeaderForm::Simple {
         return put_simple(to.cookie, errno.value(), into);
@@ -259,9 +243,8 @@ fn put_extent(form: HeaderForm, extent: StatusExtent, into: &mut Vec<u8>) {
     }
 }
 
-/// Merges neighbours of the same state, and cuts at the end of the request, after [`EXTENT_COUNT_MAX`] extents, and, if
-/// the client requested only one, after the first. A list without bytes is reported as "allocated, not zero", which is
-/// always safe.
+/// Merges neighbours of the same state, and cuts the list to the request and to [`EXTENT_COUNT_MAX`] extents, or to
+/// one. A list without bytes is reported as "allocated, not zero", which is always safe.
 fn answerable(command: &Command, extents: &[StatusExtent]) -> Vec<StatusExtent> {
     let only_one = matches!(command.kind, CommandKind::BlockStatus { one: true });
     let limit = if only_one { 1 } else { EXTENT_COUNT_MAX };

@@ -27,15 +27,11 @@ enum Phase {
     Closed(CloseReason, Option<Transmission>),
 }
 
-/// One connection's server side.
 #[derive(Debug)]
 pub struct Session {
     phase: Phase,
     output: Vec<u8>,
-    /// The export that was denied last since the last [`Session::take_denied`].
     denied: Option<usize>,
-    /// The unknown export that the client requested last, other than by EXPORT_NAME, since the last
-    /// [`Session::take_unknown`].
     unknown: Option<String>,
 }
 
@@ -98,17 +94,14 @@ impl Session {
         self.unknown.take()
     }
 
-    /// Moves the queued output to the end of `into`.
     pub fn take_output(&mut self, into: &mut Vec<u8>) {
         into.append(&mut self.output);
     }
 
-    /// Whether output is queued.
     pub fn has_output(&self) -> bool {
         !self.output.is_empty()
     }
 
-    /// Whether the handshake has ended and the client may send commands.
     pub fn is_transmission(&self) -> bool {
         matches!(self.phase, Phase::Transmission(_))
     }
@@ -182,7 +175,6 @@ impl Session {
         }
     }
 
-    /// The agreements of the handshake, once it has ended.
     fn agreed(&self) -> Option<&Transmission> {
         match &self.phase {
             Phase::Handshake(_) => None,

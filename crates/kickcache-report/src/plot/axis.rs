@@ -1,30 +1,26 @@
-//! Axes: the position of a value, the values that are labelled, and their format.
+//! Axes: positions and labels of values.
 
 use std::time::Duration;
 
 use kickcache_units::{show_bytes, show_rate};
 
-/// How values are spread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Scale {
     Linear,
     Log,
-    /// Shares from 0 to 1 by their distance to 1: 90 %, 99 %, 99.9 % are drawn at equal distances.
+    /// Shares from 0 to 1, with 90 %, 99 %, 99.9 % at equal distances.
     Nines,
 }
 
-/// The unit of the values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unit {
-    /// Seconds since the start.
+    /// Since the start.
     Seconds,
     /// Operations a second.
     Rate,
-    /// Nanoseconds of a latency.
     Nanos,
-    /// Shares from 0 to 1.
+    /// From 0 to 1.
     Share,
-    /// Bytes.
     Bytes,
 }
 
@@ -40,7 +36,6 @@ impl Unit {
         }
     }
 
-    /// The label of a value.
     pub(crate) fn show(self, value: f64) -> String {
         match self {
             Unit::Seconds => format!("{} s", trimmed(value)),
@@ -52,13 +47,13 @@ impl Unit {
     }
 }
 
-/// A number to four decimals, without zeroes at the end of these.
+/// To four decimals, without zeroes at the end.
 fn trimmed(number: f64) -> String {
     let text = format!("{number:.4}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// A time of a run that lasts `whole` seconds: seconds, minutes and seconds, or hours and minutes.
+/// `whole` is the length of the run in seconds.
 fn show_time(seconds: f64, whole: f64) -> String {
     let (part, rest) = if whole < 7_200.0 { (60.0, 1.0) } else { (3_600.0, 60.0) };
     if whole < 120.0 {
@@ -67,7 +62,7 @@ fn show_time(seconds: f64, whole: f64) -> String {
     format!("{:.0}:{:02.0}", (seconds / part).floor(), ((seconds % part) / rest).floor())
 }
 
-/// A latency in the first of ns, µs and ms in which it is below 999.5, or else in s.
+/// In the first of ns, µs and ms in which the latency is below 999.5, or else in s.
 pub(crate) fn show_nanos(nanos: f64) -> String {
     let (value, unit) = match nanos {
         small if small < 999.5 => (small, "ns"),
@@ -81,7 +76,7 @@ pub(crate) fn show_nanos(nanos: f64) -> String {
     format!("{text} {unit}")
 }
 
-/// Bytes with a unit, as [`show_bytes`] chooses it; a negative number as 0.
+/// A negative number is shown as 0.
 pub(crate) fn show_size(bytes: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -92,7 +87,6 @@ pub(crate) fn show_size(bytes: f64) -> String {
     show_bytes(whole)
 }
 
-/// Bytes a second.
 pub(crate) fn show_bandwidth(bytes: f64) -> String {
     #[expect(
         clippy::cast_possible_truncation,
@@ -103,7 +97,6 @@ pub(crate) fn show_bandwidth(bytes: f64) -> String {
     format!("{}/s", show_bytes(whole))
 }
 
-/// A stretch of values.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Span {
     pub(crate) from: f64,
@@ -111,13 +104,11 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    /// A span from zero.
     pub(crate) const fn up_to(to: f64) -> Span {
         Span { from: 0.0, to }
     }
 }
 
-/// One axis of a chart.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Axis {
     pub(crate) scale: Scale,
@@ -130,8 +121,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// A logarithmic axis from the least of some values to the greatest (at least 1.1 times the least), with labels at
-    /// these values as far as they do not overlap.
+    /// A logarithmic axis from the least of some values to the greatest (at least 1.1 times the least), with
+    /// labels at these values as far as they do not overlap.
     pub(crate) fn at_points(unit: Unit, label: &str, values: &[f64]) -> Axis {
         let from = values.iter().copied().fold(f64::INFINITY, f64::min).clamp(1e-9, 1e18);
         let to = values.iter().copied().fold(0.0, f64::max).max(from * 1.1);
@@ -152,7 +143,7 @@ impl Axis {
         Axis { scale, unit, label: label.into(), from, to, marked: Vec::new() }
     }
 
-    /// The position of a value, from 0 to 1; values outside the axis are drawn at its nearer end.
+    /// From 0 to 1; values outside the axis are drawn at its nearer end.
     pub(crate) fn share(&self, value: f64) -> f64 {
         let place = |value: f64| match self.scale {
             Scale::Linear => value,
@@ -163,7 +154,7 @@ impl Axis {
         ((place(value) - from) / (to - from)).clamp(0.0, 1.0)
     }
 
-    /// The values to be labelled, about `count` at most.
+    /// The values to be labelled.
     pub(crate) fn ticks(&self, count: u32) -> Vec<f64> {
         if !self.marked.is_empty() {
             return self.apart(&self.marked, count);
@@ -187,13 +178,13 @@ impl Axis {
             .collect()
     }
 
-    /// 1, 2 and 5 times powers of ten around the span.
+    /// 1, 2 and 5 times powers of ten.
     fn decimal_steps(&self) -> Vec<f64> {
         let base = 10_f64.powf((self.to - self.from).log10().floor() - 2.0);
         (0..4).flat_map(|power| [1.0, 2.0, 5.0].map(|step| step * base * 10_f64.powi(power))).collect()
     }
 
-    /// The shares of [`NINES`] on the axis, as far as their labels do not overlap.
+    /// The shares of [`NINES`] without overlapping labels.
     fn nines(&self, count: u32) -> Vec<f64> {
         let known: Vec<f64> = NINES.into_iter().filter(|share| *share <= self.to * 1.000_000_1).collect();
         self.apart(&known, count)
@@ -219,7 +210,6 @@ impl Axis {
             .collect()
     }
 
-    /// The label of a value.
     pub(crate) fn show(&self, value: f64) -> String {
         match self.unit {
             Unit::Seconds => show_time(value, self.to),
@@ -227,7 +217,6 @@ impl Axis {
         }
     }
 
-    /// The text below the axis.
     pub(crate) fn caption(&self) -> String {
         match self.unit {
             Unit::Seconds if self.to >= 7_200.0 => format!("{}, h:min", self.label),
@@ -236,7 +225,6 @@ impl Axis {
         }
     }
 
-    /// A value under the pointer.
     pub(crate) fn show_exactly(&self, value: f64) -> String {
         match self.unit {
             Unit::Seconds => {
@@ -248,13 +236,12 @@ impl Axis {
     }
 }
 
-/// Steps of a time axis, in seconds.
+/// In seconds.
 const TIME_STEPS: [f64; 22] = [
     0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1_200.0,
     1_800.0, 3_600.0, 7_200.0, 14_400.0, 43_200.0,
 ];
 
-/// Shares that are labelled.
 const NINES: [f64; 7] = [0.0, 0.5, 0.9, 0.99, 0.999, 0.999_9, 0.999_99];
 
 #[cfg(test)]

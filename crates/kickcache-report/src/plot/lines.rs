@@ -4,32 +4,28 @@ use std::fmt::Write;
 
 use crate::plot::point::Point;
 
-/// The number of styles: colours that colour-blind people can distinguish (after Okabe and Ito), with different dashes or widths.
+/// The number of styles, with colours that colour-blind people can distinguish (after Okabe and Ito).
 pub(crate) const STYLE_COUNT: usize = 10;
 
-/// How points are joined.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Shape {
-    /// From point to point; where there are too many, averages are drawn.
+    /// From point to point; of too many points, averages are drawn.
     Joined,
-    /// As [`Shape::Joined`], but never averaged.
+    /// As [`Shape::Joined`], without averages.
     Exact,
     /// Steps over the ground, filled.
     Steps,
 }
 
-/// The emphasis of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Weight {
-    /// The weight of most lines.
     Plain,
-    /// Thicker than others: the subject of the chart.
+    /// The subject of the chart.
     Main,
-    /// Dotted: a simulation, in the colour of the measured line if that precedes it.
+    /// A simulation, dotted.
     Predicted,
 }
 
-/// A line with its name.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Line {
     pub(crate) name: String,
@@ -41,7 +37,6 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    /// The CSS classes of the line's stroke.
     pub(crate) fn class(&self) -> String {
         let weight = match self.weight {
             Weight::Plain => "",
@@ -51,7 +46,7 @@ impl Line {
         format!("s{}{weight}", self.style % STYLE_COUNT)
     }
 
-    /// Draws the line through points of the drawing, the ground at `bottom`; a single point becomes a dot.
+    /// The ground is at `bottom`; a single point becomes a dot.
     pub(crate) fn draw(&self, svg: &mut String, index: usize, points: &[Point], bottom: f64) {
         let Some(first) = points.first() else { return };
         if let [only] = points {
@@ -87,7 +82,7 @@ impl Line {
     }
 }
 
-/// All points, unless they are more than `most` in a joined line: then at most that many averages of neighbours.
+/// All points; of more than `most` points in a joined line, averages of neighbours.
 pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     if shape != Shape::Joined || points.len() <= most {
         return points.to_vec();
@@ -96,7 +91,7 @@ pub(crate) fn thin(points: &[Point], most: usize, shape: Shape) -> Vec<Point> {
     #[expect(clippy::cast_precision_loss, reason = "a few hundred points")]
     let mean = |points: &[Point]| {
         let count = points.len() as f64;
-        // From 0.0, not from the -0.0 of an empty sum.
+        // The sum begins with 0.0, as an empty sum is -0.0.
         let mean = |of: fn(&Point) -> f64| points.iter().fold(0.0, |sum, point| sum + of(point)) / count;
         Point { x: mean(|point| point.x), y: mean(|point| point.y) }
     };

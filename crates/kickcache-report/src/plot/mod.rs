@@ -11,16 +11,13 @@ use crate::plot::axis::{Axis, Unit};
 use crate::plot::lines::{Line, thin};
 use crate::plot::point::Point;
 
-/// How wide a chart may become.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Width {
-    /// The whole page.
     Full,
     /// Two in a row.
     Half,
 }
 
-/// A chart.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Plot {
     pub(crate) title: String,
@@ -31,7 +28,7 @@ pub(crate) struct Plot {
     pub(crate) lines: Vec<Line>,
 }
 
-/// The sizes of one drawing, in units of its view box.
+/// In units of the view box.
 #[derive(Clone, Copy)]
 struct Frame {
     class: &'static str,
@@ -63,7 +60,7 @@ impl Frame {
 }
 
 impl Plot {
-    /// The chart with its title and, for several lines, a legend; empty if there is no data.
+    /// Empty if there is no data.
     pub(crate) fn figure(&self) -> String {
         if self.lines.iter().all(|line| line.points.is_empty()) {
             return String::new();
@@ -119,7 +116,6 @@ impl Plot {
         svg
     }
 
-    /// A line's points on the drawing.
     fn place(&self, line: &Line, frame: Frame) -> Vec<Point> {
         let place =
             |point: Point| Point { x: frame.x(self.x.share(point.x)), y: frame.y(self.y.share(point.y)) };
@@ -154,7 +150,7 @@ impl Plot {
         text(svg, "middle", Point { x: left.midpoint(right), y: bottom + 34.0 }, &self.x.caption());
     }
 
-    /// The data for the label of the point under the pointer.
+    /// The data for the labels under the pointer.
     fn data(&self, frame: Frame) -> String {
         let series = |line: &Line| {
             let points = thin(&line.points, frame.points(), line.shape);
@@ -173,7 +169,7 @@ fn rounded(number: f64) -> f64 {
     (number * 10.0).round() / 10.0
 }
 
-/// Four digits suffice for the labels under the pointer; 0 represents numbers that are not finite.
+/// Four digits; 0 represents numbers that are not finite.
 fn significant(number: f64) -> f64 {
     if number == 0.0 || !number.is_finite() {
         return 0.0;

@@ -1,6 +1,5 @@
-//! A point of a line, in the units of its axes, or of a drawing, in units of its view box.
+//! A point of a line or of a drawing.
 
-/// A position in a plot.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Point {
     /// From left to right.

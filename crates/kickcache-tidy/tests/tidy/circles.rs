@@ -6,7 +6,7 @@ use crate::code::module_graph::{Arrows, arrows, root_files};
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// The sets of files, or of folders, that need one another, directly or through others: each once, in order.
+/// The sets of files, or of folders, that need one another, directly or through others.
 pub(crate) fn circles(arrows: &Arrows) -> Vec<BTreeSet<&str>> {
     let reached: Vec<(&str, BTreeSet<&str>)> =
         arrows.keys().map(|file| (file.as_str(), reachable(arrows, file))).collect();
@@ -33,7 +33,6 @@ fn reachable<'a>(arrows: &'a Arrows, file: &'a str) -> BTreeSet<&'a str> {
     found
 }
 
-/// A description of a circle: its size, a line for each arrow, and the remedy.
 fn describe(arrows: &Arrows, circle: &BTreeSet<&str>) -> String {
     let mut lines = vec![format!("{} files need one another:", circle.len())];
     for file in circle {

@@ -5,10 +5,9 @@ use std::path::Path;
 
 use crate::workspace::{expect_nothing, root};
 
-/// The dependencies of the engine.
 const ENGINE_DEPENDENCIES: [&str; 3] = ["crc-fast", "hashbrown", "thiserror"];
 
-/// The crates, and those below them that each may need: arrows run down only.
+/// The crates, and those below them that each may need.
 const CRATES: [(&str, &[&str]); 15] = [
     ("kickcache-tidy", &[]),
     ("kickcache-engine", &[]),

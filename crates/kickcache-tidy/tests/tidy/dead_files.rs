@@ -5,7 +5,6 @@ use std::collections::BTreeSet;
 use crate::source::{Source, code_of, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Whether cargo itself finds a file.
 fn is_target(path: &str) -> bool {
     let parts: Vec<&str> = path.split('/').collect();
     let [.., folder, file] = parts[..] else { return true };
@@ -18,7 +17,6 @@ fn is_target(path: &str) -> bool {
     }
 }
 
-/// The files that a file's `mod` lines can mean.
 fn declared(source: &Source) -> Vec<String> {
     let (folder, file) = source.path.rsplit_once('/').unwrap_or(("", &source.path));
     let stem = file.trim_end_matches(".rs");
@@ -44,7 +42,7 @@ fn dead_files(sources: &[Source]) -> Vec<String> {
             break;
         }
     }
-    // The fuzz targets are no part of the workspace: `cargo fuzz` finds them by its own manifest.
+    // The fuzz targets are no part of the workspace.
     let dead =
         rust.iter().filter(|source| !alive.contains(&source.path) && source.path.starts_with("crates/"));
     dead.map(|source| source.finding(1, "no `mod` leads here; declare it or delete it")).collect()

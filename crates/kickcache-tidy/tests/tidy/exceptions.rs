@@ -1,8 +1,8 @@
-//! Exceptions of a rule: a list that may only shrink. An exception that is not needed any more is a finding.
+//! Exceptions of a rule: a list that may only shrink.
 
 use std::collections::BTreeMap;
 
-/// The entries of a list, a line each; lines that begin with `#` are comments.
+/// Lines that begin with `#` are comments.
 fn entries(list: &str) -> impl Iterator<Item = &str> {
     list.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
@@ -14,8 +14,8 @@ pub(crate) fn beyond(mut found: BTreeMap<String, String>, list: &str) -> Vec<Str
     found.into_values().chain(unused).collect()
 }
 
-/// The numbers above `most` that differ from the list, which has a key and a number in each line; and the entries of
-/// the list without a number above `most`.
+/// The numbers above `most` that differ from the list, and the entries of the list without a number above
+/// `most`.
 pub(crate) fn beyond_numbers(
     found: &BTreeMap<String, usize>,
     most: usize,

@@ -1,4 +1,4 @@
-//! No `bool` parameters: the call does not show the meaning of `true`. An enum does.
+//! No `bool` parameters: the call does not show the meaning of `true`.
 
 use crate::code::tokens::{Token, product_tokens};
 use crate::source::{Source, source};
@@ -25,7 +25,6 @@ fn flags(text: &str) -> Vec<(String, String)> {
     found
 }
 
-/// Whether the head of an `impl` names a foreign trait before its `for`.
 fn is_foreign(head: &[Token]) -> bool {
     let mut before_for = head.iter().take_while(|token| !token.is_word("for") && !token.is_sign('{'));
     before_for.any(|token| FOREIGN_TRAITS.iter().any(|name| token.is_word(name)))
@@ -43,7 +42,7 @@ fn after_block(tokens: &[Token]) -> &[Token] {
     &[]
 }
 
-/// The parameters of type `bool` of a function; the tokens begin with its name.
+/// The tokens begin with the function's name.
 fn bool_parameters(function: &[Token]) -> Vec<String> {
     let mut angle = 0;
     let open = function.iter().position(|token| {

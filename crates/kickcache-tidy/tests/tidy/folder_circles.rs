@@ -8,11 +8,9 @@ use crate::exceptions::beyond;
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Files and folders that are in a circle.
 const EXCEPTIONS: &str = include_str!("exceptions/folder_circles.txt");
 
-/// The arrows between the folders of one folder, and the files beside them; of each arrow the files at its ends.
-/// Index files of the common folder are left out.
+/// The arrows between the members of a folder; of each arrow the files at its ends.
 fn folder_arrows(arrows: &Arrows) -> Arrows {
     let mut found = Arrows::new();
     for (file, needed) in arrows {
@@ -36,7 +34,6 @@ fn branches(file: &str, other: &str) -> Option<(String, String)> {
     (!is_index(&from) && !is_index(&to)).then_some((from, to))
 }
 
-/// Each file or folder in a circle, with the arrows from it along the circle.
 fn findings(sources: &[Source]) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for root_file in root_files(sources) {

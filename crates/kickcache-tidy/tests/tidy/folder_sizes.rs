@@ -1,4 +1,4 @@
-//! A folder has few files: a reader finds the right one by its name.
+//! A folder has few files.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::workspace::{expect_nothing, sources};
 /// Rust files of a folder; files in its subfolders are not counted.
 const FILES_MAX: usize = 25;
 
-/// Folders with more files, and how many these are.
+/// Folders with more files, and their numbers.
 const EXCEPTIONS: &str = include_str!("exceptions/folder_sizes.txt");
 
 fn findings(sources: &[Source], exceptions: &str) -> Vec<String> {

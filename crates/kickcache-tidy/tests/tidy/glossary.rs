@@ -12,10 +12,10 @@ use crate::workspace::{expect_nothing, root, texts};
 const GLOSSARY: &str = "docs/glossary.md";
 /// Behind a definition: words that no prose uses.
 const NEVER: &str = "`not:`";
-/// Behind a definition: words that have a right meaning elsewhere, and which no rule can find.
+/// Behind a definition: words that have a right meaning elsewhere.
 const NOT_HERE: &str = "`not here:`";
 
-/// Exceptions: the beginning of the path, the word (empty for all), the reason.
+/// The beginning of the path, the word (empty for all), the reason.
 const EXCEPTIONS: [(&str, &str, &str); 3] = [
     (GLOSSARY, "", "lists the words"),
     ("crates/kickcache-tidy/tests/tidy/", "", "the house rules name the words"),
@@ -25,7 +25,6 @@ const EXCEPTIONS: [(&str, &str, &str); 3] = [
 static ENTRY: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"^- \*\*([^*]+)\*\*.*: \S").unwrap());
 static QUOTED: LazyLock<Regex> = LazyLock::new(|| Regex::new("`([^`]+)`").unwrap());
 
-/// A word that is not used, and the term for it.
 #[derive(PartialEq, Eq, Debug)]
 struct Synonym {
     word: String,

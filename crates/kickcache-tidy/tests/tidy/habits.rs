@@ -1,6 +1,7 @@
 //! Prose is plain: habits of speech stay below a rate.
 //!
-//! The limits are near the highest rates that the same patterns have in crucible, propolis, redb, quinn and ripgrep.
+//! The limits are near the highest rates that the same patterns have in crucible, propolis, redb, quinn and
+//! ripgrep.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -64,11 +65,11 @@ const HABITS: [Habit; 7] = [
         remedy: "the actor as the subject",
     },
 ];
-/// The patterns, in the order of the habits.
+/// In the order of the habits.
 static PATTERNS: LazyLock<[Regex; 7]> =
     LazyLock::new(|| HABITS.each_ref().map(|habit| Regex::new(habit.pattern).unwrap()));
 
-/// The same patterns in one; most lines match none.
+/// Most lines match no pattern.
 static ANY: LazyLock<RegexSet> =
     LazyLock::new(|| RegexSet::new(HABITS.each_ref().map(|habit| habit.pattern)).unwrap());
 
@@ -76,18 +77,15 @@ const LONG_SENTENCE: &str = "long sentence";
 /// For each 100,000 words.
 const LONG_SENTENCES_MAX: usize = 510;
 const SENTENCE_WORDS_MAX: usize = 35;
-/// Between two sentences; a row and an entry of a list are sentences.
+/// Rows and entries of lists are sentences.
 static SENTENCE_END: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"[.!?:;]\s+|\n\s*\n|\n\s*[-*|] ").unwrap());
 
 const HELP: &str = "crates/kickcache/src/cli/help.txt";
-/// Pages without any habit of [`HABITS`].
 const STRICT: [&str; 2] = ["README.md", HELP];
-/// Messages, help and log texts of all crates.
 const MESSAGES: &str = "messages of all crates";
 const FINDINGS_MAX: usize = 20;
 
-/// The parts of the project in which the habits of a line are counted.
 fn areas(path: &str, kind: Kind) -> Vec<String> {
     let mut folders = path.split('/');
     let first = folders.next().unwrap_or_default();
@@ -100,17 +98,14 @@ fn areas(path: &str, kind: Kind) -> Vec<String> {
     found
 }
 
-/// Words and habits of a part of the project.
 #[derive(Default)]
 struct Count {
     words: usize,
-    /// By the name of the habit, the places.
+    /// By the name of the habit.
     places: BTreeMap<&'static str, Vec<String>>,
 }
 
 impl Count {
-    /// The findings of a habit with more hits than its limit allows, and than one for each 2,000 words; in a strict
-    /// area, of any hit.
     fn excess(&self, area: &str, (name, limit, remedy): (&str, usize, &str)) -> Vec<String> {
         let none = Vec::new();
         let places = self.places.get(name).unwrap_or(&none);
@@ -157,7 +152,7 @@ fn count(sources: &[Source]) -> BTreeMap<String, Count> {
     counts
 }
 
-/// The names of the habits of a line, once for each hit.
+/// Once for each hit.
 fn habits_of(text: &str) -> Vec<&'static str> {
     let hits = |pattern: &Regex| {
         let all = pattern.captures_iter(text);
@@ -167,7 +162,6 @@ fn habits_of(text: &str) -> Vec<&'static str> {
     present.flat_map(|index| std::iter::repeat_n(HABITS[index].name, hits(&PATTERNS[index]))).collect()
 }
 
-/// Where long sentences begin.
 fn long_sentences(lines: &[Line]) -> Vec<(usize, Kind)> {
     let text = lines.iter().map(|line| line.text.as_str()).collect::<Vec<_>>().join("\n");
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! Labels of invariants are in the table of ARCHITECTURE.md, each once, and the code states them where the table says.
+//! Labels of invariants are in the table of ARCHITECTURE.md, each once, and the code states them where the
+//! table says.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -8,30 +9,26 @@ use regex::Regex;
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// The document with the table.
 const DOCUMENT: &str = "ARCHITECTURE.md";
 
-/// Names that look like labels of invariants: elliptic curves, and the serial number of a disk in a test.
+/// Names that look like labels: elliptic curves, and the serial number of a disk in a test.
 const OTHERS: [&str; 2] = ["P-", "S-7"];
 
 static LABEL: LazyLock<Regex> = LazyLock::new(|| Regex::new(r"(^|[^\w-])([A-Z]-\d{1,3})\b").unwrap());
 static STATED: LazyLock<Regex> =
     LazyLock::new(|| Regex::new(r"^//! [*-] ([A-Z]-\d+(?:, [A-Z]-\d+)*):").unwrap());
 
-/// The labels in a text.
 fn labels(text: &str) -> Vec<&str> {
     let found = LABEL.captures_iter(text).filter_map(|found| found.get(2)).map(|found| found.as_str());
     found.filter(|label| !OTHERS.iter().any(|other| label.starts_with(other))).collect()
 }
 
-/// A row's labels, and its places in the code.
 struct Row<'a> {
     line: usize,
     labels: Vec<&'a str>,
     places: Vec<&'a str>,
 }
 
-/// The rows of the table of invariants.
 fn rows(document: &Source) -> Vec<Row<'_>> {
     let lines = document.lines().skip_while(|(_, line)| *line != "## Invariants").skip(1);
     let rows =
@@ -45,7 +42,7 @@ fn row(line: usize, text: &str) -> Option<Row<'_>> {
     Some(Row { line, labels: labels(cells[1]), places })
 }
 
-/// Whether a file is at a place: `path/write` is the file or the folder of that name.
+/// `path/write` is the file or the folder of that name.
 fn is_at(path: &str, place: &str) -> bool {
     let module = path.trim_end_matches(".rs").trim_end_matches("/mod");
     format!("/{module}/").contains(&format!("/{place}/"))

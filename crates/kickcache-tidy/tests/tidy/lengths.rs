@@ -3,11 +3,11 @@
 use crate::source::{Source, code_of, source};
 use crate::workspace::expect_none;
 
-/// Lines of a file, its tests not counted.
+/// Tests are not counted.
 const FILE_LINES_MAX: usize = 500;
 /// The beginning of the sentence in the header of a longer file; the reason follows.
 const LONG_FILE_REASON: &str = "Over 500 lines because ";
-/// Lines of a function from its name to its closing brace.
+/// From the name to the closing brace.
 const FUNCTION_LINES_MAX: usize = 70;
 
 fn long_file(source: &Source) -> Option<String> {
@@ -35,7 +35,6 @@ fn begins_function(line: &str) -> bool {
     code_of(line).split_whitespace().find(|word| !is_modifier(word)) == Some("fn")
 }
 
-/// Lines up to the closing brace or the semicolon: on the first line, or on a line with the same indentation.
 fn function_length(lines: &[(usize, &str)]) -> usize {
     let indent = |line: &str| line.len() - line.trim_start().len();
     let is_end = |(index, (_, line)): (usize, &(usize, &str))| {

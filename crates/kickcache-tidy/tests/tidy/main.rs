@@ -1,8 +1,6 @@
-//! The house rules that neither rustfmt nor clippy checks, such as lengths, words, import directions, circles, dead
-//! files, titles.
+//! The house rules that neither rustfmt nor clippy checks.
 //!
-//! A finding in a line has the form `path:line: finding; remedy`. An exception is a row in a rule's table, or a line in
-//! a list below `exceptions/`, which may only shrink.
+//! An exception is a row in a rule's table, or a line in a list below `exceptions/`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 

@@ -5,10 +5,8 @@ use std::collections::BTreeSet;
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Documents that name the test of each fact.
 const DOCUMENTS: [&str; 3] = ["docs/dev/facts.md", "docs/dev/testing.md", "docs/dev/threats.md"];
 
-/// Names of functions, at any place.
 fn functions(sources: &[Source]) -> BTreeSet<&str> {
     let rust = sources.iter().filter(|source| source.path.ends_with(".rs"));
     rust.flat_map(|source| source.text.split("fn ").skip(1))
@@ -16,7 +14,7 @@ fn functions(sources: &[Source]) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Names of tests in a line: between backticks, after the name of a module.
+/// Names between backticks, after the name of a module.
 fn named(line: &str) -> impl Iterator<Item = &str> {
     let quoted = line.split('`').skip(1).step_by(2);
     let is_path = |text: &&str| {

@@ -1,11 +1,11 @@
-//! Forbidden names by folder, and code that only some folders may contain.
+//! Forbidden names by folder.
 
 use std::collections::BTreeSet;
 
 use crate::source::{Source, source};
 use crate::workspace::{expect_none, expect_nothing, sources};
 
-/// Forbidden names: files below the first path, the names, and the reason.
+/// Files below the first path, the names, and the reason.
 const NEVERS: [(&str, &[&str], &str); 5] = [
     ("crates/kickcache-engine/src/", &["std::"], "the engine names nothing above it"),
     (
@@ -37,23 +37,20 @@ const NEVERS: [(&str, &[&str], &str); 5] = [
     ),
 ];
 
-/// The folders of front ends, one each; a crate of the same name is a front end's protocol.
+/// The folders of front ends; a crate of the same name is a front end's protocol.
 const FRONTENDS: &str = "crates/kickcache-daemon/src/serve/frontend/";
 const EVENT_LOOP: &str = "crates/kickcache-daemon/src/serve/event_loop/";
 
-/// Where the paths of requests are.
 const PATHS: &str = "crates/kickcache-engine/src/path/";
 /// Paths, each with one below it that it may name.
 const PATHS_BELOW: [(&str, &str); 1] = [("read", "fill")];
 
-/// The folders that may contain `unsafe`.
 const UNSAFE_ROOMS: [&str; 4] = [
     "crates/kickcache-daemon/src/driver/",
     "crates/kickcache-daemon/src/serve/frontend/ublk/",
     "crates/kickcache-vhost-user/src/",
     "crates/kickcache/examples/",
 ];
-/// Where standard output may be written.
 const STDOUT_ROOMS: [&str; 15] = [
     "crates/kickcache-command/src/",
     "crates/kickcache/examples/",
@@ -95,13 +92,11 @@ fn forbidden_names(source: &Source) -> Vec<String> {
     found
 }
 
-/// The folders of front ends.
 fn frontends(sources: &[Source]) -> BTreeSet<&str> {
     let below = sources.iter().filter_map(|source| source.path.strip_prefix(FRONTENDS));
     below.filter_map(|path| path.split_once('/')).map(|(room, _)| room).collect()
 }
 
-/// Front ends that a file of the loop or of a front end names, and must not.
 fn foreign_frontends(source: &Source, rooms: &BTreeSet<&str>) -> Vec<String> {
     let own = source.path.strip_prefix(FRONTENDS).and_then(|path| path.split_once('/')).map(|(room, _)| room);
     let is_loop = source.path.starts_with(EVENT_LOOP);
@@ -145,14 +140,13 @@ fn a_new_front_end_is_known_by_its_room() {
     assert_eq!(foreign_frontends(&source(&format!("{EVENT_LOOP}a.rs"), code), &rooms).len(), 2);
 }
 
-/// The path of requests that a file belongs to: `write` for `path/write/mod.rs`, `fill` for `path/fill.rs`.
+/// `write` for `path/write/mod.rs`, `fill` for `path/fill.rs`.
 fn journey(path: &str) -> Option<&str> {
     let rest = path.strip_prefix(PATHS)?;
     let name = rest.split('/').next()?.trim_end_matches(".rs");
     (name != "mod").then_some(name)
 }
 
-/// Other paths that a path names, except those below it.
 fn foreign_paths(source: &Source) -> Vec<String> {
     let Some(own) = journey(&source.path) else { return Vec::new() };
     let is_allowed = |other: &str| other == own || PATHS_BELOW.contains(&(own, other));

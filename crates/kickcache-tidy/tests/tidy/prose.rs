@@ -1,4 +1,4 @@
-//! The prose of a file: lines of pages, comments and texts in quotes, without code blocks, names in backticks and addresses.
+//! The prose of a file.
 
 use std::sync::LazyLock;
 
@@ -6,12 +6,10 @@ use regex::Regex;
 
 use crate::source::{Source, source};
 
-/// The kind of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Page,
     Comment,
-    /// A text in the code: a message, a help text, a log event.
     Text,
 }
 
@@ -35,12 +33,12 @@ static NAME: LazyLock<Regex> = LazyLock::new(|| regex(r"`[\w./:=<>*#$@{}\[\]()?&
 static LINK: LazyLock<Regex> = LazyLock::new(|| regex(r"\[([^\]]*)\]\([^)]*\)"));
 static WORD: LazyLock<Regex> = LazyLock::new(|| regex(r"[A-Za-z][A-Za-z'-]*"));
 
-/// Number of words of a text of [`prose`], where `X` replaces names in backticks.
+/// `X` replaces names in backticks.
 pub(crate) fn word_count(text: &str) -> usize {
     WORD.find_iter(text).count()
 }
 
-/// The lines with prose. Texts of less than three words are names, and texts of tests are examples.
+/// The lines with prose; texts of less than three words and texts of tests are left out.
 pub(crate) fn prose(source: &Source) -> Vec<Line> {
     let mut found = Vec::new();
     let mut is_code_block = false;
@@ -83,7 +81,6 @@ fn written_words(source: &Source, line: &str) -> Option<(Kind, String)> {
     Some((Kind::Page, line.into()))
 }
 
-/// The texts in quotes of a line of Rust, and the comment behind its code.
 fn texts(source: &Source, line: &str) -> Option<(Kind, String)> {
     let code = line.split(" // ").next().unwrap_or_default();
     let quoted = QUOTED.captures_iter(code).filter(|_| !source.is_test());

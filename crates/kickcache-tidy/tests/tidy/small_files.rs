@@ -1,4 +1,4 @@
-//! A small file has several importers: code that only one file needs is in that file, or has a size of its own.
+//! A small file has several importers.
 
 use std::collections::BTreeMap;
 
@@ -10,14 +10,13 @@ use crate::workspace::{expect_nothing, sources};
 /// The least lines of code of a file with one importer; comments, blank lines and tests are not counted.
 const LINES: usize = 40;
 
-/// Small files with one importer.
 const EXCEPTIONS: &str = include_str!("exceptions/small_files.txt");
 
 fn code_lines(source: &Source) -> usize {
     source.code().filter(|(_, code)| !code.trim().is_empty()).count()
 }
 
-/// How other crates name the module of a file, as in `kickcache_daemon::serve::config`.
+/// As in `kickcache_daemon::serve::config`.
 fn outer_name(path: &str) -> Option<String> {
     let (name, module) = path.strip_prefix("crates/")?.split_once("/src/")?;
     Some(format!("{}::{}", name.replace('-', "_"), module.trim_end_matches(".rs").replace('/', "::")))

@@ -1,6 +1,5 @@
 //! A file of the workspace.
 
-/// A file of the workspace.
 pub(crate) struct Source {
     /// From the root of the workspace.
     pub(crate) path: String,
@@ -8,7 +7,7 @@ pub(crate) struct Source {
 }
 
 impl Source {
-    /// The lines and their numbers from 1.
+    /// Numbers are from 1.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (usize, &str)> {
         self.text.lines().enumerate().map(|(index, line)| (index + 1, line))
     }
@@ -21,7 +20,7 @@ impl Source {
         self.path.contains("/tests/") || self.path.ends_with("/tests.rs") || self.path.contains("/benches/")
     }
 
-    /// A test module next to code needs no header: its place shows its purpose.
+    /// A test module next to code needs no header.
     pub(crate) fn is_test_module(&self) -> bool {
         self.is_test() && self.path.contains("/src/")
     }
@@ -35,7 +34,7 @@ impl Source {
         if self.is_test() { Vec::new() } else { lines[..end].to_vec() }
     }
 
-    /// The product lines without comments.
+    /// Product lines without comments.
     pub(crate) fn code(&self) -> impl Iterator<Item = (usize, &str)> {
         self.product_lines().into_iter().map(|(number, line)| (number, code_of(line)))
     }
@@ -45,13 +44,13 @@ impl Source {
     }
 }
 
-/// A line up to its comment; the `//` of an address does not count.
+/// The `//` of an address does not count.
 pub(crate) fn code_of(line: &str) -> &str {
     let comment = line.match_indices("//").find(|(at, _)| !line[..*at].ends_with(':'));
     comment.map_or(line, |(at, _)| &line[..at])
 }
 
-/// A made-up file, for the tests of the rules.
+/// For the tests of the rules.
 pub(crate) fn source(path: &str, text: &str) -> Source {
     Source { path: path.into(), text: text.into() }
 }

@@ -1,4 +1,4 @@
-//! No tuples instead of a struct in signatures: a struct names its fields. Iterators over keys and values are exempt.
+//! No tuples instead of a struct in signatures: a struct names its fields.
 
 use std::collections::BTreeMap;
 
@@ -15,13 +15,12 @@ const LEFT: [(&str, usize); 5] = [
     ("kickcache-model", 9),
 ];
 
-/// Modules that are compiled for tests only.
 const TEST_MODULES: [&str; 2] = [
     "crates/kickcache-engine/src/scene.rs",
     "crates/kickcache-daemon/src/serve/frontend/ublk/fake_kernel.rs",
 ];
 
-/// The function's name for each tuple in the parameters and the result of a function of a text.
+/// The function's name for each tuple in the parameters and the result of a function.
 fn tuples(text: &str) -> Vec<String> {
     let tokens = product_tokens(text);
     let starts = (0..tokens.len()).filter(|at| tokens[*at].is_word("fn"));
@@ -34,7 +33,7 @@ fn tuples(text: &str) -> Vec<String> {
     found
 }
 
-/// The tokens of a function from its generics or parameters up to its body.
+/// From the generics or parameters up to the body.
 fn signature(tokens: &[Token]) -> &[Token] {
     let mut depth = 0;
     let end = tokens.iter().position(|token| {
@@ -45,8 +44,8 @@ fn signature(tokens: &[Token]) -> &[Token] {
     &tokens[..end.unwrap_or(tokens.len())]
 }
 
-/// Whether brackets contain several members, and are neither those of `Fn(..)` or a pattern with a name, nor the pair
-/// of an iterator.
+/// Whether brackets contain several members, and are neither those of `Fn(..)` or a pattern with a name, nor
+/// the pair of an iterator.
 fn is_tuple(signature: &[Token], open: usize) -> bool {
     let before = &signature[..open];
     let is_call = match before.last() {
@@ -59,7 +58,6 @@ fn is_tuple(signature: &[Token], open: usize) -> bool {
     !is_call && members > 1 && !(is_item && members == 2)
 }
 
-/// The number of members before the closing bracket.
 fn members(tokens: &[Token]) -> usize {
     let (mut depth, mut count, mut is_empty) = (0, 0, true);
     for (at, token) in tokens.iter().enumerate() {
@@ -90,7 +88,6 @@ fn findings(source: &Source) -> Vec<String> {
     tuples(&source.text).iter().map(what).collect()
 }
 
-/// The differences from the allowed numbers.
 fn differences(found: &[String], left: &[(&str, usize)]) -> Vec<String> {
     let crate_of = |finding: &str| finding.split('/').nth(1).unwrap_or_default().to_owned();
     let mut by_crate: BTreeMap<String, Vec<String>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! A public type name has one definition in the workspace, so that a name means one thing.
+//! A public type name has one definition in the workspace.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -9,7 +9,7 @@ use crate::exceptions::beyond_numbers;
 use crate::source::{Source, source};
 use crate::workspace::{expect_nothing, sources};
 
-/// Names with more definitions, and how many these are.
+/// Names with more definitions, and their numbers.
 const EXCEPTIONS: &str = include_str!("exceptions/type_definitions.txt");
 
 static DEFINITION: LazyLock<Regex> = LazyLock::new(|| {

@@ -1,4 +1,4 @@
-//! Names of types and modules are nouns: no lone participle, adverb, pronoun or preposition.
+//! Names of types and modules are nouns.
 
 use std::collections::BTreeSet;
 use std::sync::LazyLock;
@@ -108,14 +108,13 @@ const WORDS: [&str; 96] = [
     "worse",
 ];
 
-/// Names that are right in their place, by file; an entry that is not needed any more is a finding.
+/// By file; an entry that is not needed any more is a finding.
 const EXCEPTIONS: &[(&str, &str)] = &[];
 
 static DECLARATION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"(?m)^\s*(?:pub(?:\([^)]*\))? )?(?:struct|enum|trait|type|union|mod) (\w+)").unwrap()
 });
 
-/// The line and name of each type or module that is named by such a word.
 fn lone_words(source: &Source) -> Vec<(usize, &str)> {
     let declared = DECLARATION.captures_iter(&source.text).filter_map(|found| found.get(1));
     let poor = declared.filter(|name| WORDS.contains(&name.as_str().to_lowercase().as_str()));

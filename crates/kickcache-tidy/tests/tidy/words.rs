@@ -3,7 +3,7 @@
 use crate::source::{Source, code_of, source};
 use crate::workspace::expect_none;
 
-/// Words that have a better one: their beginning, the places to check, and the better word.
+/// The beginning of a word, the places to check, and the better word.
 const WORDS: [(&str, Where, &str); 37] = [
     ("evict", Where::Anywhere, "demote (a clean block), or reclaim (a segment)"),
     ("backing device", Where::Anywhere, "origin"),
@@ -44,7 +44,7 @@ const WORDS: [(&str, Where, &str); 37] = [
     ("for good", Where::Prose, "durably, permanently, or lost"),
 ];
 
-/// Exceptions: the beginning of the path, the beginning of the word, the reason.
+/// The beginning of the path, the beginning of the word, the reason.
 const WORD_EXCEPTIONS: [(&str, &str, &str); 14] = [
     ("crates/kickcache-engine/src/", "chunk", "a checkpoint is written in chunks"),
     ("crates/kickcache-faultsim/src/", "chunk", "a checkpoint is written in chunks"),
@@ -68,9 +68,7 @@ const WORD_EXCEPTIONS: [(&str, &str, &str); 14] = [
 
 #[derive(Clone, Copy, PartialEq)]
 enum Where {
-    /// Code, comments and documents.
     Anywhere,
-    /// Comments and documents.
     Prose,
 }
 

@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 
 use crate::source::Source;
 
-/// The folder of the workspace.
 pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
@@ -15,12 +14,10 @@ pub(crate) fn sources() -> Vec<Source> {
     files(&[".rs", ".md"])
 }
 
-/// All files of the workspace with prose.
 pub(crate) fn texts() -> Vec<Source> {
     files(&[".rs", ".md", ".toml", ".sh", "help.txt"])
 }
 
-/// The files of the workspace with these ends of their names.
 fn files(ends: &[&str]) -> Vec<Source> {
     let root = root();
     let mut found = Vec::new();

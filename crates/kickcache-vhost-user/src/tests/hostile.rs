@@ -167,7 +167,6 @@ fn a_ring_ahead_of_itself_stops_the_queue() {
 #[test]
 fn a_ring_with_entries_outside_of_memory_stops_the_queue() {
     let mut guest = guest();
-    // The index of the ring has the last two bytes of memory.
     guest.tell(packet(9, &[0, USER + TABLE, USER + USED, USER + RAM - 4, 0], Vec::new())).unwrap();
     guest.write(RAM - 2, &1_u16.to_le_bytes());
     assert!(guest.serve().is_empty());
@@ -208,7 +207,6 @@ fn memory_that_vanishes_under_a_request_does_no_harm() {
     let request = guest.device.next_request(0).unwrap();
     let removed = packet(38, &[0, 0, RAM, USER, 0], Vec::new());
     guest.tell(removed).unwrap();
-    // The request keeps its memory; the ring is unmapped.
     request.deliver(&[1; 512]).unwrap();
     guest.device.complete(&request, vhost_user::Outcome::Done);
     assert_eq!(guest.read::<1>(DATA), [1]);

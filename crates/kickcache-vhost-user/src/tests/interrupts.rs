@@ -5,14 +5,12 @@ use std::os::fd::{AsFd, OwnedFd};
 use super::harness::{AVAIL, SIZE, event_fd};
 use super::*;
 
-/// The front end's copy of an event descriptor that it attached to a message.
 fn attach(guest: &mut Guest, request: u32) -> OwnedFd {
     let fd = event_fd();
     guest.tell(packet(request, &[0], vec![fd.try_clone().unwrap()])).unwrap();
     fd
 }
 
-/// Whether the descriptor was written since the last look.
 fn is_rung(fd: impl AsFd) -> bool {
     rustix::io::read(fd, &mut [0; 8]).is_ok()
 }

@@ -14,7 +14,6 @@ use self::harness::{EVENT_IDX, FEATURES, Guest, NEXT, WRITE, packet, pair};
 use crate as vhost_user;
 use crate::Answer;
 
-/// The addresses of the parts of requests.
 const HEADER: u64 = 0x1_0000;
 const DATA: u64 = 0x2_0000;
 const STATUS: u64 = 0x1_1000;
@@ -72,7 +71,6 @@ fn guest() -> Guest {
     Guest::new(FEATURES)
 }
 
-/// The payload of the reply to a message.
 fn replied(guest: &mut Guest, message: vhost_user::Packet) -> Vec<u8> {
     match guest.tell(message).unwrap() {
         Answer::Reply(reply) => reply.bytes[12..].to_vec(),
@@ -84,14 +82,12 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().unwrap())
 }
 
-/// The configuration space.
 fn config(guest: &mut Guest) -> Vec<u8> {
     let mut query = packet(24, &[pair(0, 60)], Vec::new());
     query.payload.extend_from_slice(&[0; 64]);
     replied(guest, query).split_off(12)
 }
 
-/// A message that changes bytes of the configuration space.
 fn set_config(offset: u32, bytes: &[u8]) -> vhost_user::Packet {
     let size = u32::try_from(bytes.len()).unwrap();
     let mut change = packet(25, &[pair(offset, size)], Vec::new());

@@ -8,14 +8,12 @@ use super::harness::{CONFIG_WCE, RAM, SIZE, USER, event_fd, pair};
 use super::*;
 use crate::{Answer, Outcome, RequestKind};
 
-/// Memory for requests in flight, as its front end keeps it.
 struct InflightMemory {
     message: Vec<u64>,
     fd: OwnedFd,
 }
 
 impl InflightMemory {
-    /// The memory of a guest that offers three reads.
     fn new(guest: &mut Guest) -> InflightMemory {
         let kept = InflightMemory::fresh(guest);
         guest.tell(packet(11, &[0], Vec::new())).unwrap();
@@ -31,7 +29,6 @@ impl InflightMemory {
         kept
     }
 
-    /// Memory that no device has used.
     fn fresh(guest: &mut Guest) -> InflightMemory {
         let wanted = pair(1 | u32::from(SIZE) << 16, 0);
         let Answer::Reply(reply) = guest.tell(packet(31, &[0, 0, wanted], Vec::new())).unwrap() else {
@@ -49,7 +46,6 @@ impl InflightMemory {
         second
     }
 
-    /// The front end connects to a device without a front end.
     fn connect(&self, guest: &mut Guest, features: u64) {
         guest.share_memory();
         guest.tell(packet(2, &[features], Vec::new())).unwrap();
@@ -57,7 +53,6 @@ impl InflightMemory {
         guest.start_queue().unwrap();
     }
 
-    /// The front end disconnects and connects again.
     fn reconnect(&self, guest: &mut Guest) {
         guest.device.disconnect();
         self.connect(guest, FEATURES | CONFIG_WCE);
@@ -122,7 +117,6 @@ fn a_stopped_queue_returns_the_recovered_requests_not_taken() {
     let request = second.device.next_request(0).unwrap();
     second.device.complete(&request, Outcome::Done);
     assert_eq!(replied(&mut second, packet(11, &[0], Vec::new())), pair(0, 1).to_le_bytes());
-    // The queue starts again with the two that are still marked.
     second.tell(packet(12, &[0], vec![event_fd()])).unwrap();
     assert_eq!((second.serve().len(), second.used()), (2, 3));
 }
@@ -212,6 +206,5 @@ fn a_device_reset_switches_the_write_cache_on_for_good() {
     assert_eq!(config(&mut guest)[32], 1);
     kept.reconnect(&mut guest);
     assert_eq!(config(&mut guest)[32], 1);
-    // This is the first request of the guest.
     assert_eq!(write_of(&mut guest), VOLATILE);
 }

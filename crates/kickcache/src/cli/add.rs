@@ -31,7 +31,6 @@ Examples:
 Exit codes: 0 if the volume is served; 1 if not, 2 if an argument is wrong: then no change
 was made; 3 if no daemon answers.";
 
-/// The result of a volume that was not served before.
 const ADDED: &str = "added";
 
 /// Add a volume to a running daemon
@@ -169,7 +168,6 @@ impl AddArgs {
         })
     }
 
-    /// The volume as a table of a configuration file.
     fn table(&self, name: &str) -> Result<Map<String, Value>, Failure> {
         let origin = match self.origin.path() {
             Some(path) => text(&whole_path(path))?,

@@ -18,7 +18,6 @@ use kickcache_units::{are, counted, show_bytes};
 
 use crate::cli::device_state::{UnusedReason, bypassed_json, older_copy_json, print_needless, standing_json};
 
-/// The progress bar of the check.
 const BAR: &str = "checking {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
 
 const EXAMPLES: &str = "\
@@ -39,7 +38,7 @@ Exit codes:
   7  no damage, but no daemon uses the cache device: it is out of service, an older copy, or was
      bypassed with dirty blocks";
 
-/// Extents that are listed for people; --json has them all.
+/// --json has all extents.
 const EXTENTS_SHOWN: usize = 16;
 const BLOCK: u64 = 4096;
 
@@ -74,7 +73,6 @@ pub(crate) struct CheckArgs {
     state: StateOption,
 }
 
-/// Whether the log is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Log {
     Whole,
@@ -106,7 +104,7 @@ impl CheckArgs {
             findings.drop_needless(standing);
         }
         let shown = self.show(&findings, repaired, &unused, out);
-        // The findings decide the exit code first: a closed output, as by `head`, must not hide damage.
+        // The findings decide the exit code before the output does: a closed output must not hide damage.
         let repair = ShellCommand::new("check").path(&self.cache).word("--repair").word("--accept-older");
         let ended = end(&findings, &unused, &format!("`{}`", repair.state(&state)));
         if repaired.is_some()
@@ -175,12 +173,10 @@ fn end(findings: &Findings, unused: &UnusedReason, next: &str) -> Result<(), Fai
     Err(Failure { exit, error: anyhow!(sentence) })
 }
 
-/// As [`lost`], to follow another sentence.
 fn and_lost(findings: &Findings) -> String {
     lost(findings).map_or_else(String::new, |lost| format!("; {lost}"))
 }
 
-/// The damaged dirty blocks, if any.
 fn lost(findings: &Findings) -> Option<String> {
     let blocks: u64 = findings.volumes.iter().map(|volume| blocks_in(&volume.lost)).sum();
     let (dirty, are) = (counted(blocks, "dirty block"), are(blocks));

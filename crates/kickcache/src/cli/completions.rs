@@ -20,9 +20,8 @@ pub(crate) struct CompletionsArgs {
 }
 
 impl CompletionsArgs {
-    /// Prints the completions of a command line.
     pub(crate) fn run(&self, mut command: clap::Command, out: &mut dyn Write) -> Result<(), Failure> {
-        // The generator panics if its output is closed, so it writes to a buffer first.
+        // The generator panics if its output is closed.
         let mut text = Vec::new();
         clap_complete::generate(self.shell, &mut command, "kickcache", &mut text);
         Ok(out.write_all(&text)?)

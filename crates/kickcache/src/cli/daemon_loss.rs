@@ -4,8 +4,8 @@ use anyhow::anyhow;
 use kickcache_command::exit::Failure;
 use kickcache_daemon::control::client::ClientError;
 
-/// The reason why the daemon does not answer any more; `rest` describes the state of the unfinished
-/// operation. The daemon answered before, so this is not a missing daemon.
+/// The failure of an operation whose daemon does not answer any more; `rest` describes the state of the
+/// operation.
 pub(crate) fn vanished(error: ClientError, rest: &str) -> Failure {
     match error {
         ClientError::NoDaemon(path) | ClientError::Io { path, .. } => {

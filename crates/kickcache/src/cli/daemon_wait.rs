@@ -1,4 +1,4 @@
-//! A command that waits for its daemon. If the command is interrupted, the daemon continues the operation.
+//! A command that waits for its daemon.
 
 use std::thread;
 
@@ -8,17 +8,13 @@ use kickcache_command::interrupt::{Interrupt, LOOK_EVERY};
 use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::Report;
 
-/// The message after Ctrl-C.
 const GOES_ON: &str = "interrupted; the daemon continues the operation, and its status shows the progress";
 
-/// The wait for a daemon.
 pub(super) struct DaemonWait {
     interrupt: Interrupt,
 }
 
 impl DaemonWait {
-    /// Listens for signals.
-    ///
     /// # Errors
     /// If the system refuses.
     pub(super) fn new() -> Result<DaemonWait, Failure> {
@@ -27,7 +23,7 @@ impl DaemonWait {
         Ok(DaemonWait { interrupt })
     }
 
-    /// Sends a request to the daemon, and calls `look` at intervals until the reply arrives, without a time limit.
+    /// Sends a request to the daemon, and calls `look` at intervals until the reply arrives.
     ///
     /// # Errors
     /// If the reply is an error, or a signal interrupts the wait.
@@ -39,10 +35,10 @@ impl DaemonWait {
         Ok(self.interrupt.wait_watching(ask, look)??)
     }
 
-    /// The report of a daemon, which may be paused; `lost` turns the end of the daemon into a failure.
+    /// The report of a daemon, which may be paused; `lost` makes the failure if the daemon gives none.
     ///
     /// # Errors
-    /// The failure from `lost`, or an error if a signal interrupts the wait.
+    /// The failure from `lost`; an error after a signal.
     pub(super) fn status(
         &self,
         client: &Client,
@@ -52,8 +48,6 @@ impl DaemonWait {
         self.interrupt.wait_watching(move || client.status(), || ())?.map_err(lost)
     }
 
-    /// Sleeps for [`LOOK_EVERY`].
-    ///
     /// # Errors
     /// If a signal has arrived.
     pub(super) fn pause(&self) -> Result<(), Failure> {

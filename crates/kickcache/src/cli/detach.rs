@@ -22,7 +22,6 @@ Examples:
   kickcache drain vm1 --cache /var/cache/vms.img && kickcache detach /var/cache/vms.img vm1
   kickcache detach /var/cache/vms.img vm1 --lose-dirty      although the origin lacks some blocks";
 
-/// Extents that are listed for people.
 const EXTENTS_SHOWN: usize = 16;
 
 /// Remove a volume and its blocks from a cache device
@@ -60,7 +59,7 @@ impl DetachArgs {
             }
             (Err(error), None) => return Err(anyhow::Error::from(error).into()),
         };
-        // A detach on an older copy does not change the record of the newer device.
+        // For an older copy, the record is of the newer device.
         if let Some(store) = state.store().filter(|_| copy.is_none()) {
             record_clean(&store, &done.origin, done.uuid).map_err(anyhow::Error::from)?;
         }
@@ -96,9 +95,8 @@ impl DetachArgs {
     }
 }
 
-/// Records that a cache device has no blocks any more that the origin lacks. The record that the origin was served with
-/// this device stays: data of the origin on other cache devices is stale. A record about another device stays as it is. An
-/// unreadable record is handled by the next start that serves the origin.
+/// Clears the dirty flag of the origin's record, if the record is about this cache device. The record stays,
+/// since data of the origin on other cache devices is stale.
 fn record_clean(store: &StateStore, origin: &str, uuid: [u8; 16]) -> Result<(), StateError> {
     let record = store.origin(origin).ok().flatten();
     let is_own = |record: &OriginRecord| record.cache_uuid == uuid_text(uuid);
@@ -118,7 +116,6 @@ mod tests {
 
     const ORIGIN: &str = "file:/vm1";
 
-    /// Whether the origin may be incomplete after a detach, by its record about the device with this number.
     fn may_be_dirty_after(detached: u8, recorded: u8) -> bool {
         let directory = tempfile::tempdir().unwrap();
         let store = StateStore::new(directory.path());

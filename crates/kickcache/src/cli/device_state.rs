@@ -16,7 +16,7 @@ use kickcache_units::printable::printable_line;
 use kickcache_units::show_bytes;
 use serde_json::{Value, json};
 
-/// The reason why no daemon uses the blocks of a cache device, if none does.
+/// The reason why the blocks of a cache device are not used, if there is one.
 pub(super) struct UnusedReason {
     pub(super) standing: Option<OutOfServiceDevice>,
     pub(super) copy: Option<OlderCopy>,
@@ -24,8 +24,6 @@ pub(super) struct UnusedReason {
 }
 
 impl UnusedReason {
-    /// Looks for the reason on the device and in the state directory.
-    ///
     /// # Errors
     /// As [`out_of_service`].
     pub(super) fn look(path: &Path, state: &StatePlace) -> Result<UnusedReason, OfflineError> {
@@ -36,7 +34,6 @@ impl UnusedReason {
         })
     }
 
-    /// Prints the reason.
     pub(super) fn print(&self, out: &mut dyn Write) -> io::Result<()> {
         print_standing(out, self.standing.as_ref())?;
         print_older_copy(out, self.copy.as_ref())?;
@@ -46,7 +43,7 @@ impl UnusedReason {
     /// The failure of a tool that found no other defect; `Ok` if a daemon would use the device.
     ///
     /// # Errors
-    /// If no daemon would use the device: the reason, with its exit code.
+    /// If no daemon would use the device.
     pub(super) fn end(&self) -> Result<(), Failure> {
         let needed: Vec<&str> = self
             .bypassed
@@ -72,10 +69,8 @@ impl UnusedReason {
     }
 }
 
-/// Extents that are listed for people.
 const EXTENTS_SHOWN: usize = 8;
 
-/// Says that the device is out of service, if it is, and which volumes need it.
 pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&OutOfServiceDevice>) -> io::Result<()> {
     let Some(standing) = standing else { return Ok(()) };
     match &standing.doubt {
@@ -96,7 +91,6 @@ pub(super) fn print_standing(out: &mut dyn Write, standing: Option<&OutOfService
     Ok(())
 }
 
-/// The volumes that need a device out of service, as JSON.
 pub(super) fn standing_json(standing: &OutOfServiceDevice) -> Value {
     let volumes = standing.incomplete.iter().map(|volume| {
         let extents = volume.extents.as_ref().map(|extents| {
@@ -108,7 +102,6 @@ pub(super) fn standing_json(standing: &OutOfServiceDevice) -> Value {
     json!({ "incomplete": volumes.collect::<Vec<_>>() })
 }
 
-/// Prints the volumes whose blocks on the device a daemon does not use, and the reason.
 pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[StaleVolume]) -> io::Result<()> {
     bypassed.iter().try_for_each(|volume| {
         let does = match volume.is_needed() {
@@ -120,7 +113,6 @@ pub(super) fn print_bypassed(out: &mut dyn Write, bypassed: &[StaleVolume]) -> i
     })
 }
 
-/// These volumes as JSON.
 pub(super) fn bypassed_json(bypassed: &[StaleVolume]) -> Value {
     let volume = |volume: &StaleVolume| {
         let dirty =
@@ -135,18 +127,16 @@ pub(super) fn bypassed_json(bypassed: &[StaleVolume]) -> Value {
     bypassed.iter().map(volume).collect()
 }
 
-/// Says that the device is an older copy, if it is.
 pub(super) fn print_older_copy(out: &mut dyn Write, copy: Option<&OlderCopy>) -> io::Result<()> {
     let Some(copy) = copy else { return Ok(()) };
     writeln!(out, "\nolder copy: a daemon refuses it; {copy}")
 }
 
-/// An older copy as JSON.
 pub(super) fn older_copy_json(copy: &OlderCopy) -> Value {
     json!({ "found": copy.found, "noted": copy.noted, "note": copy.note })
 }
 
-/// Blocks that are recorded as dirty on a device out of service, and that were written back or given up.
+/// Blocks that are dirty by the log of a device out of service, and that were written back or given up.
 pub(super) fn print_needless(out: &mut dyn Write, volume: &str, bytes: u64) -> io::Result<()> {
     match bytes {
         0 => Ok(()),

@@ -24,10 +24,8 @@ use kickcache_daemon::plan::origin_timeout::OriginTimeout;
 use kickcache_units::printable::printable_line;
 use kickcache_units::{counted, show_bytes};
 
-/// The progress bar of a drain.
 const BAR: &str = "draining {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}";
 
-/// The state of the operation after an interrupted command.
 const CONTINUES: &str = "the daemon continues the drain";
 
 const EXAMPLES: &str = "\
@@ -39,7 +37,6 @@ Examples:
   kickcache drain vm1 --cache /dev/nvme0n1p4 --origin /dev/sdc --origin-moved
                                         the same, with an origin that has another path";
 
-/// The interval of progress requests to the daemon.
 const ASK_EVERY: Duration = Duration::from_millis(200);
 /// The least interval of messages about obstacles; an older error is no obstacle.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -137,12 +134,12 @@ impl DrainArgs {
     }
 
     fn ask_daemon(&self, volume: &str, out: &mut dyn Write) -> Result<(), Failure> {
-        // A closed output ends this command only: the daemon continues the drain.
+        // A closed output ends this command; the daemon continues the drain.
         let watch = self.wait.then(|| OutputWatch::start(|| Exit::Interrupted.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         let client = self.control.client();
         let client = if self.wait { client.patient() } else { client };
-        // If the volume is not served, the reply to the drain request has the reason.
+        // The reply to the drain request has the reason why a volume is not served.
         let mut drains = find(&client.status()?, volume).map_or(0, |found| found.volume.counters.drains);
         let request = Request::Drain { volume: volume.to_owned() };
         let () = client.request(&request)?;
@@ -150,7 +147,7 @@ impl DrainArgs {
         let mut report = client.status()?;
         let mut left = left(volume, &report)?;
         let begun = writeln!(out, "{volume}: {} to write back", show_bytes(left));
-        // A closed pipe ends other commands with success, and this one has not drained yet.
+        // A closed pipe would end the command with success.
         begun.map_err(|error| Failure { exit: Exit::Interrupted, error: anyhow!("{error}; {CONTINUES}") })?;
         let mut obstacles = Obstacles::default();
         let mut has_ended = false;
@@ -163,7 +160,8 @@ impl DrainArgs {
             left = self::left(volume, &report)?;
             has_ended = self::drains(volume, &report)? > drains;
             if !has_ended && (left == 0) == is_draining(volume, &report) {
-                // Discards of the dirty blocks do not end a drain, and a restart of the daemon or of its engine cancels it.
+                // Discards of the dirty blocks do not end a drain, and a restart of the daemon or of its
+                // engine cancels it.
                 drains = self::drains(volume, &report)?;
                 let () = client.request(&request)?;
             }
@@ -176,7 +174,6 @@ impl DrainArgs {
     }
 }
 
-/// The result of a drain without a daemon.
 fn sentence(done: &Drained, cache: &Path) -> String {
     let (name, origin) = (printable_line(&done.name), done.origin.to_string());
     let (origin, cache) = (printable_line(&origin), cache.display());
@@ -201,14 +198,14 @@ fn sentence(done: &Drained, cache: &Path) -> String {
     }
 }
 
-/// The obstacles of a drain, reported at once and then at intervals.
+/// Messages about the obstacles of a drain.
 #[derive(Default)]
 pub(super) struct Obstacles {
     said: Option<Instant>,
 }
 
 impl Obstacles {
-    /// The message that is due, if any: a device failed in the last moments, or does not respond.
+    /// The message that is due: a device failed in the last moments, or does not respond.
     pub(super) fn tell(&mut self, now: Instant, name: &str, report: &Report) -> Option<String> {
         if self.said.is_some_and(|said| now.duration_since(said) < SAY_EVERY) {
             return None;
@@ -245,8 +242,7 @@ fn obstacle(silent: Option<f64>, error: Option<&LastError>) -> Option<String> {
     Some(error.show())
 }
 
-/// Bytes that are dirty, or written back and not flushed. Fails if the volume is not served, or if all of these bytes are
-/// damaged.
+/// Bytes that are dirty, or written back and not flushed. Fails if all of these bytes are damaged.
 pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     let VolumeDevice { cache, volume } = served(name, report)?;
     let left = volume.not_clean_bytes();
@@ -257,13 +253,11 @@ pub(super) fn left(name: &str, report: &Report) -> anyhow::Result<u64> {
     Ok(left)
 }
 
-/// Completed drains of a volume.
 fn drains(name: &str, report: &Report) -> anyhow::Result<u64> {
     Ok(served(name, report)?.volume.counters.drains)
 }
 
-/// Whether the volume is being drained: blocks are left to write back or to flush, or their records are not durable
-/// yet.
+/// Whether the volume is being drained.
 pub(super) fn is_draining(name: &str, report: &Report) -> bool {
     find(report, name).is_some_and(|found| found.volume.draining)
 }
@@ -272,7 +266,6 @@ fn served<'a>(name: &str, report: &'a Report) -> anyhow::Result<VolumeDevice<'a>
     find(report, name).ok_or_else(|| anyhow!("the volume `{name}` is not served any longer"))
 }
 
-/// A volume and the cache device that it has.
 struct VolumeDevice<'a> {
     cache: &'a CacheReport,
     volume: &'a VolumeReport,

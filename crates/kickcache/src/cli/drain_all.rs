@@ -1,4 +1,4 @@
-//! All volumes of a daemon are drained before it stops, while they are served.
+//! The drain of all volumes before a stop.
 
 use std::io::{self, Write};
 use std::time::Instant;
@@ -12,25 +12,23 @@ use kickcache_daemon::words::ModeWord;
 use crate::cli::daemon_wait::DaemonWait;
 use crate::cli::drain::{Obstacles, is_draining, left};
 
-/// The modes before a drain of the volumes in write-back or write-through.
+/// The modes of the volumes in write-back or write-through before the drain.
 pub(super) struct Modes(Vec<(String, ModeWord)>);
 
 impl Modes {
-    /// Restores the modes, so that volumes that stay served cache as before.
     pub(super) fn restore(&self, client: &Client) {
         for (volume, mode) in &self.0 {
-            // The caller reports the failure that led here, not this one.
+            // The caller reports the failure that led here.
             let _ = set_mode(client, volume, *mode);
         }
     }
 }
 
-/// Writes dirty blocks of all volumes back. Until the stop, writes go around the cache: in write-back new blocks would become
-/// dirty, and in write-through a write in flight counts as dirty, so that a client that always writes would never let it end.
+/// Writes dirty blocks of all volumes back. Writes go around the cache until the stop, so that the drain ends
+/// under load.
 ///
 /// # Errors
-/// If a block cannot be written back, the daemon has ended, or a signal interrupts the wait: the modes are then
-/// restored.
+/// If a block cannot be written back, the daemon has ended, or after a signal.
 pub(super) fn drain_all(client: &Client) -> Result<Modes, Failure> {
     let awaited = DaemonWait::new()?;
     let report = awaited.status(client, Failure::from)?;
@@ -81,14 +79,13 @@ fn wait(client: &Client, awaited: &DaemonWait) -> Result<(), Failure> {
     }
 }
 
-/// A volume with blocks that its origin may lack, or that is being drained.
 #[derive(PartialEq, Eq, Debug)]
 struct UndrainedVolume<'a> {
     name: &'a str,
     is_draining: bool,
 }
 
-/// All such volumes. Fails if all of these blocks of a volume are damaged.
+/// Fails if all dirty blocks of a volume are damaged.
 fn undrained(report: &Report) -> anyhow::Result<Vec<UndrainedVolume<'_>>> {
     let mut found = Vec::new();
     for volume in volumes(report) {
@@ -106,7 +103,6 @@ mod tests {
     use super::*;
     use crate::cli::status::tests::report;
 
-    /// The undrained volumes if the volumes in turn are dirty, unflushed or being drained.
     fn undrained_of(dirty: [u64; 2], unflushed: [u64; 2], draining: [bool; 2]) -> Vec<(usize, bool)> {
         let mut report = report(0);
         let all = report.caches[0].volumes.iter_mut().enumerate();

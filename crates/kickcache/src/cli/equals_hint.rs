@@ -1,11 +1,10 @@
-//! A hint for flags with an optional value: the value follows `=`, otherwise it is parsed as another
-//! argument.
+//! A hint for flags with an optional value, which follows `=`.
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 const FLAGS: [&str; 1] = ["--ublk"];
 
-/// The error with a hint, if a word behind such a flag was not understood.
+/// Adds the hint if a value behind one of [`FLAGS`] was not understood.
 pub(crate) fn with_hint(mut error: clap::Error, words: &[String]) -> clap::Error {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg).cloned() else { return error };
     let is_meant = |pair: &&[String]| FLAGS.contains(&pair[0].as_str()) && pair[1] == word;

@@ -15,7 +15,6 @@ use kickcache_units::{Size, show_bytes};
 
 use crate::cli::daemon_loss::vanished;
 
-/// Time between two checks of a device that grows.
 const PAUSE: Duration = Duration::from_millis(100);
 
 const EXAMPLES: &str = "\
@@ -89,7 +88,7 @@ impl GrowArgs {
     }
 }
 
-/// Waits until a device has grown. If another client grew it further meanwhile, it may have more than this.
+/// Waits until a device has grown; another client may have grown it further.
 fn wait(client: &Client, Growing { device, size_bytes, .. }: &Growing) -> Result<(), Failure> {
     let client = client.waiting();
     loop {

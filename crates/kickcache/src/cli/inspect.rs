@@ -32,7 +32,7 @@ Exit codes:
   2  an argument is wrong
   7  a daemon would refuse it: it is out of service, an older copy, or was bypassed with dirty blocks";
 
-/// Extents that are listed for people; --json has them all.
+/// --json has all extents.
 const EXTENTS_SHOWN: usize = 8;
 
 /// Show a cache device: superblock, segments, volumes, dirty blocks
@@ -76,7 +76,6 @@ struct Device {
     uuid: String,
     epoch: u64,
     device_bytes: u64,
-    /// Bytes of the device in use, and their upper limit.
     used_bytes: u64,
     used_bytes_max: u64,
     journal_bytes: u64,
@@ -101,12 +100,12 @@ struct Volume {
     cached_bytes: u64,
     dirty_bytes: u64,
     dirty: Vec<Extent>,
-    /// For a device out of service: bytes of blocks that its log records as dirty, and that were written back
-    /// or abandoned since.
+    /// Bytes of blocks that the log of a device out of service has as dirty, and that were written back or
+    /// given up.
     needless_bytes: u64,
 }
 
-/// An extent of a volume, in bytes.
+/// In bytes.
 #[derive(Serialize)]
 struct Extent {
     start: u64,
@@ -137,8 +136,7 @@ impl Device {
         }
     }
 
-    /// A device out of service is not written any more, so its log still records written-back blocks as dirty. Such blocks
-    /// count as dirty only as long as a record shows that the volume may need them.
+    /// A device out of service is not written, so its log may still have written-back blocks as dirty.
     fn drop_needless(&mut self, standing: &OutOfServiceDevice) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_bytes = std::mem::take(&mut volume.dirty_bytes);

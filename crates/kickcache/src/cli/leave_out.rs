@@ -16,7 +16,6 @@ use kickcache_units::show_bytes;
 
 use crate::cli::daemon_wait::DaemonWait;
 
-/// The progress bar of the writeback.
 const BAR: &str = "writing back {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
 const EXAMPLES: &str = "\
@@ -81,9 +80,8 @@ impl LeaveOutArgs {
     }
 }
 
-/// Shows how much is left to be written back.
 fn show(client: &Client, bar: &ProgressBar) {
-    // Without a status nothing is shown: the reply to the leave-out request reports the error.
+    // The reply to the leave-out request reports the error.
     let Ok(Report { caches, .. }) = client.status() else { return };
     let leaving = caches.into_iter().find_map(|cache| cache.leaving_out);
     if let Some(LeavingOutReport { left_bytes, bytes }) = leaving {

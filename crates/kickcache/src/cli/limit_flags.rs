@@ -54,7 +54,6 @@ pub(crate) struct LimitFlags {
 }
 
 impl LimitFlags {
-    /// The limits as keys of a configuration file.
     pub(crate) fn keys(&self) -> Map<String, Value> {
         let mark = |mark: Option<DirtyMark>| mark.map(|mark| Value::from(mark.to_string()));
         let span = |span: Option<Duration>| span.map(|span| Value::from(format!("{}ms", span.as_millis())));
@@ -77,7 +76,6 @@ impl LimitFlags {
         keys.into_iter().filter_map(|(key, value)| Some((key.to_owned(), value?))).collect()
     }
 
-    /// The volume with these limits.
     pub(crate) fn limit(&self, volume: VolumeSpec) -> VolumeSpec {
         VolumeSpec {
             dirty_limit: self.dirty_limit.unwrap_or(volume.dirty_limit),

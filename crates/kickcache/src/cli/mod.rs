@@ -1,4 +1,4 @@
-//! The command line: a file or a folder for each command of this crate, and modules that commands share.
+//! The command line: a file or a folder for each command of this crate.
 
 mod add;
 mod check;
@@ -44,7 +44,6 @@ use kickcache_units::printable::{is_escaped, printable_line};
 
 use crate::cli::equals_hint::with_hint;
 
-/// The exit code of clap for arguments that are wrong.
 const USAGE: i32 = 2;
 
 const EXAMPLES: &str = "\
@@ -158,13 +157,11 @@ impl Command {
     }
 }
 
-/// Arguments, and the path of the state directory.
 fn words_of_user() -> impl Iterator<Item = OsString> {
     std::env::args_os().chain(std::env::var_os(STATE_VARIABLE))
 }
 
-/// Runs the command of this process: parses the arguments, runs the command, and prints an error as one
-/// sentence on standard error.
+/// The program: parses the arguments, runs the command, and prints an error on standard error.
 pub fn main() -> ExitCode {
     if let Some(refused) = words_of_user().find_map(|word| path_text(&word).err()) {
         notice(&format!("kickcache: {refused}"));
@@ -189,7 +186,7 @@ pub fn main() -> ExitCode {
     }
 }
 
-/// Prints the error of the arguments, or the help. The message has no colours if an argument has control characters.
+/// Prints the error of the arguments, or the help; without colours if an argument has control characters.
 fn refuse(error: &clap::Error, words: &[String]) {
     if words.iter().any(|word| word.chars().any(is_escaped)) {
         return notice(&error.render().to_string());

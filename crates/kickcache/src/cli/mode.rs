@@ -58,7 +58,6 @@ impl ModeArgs {
     }
 }
 
-/// The effects of a change of the mode.
 fn planned(volume: &VolumeReport, mode: ModeWord) -> String {
     let (name, before, after) = (&volume.name, volume.mode.as_str(), mode.as_str());
     if volume.mode == mode {

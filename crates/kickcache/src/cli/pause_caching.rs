@@ -45,7 +45,7 @@ impl PauseCachingArgs {
     }
 }
 
-/// A span in seconds, rounded up: a pause of less than a second must not end the pause.
+/// Rounded up: a pause of less than a second must not end the pause.
 fn whole_seconds(span: Duration) -> u64 {
     span.as_secs() + u64::from(span.subsec_nanos() > 0)
 }

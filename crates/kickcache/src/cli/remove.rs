@@ -59,7 +59,6 @@ impl RemoveArgs {
     }
 }
 
-/// The fate of the dirty blocks of a removal that is not carried out.
 fn forecast(removed: Removed) -> String {
     match removed {
         Removed { lost_bytes: 0, dirty_bytes: 0 } => "its origin has all data".into(),

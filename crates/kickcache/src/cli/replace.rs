@@ -19,7 +19,6 @@ use kickcache_units::{Size, show_bytes};
 use crate::cli::daemon_loss::vanished;
 use crate::cli::daemon_wait::DaemonWait;
 
-/// The progress bar of the takeover.
 const BAR: &str = "{msg} {bar:30} {percent:>3} %  {bytes}/{total_bytes}  {bytes_per_sec}  {eta} left";
 
 const EXAMPLES: &str = "\
@@ -123,9 +122,8 @@ impl ReplaceArgs {
     }
 }
 
-/// Shows how far the daemon is with the device that takes over.
 fn show(client: &Client, device: Option<&Path>, bar: &ProgressBar) {
-    // Without a status nothing is shown: the reply to the replace request reports the error.
+    // The reply to the replace request reports the error.
     let Ok(Report { caches, .. }) = client.status() else { return };
     let is_meant = |cache: &&CacheReport| device.is_none_or(|device| shown_path(device) == cache.device);
     if let Some(found) = caches.iter().filter(is_meant).find_map(|cache| cache.replacing.as_ref()) {
@@ -144,7 +142,6 @@ fn show_progress(found: &ReplacingReport, bar: &ProgressBar) {
     bar.set_position(found.copied_bytes);
 }
 
-/// Waits until the new device is the cache device.
 fn wait(
     client: &Client,
     replacing: &Replacing,

@@ -1,4 +1,4 @@
-//! `kickcache resize`: notifies a daemon that an origin was extended.
+//! `kickcache resize`: a daemon uses the extended origin of a volume.
 
 use std::io::Write;
 
@@ -39,7 +39,6 @@ impl ResizeArgs {
     }
 }
 
-/// The new size of a volume and of its block device.
 fn sentence(resized: &Resized, ublk: Option<&str>) -> String {
     let size = format!("{} ({} bytes)", show_bytes(resized.size_bytes), resized.size_bytes);
     match ublk {

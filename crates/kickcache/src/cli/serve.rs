@@ -70,11 +70,11 @@ Signals:
      real-time signals  written to the log, no effect
   SIGPIPE  ignored";
 
-/// The capabilities of a block backend by QEMU's vhost-user specification. `blk-file` is not among them: a
-/// volume has two devices.
+/// The capabilities of a block backend by QEMU's vhost-user specification; not `blk-file`, as a volume has
+/// two devices.
 const CAPABILITIES: &str = r#"{"type": "block", "features": ["read-only"]}"#;
 
-/// The flags that a configuration file replaces, and that conflict with it.
+/// Flags that conflict with a configuration file.
 fn volume_flags() -> Vec<Id> {
     let own = [
         "cache",
@@ -283,8 +283,8 @@ impl ServeArgs {
         Ok(kickcache_daemon::daemon::run(plan, source, out)?)
     }
 
-    /// The checked plan of the present configuration file. Flags about origins and cache devices apply to the
-    /// start only, except the one for an origin that cannot be flushed.
+    /// The plan of the present configuration file. Flags about origins and cache devices apply to the start
+    /// only, except the one for an origin that cannot be flushed.
     fn plan_again(&self, config: &Path) -> anyhow::Result<ServePlan> {
         let mut plan = kickcache_daemon::config::read(config)?;
         self.override_file(&mut plan);
@@ -296,7 +296,6 @@ impl ServeArgs {
         Ok(plan)
     }
 
-    /// The checked plan of these arguments.
     pub(crate) fn plan(&self) -> Result<ServePlan, Failure> {
         let mut plan = match (&self.config, &self.cache, &self.origin) {
             (Some(config), _, _) => kickcache_daemon::config::read(config)?,
@@ -374,7 +373,7 @@ impl ServeArgs {
         })
     }
 
-    /// Applies the flags that hold for the whole daemon: --may-open adds devices, the others replace settings of the plan.
+    /// Applies the flags for the whole daemon.
     fn override_file(&self, plan: &mut ServePlan) {
         if let Some(control) = &self.control.control {
             plan.control.clone_from(control);
@@ -407,7 +406,7 @@ impl ServeArgs {
     }
 }
 
-/// Marks the named cache devices; an empty name means the only one.
+/// An empty name means the only cache device.
 fn mark_caches(
     caches: &mut [CacheSpec],
     flag: &'static str,
@@ -451,7 +450,7 @@ fn mark_confirmed(plan: &mut ServePlan, paths: &[PathBuf]) -> Result<(), Failure
     Ok(())
 }
 
-/// Marks the origins of the named volumes; an empty name means the only volume.
+/// An empty name means the only volume.
 fn mark_origins(
     plan: &mut ServePlan,
     flag: &'static str,
@@ -461,7 +460,7 @@ fn mark_origins(
     mark_volumes(plan, flag, names, |volume| mark(&mut volume.claims))
 }
 
-/// Marks the named volumes; an empty name means the only volume.
+/// An empty name means the only volume.
 fn mark_volumes(
     plan: &mut ServePlan,
     flag: &'static str,

@@ -30,7 +30,6 @@ or on a cache device out of service alone, or it failed; with --drain also if bl
 Exit code 1 also if a file was removed while it is served: the daemon keeps running, so that
 its data can be copied, as the message describes.";
 
-/// The interval of checks whether the daemon has ended.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// The interval of messages about the wait.
 const SAY_EVERY: Duration = Duration::from_secs(10);
@@ -130,7 +129,7 @@ fn wait_gone(client: &Client) -> Result<(), Failure> {
     }
 }
 
-/// Refuses a stop while a block device of a volume is in use, and would stay.
+/// Refuses a stop while a block device of a volume is in use.
 fn refuse_used(report: &Report) -> Result<(), Failure> {
     let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
     for device in volumes.filter_map(|volume| volume.served_at.ublk.as_deref()) {
@@ -145,7 +144,6 @@ fn refuse_used(report: &Report) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Prints on standard error the reason why the stop waits. A closed pipe does not end the wait.
 fn tell_awaited(report: &Report) {
     let awaited = report.caches.iter().filter_map(|cache| cache.stop_waits_for.as_deref());
     let awaited: Vec<&str> = awaited.collect();

@@ -60,7 +60,7 @@ fn help_matches_the_reviewed_text() {
     expect_file!["help.txt"].assert_eq(&all.join("\n----------\n\n"));
 }
 
-/// The first line of the error for these arguments, from clap or from the plan.
+/// From clap or from the plan.
 fn fault(line: &str) -> String {
     let args = line.split(' ').filter(|word| !word.is_empty()).map(|word| word.replace('_', " "));
     match Cli::try_parse_from(std::iter::once("kickcache".to_owned()).chain(args)) {

@@ -137,7 +137,6 @@ fn maker(device: &UblkDevice) -> &'static str {
     }
 }
 
-/// Reports a command that takes long.
 fn tell(line: &str) {
     notice(&format!("kickcache: {line}"));
 }

@@ -4,12 +4,11 @@ use std::sync::LazyLock;
 
 use kickcache_engine::format::version::FORMAT_VERSION;
 
-/// The commit that the program was built from, if it was built in a git checkout.
+/// `None` if the program was built outside of a git checkout.
 pub(super) const COMMIT: Option<&str> = option_env!("KICKCACHE_COMMIT");
 
 static LONG: LazyLock<String> = LazyLock::new(text);
 
-/// The version, the commit, and the capabilities of this program.
 pub(super) fn long() -> &'static str {
     &LONG
 }

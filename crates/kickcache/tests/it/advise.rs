@@ -1,4 +1,4 @@
-//! `kickcache advise` as people use it: the article's conclusion, needs, prices, recordings, and refused inputs.
+//! `kickcache advise` as people use it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -15,7 +15,6 @@ use crate::{need_kickcache, tools};
 const CLOUD: &str = "--device cloud-slow --cache-device cloud-fast-20g --fast-device cloud-fast-80g --size 25GB \
                      --volume-size 100GB --repeat 1";
 
-/// A file of the project.
 fn contributed(name: &str) -> OsString {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../contrib").join(name).into()
 }

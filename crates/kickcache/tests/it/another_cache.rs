@@ -1,5 +1,4 @@
-//! One origin served with several cache devices in turn, or without one in between: if the origin was served without a
-//! cache device, the blocks on that device are outdated, and are neither served nor written back.
+//! One origin served with several cache devices in turn, or without one in between.
 
 use std::ffi::OsString;
 use std::fs;
@@ -32,7 +31,6 @@ fn and(spec: &Spec, more: &[&str]) -> Spec {
     spec
 }
 
-/// Fills the first blocks of the volume with a byte, in cache and origin.
 fn fill(daemon: Daemon, byte: u8) -> Spec {
     let mut client = daemon.connect();
     client.write(0, &[byte; 16 * BLOCK]);
@@ -43,7 +41,7 @@ fn fill(daemon: Daemon, byte: u8) -> Spec {
     daemon.stop()
 }
 
-/// Returns a cache device with clean blocks of ones, and a later one with dirty blocks of twos.
+/// A cache device with clean blocks of ones, and a later one with dirty blocks of twos.
 fn one_clean_and_one_dirty(scratch: &Scratch) -> (Spec, Spec) {
     let one = spec(scratch, "write-back");
     let two = with_cache(&one, "two");
@@ -75,7 +73,6 @@ fn clean_blocks_are_dropped_when_another_cache_device_was_there() {
         assert!(said.contains("was served with the cache device") && said.contains("dropped"), "{said}");
         fill(one.start(), 3);
         reads(&two, 3);
-        // After a kill, the record is as good as after a stop.
         let daemon = two.start();
         daemon.connect().write(0, &[4; 65536]);
         daemon.connect().flush();
@@ -100,7 +97,7 @@ fn clean_blocks_are_dropped_when_no_cache_device_was_there() {
         let scratch = Scratch::new();
         let one = spec(&scratch, mode);
         fill(one.start(), 1);
-        // The cache device is missing, but was drained and stopped cleanly: no data is lost without it.
+        // The device was drained and stopped cleanly: no data is lost without it.
         let kept = scratch.path("kept");
         fs::rename(&one.cache, &kept).unwrap();
         let without = and(&one, &["--without-cache"]);
@@ -112,7 +109,6 @@ fn clean_blocks_are_dropped_when_no_cache_device_was_there() {
         fs::rename(&kept, &one.cache).unwrap();
         let said = reads(&one, 2);
         assert!(said.contains("was served without"), "{said}");
-        // If another cache device is left out, this does not affect the first one.
         let two = with_cache(&one, "two");
         tools::run(KICKCACHE, ["format", two.cache.to_str().unwrap(), "--size", "8M"]);
         fill(one.start(), 3);
@@ -140,7 +136,8 @@ fn a_cache_device_that_is_gone_again_leaves_its_trace() {
     }
 }
 
-/// 16 clean blocks of ones, and 4 dirty blocks of ones behind them; since then all blocks were written with twos.
+/// 16 clean blocks of ones, and 4 dirty blocks of ones behind them; since then all blocks were written with
+/// twos.
 fn overtaken(scratch: &Scratch) -> (Spec, Spec) {
     let one = spec(scratch, "write-back");
     fill(one.start(), 1);
@@ -176,7 +173,6 @@ fn dirty_blocks_that_are_older_than_the_origin_are_refused() {
             assert!(said.contains(part), "{arguments:?}: no `{part}`: {said}");
         }
     }
-    // The right device is used again.
     reads(&two, 2);
     let said = reads(&and(&one, &["--lose-dirty"]), 2);
     assert!(said.contains("4 dirty blocks (byte offset + length: 65536 + 16384) of v are LOST"), "{said}");
@@ -206,7 +202,7 @@ fn dirty_blocks_survive_the_use_of_another_cache_device() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (one, two) = one_clean_and_one_dirty(&scratch);
-    // The first device has no dirty blocks; leaving it out does not affect the record of the second.
+    // The first device has no dirty blocks.
     let without = and(&one, &["--without-cache"]);
     let said = unchanged("leaving the wrong one", &[&one.origin, &one.cache], || {
         refused("leaving the wrong one", &without.arguments())
@@ -215,7 +211,7 @@ fn dirty_blocks_survive_the_use_of_another_cache_device() {
     reads(&two, 2);
 }
 
-/// Two volumes on one cache device: the volume with older dirty blocks is refused, the other volume is served.
+/// Two volumes on one cache device, one of them with older dirty blocks.
 #[test]
 fn a_neighbour_of_older_blocks_is_served() {
     need_kickcache!();
@@ -254,7 +250,6 @@ fn a_neighbour_of_older_blocks_is_served() {
     assert!(!socket("one").exists());
     assert_eq!(Client::connect(&socket("two"), "two").unwrap().read(MIB, 65536), [5; 65536]);
     daemon.stop();
-    // The refusal is the same if the record of the origin is damaged.
     fs::write(note("origin-one"), "").unwrap();
     let daemon = start(&[socket("two")]);
     assert!(daemon.log().contains("volume one is not served: it is unknown"), "{}", daemon.log());

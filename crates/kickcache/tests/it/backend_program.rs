@@ -1,4 +1,4 @@
-//! Started as management layers start vhost-user backends: by the wrapper in contrib, and by socket activation.
+//! Starts by the wrapper in contrib, and by socket activation.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Clients that break the protocol or behave badly: the daemon and the other clients continue.
+//! Clients that break the protocol or behave badly.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -32,7 +32,7 @@ const ERR_INVALID: u32 = 0x8000_0003;
 const ERR_UNKNOWN: u32 = 0x8000_0006;
 const ERR_TOO_BIG: u32 = 0x8000_0009;
 
-/// A daemon, and a client that connected before the bad one and must be served after it.
+/// A daemon, and a client that connected before the bad one.
 struct Witness {
     daemon: Daemon,
     client: Client,
@@ -49,7 +49,6 @@ impl Witness {
         Witness { daemon, client, _scratch: scratch }
     }
 
-    /// The old client is served and a new one too.
     fn check(&mut self, after: &str) {
         assert!(self.daemon.is_alive(), "the daemon died after {after}:\n{}", self.daemon.log());
         for data in [self.client.read(0, 4096), self.daemon.connect().read(0, 4096)] {
@@ -57,7 +56,7 @@ impl Witness {
         }
     }
 
-    /// A connection after the greeting, with these client flags sent.
+    /// A connection after the greeting and the client's flags.
     fn raw(&self, flags: u32) -> UnixStream {
         let mut stream = greet(&self.daemon.spec.socket()).unwrap();
         stream.write_all(&flags.to_be_bytes()).unwrap();
@@ -70,7 +69,7 @@ impl Witness {
     }
 }
 
-/// Sends an option and returns the type of the last reply.
+/// Returns the type of the last reply.
 fn negotiate(stream: &mut UnixStream, number: u32, data: &[u8]) -> io::Result<u32> {
     stream.write_all(&option(number, data))?;
     loop {
@@ -81,7 +80,6 @@ fn negotiate(stream: &mut UnixStream, number: u32, data: &[u8]) -> io::Result<u3
     }
 }
 
-/// The data of GO and INFO: a name and no information requests.
 fn go(name: &str) -> Vec<u8> {
     let mut data = u32::try_from(name.len()).unwrap().to_be_bytes().to_vec();
     data.extend(name.as_bytes());
@@ -89,7 +87,6 @@ fn go(name: &str) -> Vec<u8> {
     data
 }
 
-/// Waits until the server closes the connection; ignores the data it sends before.
 fn expect_close(stream: &mut UnixStream, within: Duration, after: &str) {
     let start = Instant::now();
     stream.set_read_timeout(Some(within)).unwrap();
@@ -149,7 +146,6 @@ fn options_are_answered_or_refused_without_losing_step() {
     witness.finish();
 }
 
-/// The data of the meta context options.
 fn meta(query: &str) -> Vec<u8> {
     let mut data = go(VOLUME);
     data.truncate(data.len() - 2);
@@ -266,7 +262,6 @@ fn requests_that_make_no_sense_get_an_error_each() {
 fn writes_that_are_too_long_do_not_lose_step() {
     need_kickcache!();
     let mut witness = Witness::new();
-    // The payload of a request that is a little too long is drained, or the connection ends; a far longer request ends it.
     for (what, length, sent) in [("33 MiB", 33_u32 << 20, 33_usize << 20), ("4 GiB", u32::MAX, 1 << 20)] {
         let mut bad = witness.daemon.connect();
         let request = Request { command: WRITE, flags: 0, offset: 0, length };
@@ -372,7 +367,6 @@ fn a_client_that_never_reads_replies_costs_little() {
     witness.finish();
 }
 
-/// Requests gigabytes and does not read the replies.
 fn deafen(witness: &Witness) -> UnixStream {
     let mut stream = witness.daemon.connect().stream().try_clone().unwrap();
     stream.set_write_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -414,7 +408,7 @@ fn clients_that_leave_requests_in_flight_disturb_no_others() {
         let mut leaver = witness.daemon.connect();
         for number in 0..32 {
             let offset = 2 * MIB + number * MIB;
-            // The replies are small enough to fit into the socket buffer without being read.
+            // The replies fit into the socket buffer without being read.
             let (command, length, payload) =
                 if number % 2 == 0 { (READ, 8192, vec![]) } else { (WRITE, 65536, vec![1; 65536]) };
             leaver.send(Request { command, flags: 0, offset, length }, &payload).unwrap();

@@ -1,5 +1,4 @@
-//! Unusable command lines and configuration files: each is refused with one sentence, without a panic, and without any
-//! change.
+//! Unusable command lines and configuration files are refused with one sentence.
 
 use std::ffi::OsString;
 use std::fs;

@@ -1,4 +1,4 @@
-//! Unusable files and superblocks: each is refused with one sentence, without a panic, and without any change.
+//! Unusable files and superblocks are refused with one sentence.
 
 use std::ffi::OsString;
 use std::fs::{self, File, Permissions};
@@ -15,10 +15,9 @@ use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch, flip_byte};
 use crate::{need_kickcache, skip, tools};
 
-/// The exit code of `timeout` if it had to end the program.
+/// Of `timeout`.
 const TIMED_OUT: i32 = 124;
 
-/// Runs kickcache with arguments that it must refuse.
 fn run(arguments: &[OsString]) -> Output {
     let mut all: Vec<OsString> = ["-k", "1", "100", KICKCACHE].map(OsString::from).to_vec();
     all.extend_from_slice(arguments);
@@ -36,7 +35,7 @@ pub(crate) fn refused(what: &str, arguments: &[OsString]) -> String {
     said
 }
 
-/// A file's bytes must be the same after `act`.
+/// The bytes of the files must be the same after `act`.
 pub(crate) fn unchanged<T>(what: &str, paths: &[&Path], act: impl FnOnce() -> T) -> T {
     let read = || paths.iter().map(|path| fs::read(path).unwrap()).collect::<Vec<_>>();
     let before = read();
@@ -118,7 +117,7 @@ fn new_and_empty_cache_files_are_formatted() {
     fs::remove_file(&place.spec.cache).unwrap();
     File::create(&place.spec.cache).unwrap();
     place.spec.start().stop();
-    // Formatting again would lose the cache: it is opened, and `--size` is ignored.
+    // Formatting again would lose the cache.
     let mut spec = place.spec.clone();
     let daemon = spec.start();
     daemon.connect().write(0, &[1; 4096]);
@@ -198,7 +197,6 @@ fn one_file_cannot_be_cache_and_origin() {
         let what = format!("{} as cache and origin", cache.display());
         unchanged(&what, &[origin], || refused(&what, &spec.arguments()));
     }
-    // The same input with a file that is a cache.
     let place = Place::used();
     let mut spec = place.spec.clone();
     spec.origin = place.scratch.path("link to the cache");
@@ -221,7 +219,6 @@ fn a_loop_device_on_the_origin_cannot_be_the_cache() {
     unchanged("a loop device", &[&place.spec.origin], || refused("a loop device", &spec.arguments()));
 }
 
-/// A loop device for a file.
 pub(crate) struct Loop(String);
 
 impl Loop {
@@ -229,13 +226,11 @@ impl Loop {
         Loop::with(file, &[])
     }
 
-    /// A loop device with this name.
     pub(crate) fn at(device: &Path, file: &Path) -> Result<Loop, String> {
         Loop::attach(&[device.to_str().unwrap(), file.to_str().unwrap()])?;
         Ok(Loop(device.to_str().unwrap().to_owned()))
     }
 
-    /// As [`Loop::new`], with more flags of losetup.
     pub(crate) fn with(file: &Path, flags: &[&str]) -> Result<Loop, String> {
         let arguments = [&["-f", "--show", "--direct-io=on"], flags, &[file.to_str().unwrap()]].concat();
         Loop::attach(&arguments).map(Loop)
@@ -376,7 +371,6 @@ fn a_second_daemon_on_the_same_devices_is_refused() {
     daemon.stop();
 }
 
-/// A file, and loop devices on it, have one user: as a cache device, as an origin, and within a daemon.
 #[test]
 fn loop_devices_of_one_file_are_one_device() {
     need_kickcache!();
@@ -394,7 +388,6 @@ fn loop_devices_of_one_file_are_one_device() {
         let _ = fs::create_dir(&dir);
         Spec { dir, ..spec.clone() }.arguments()
     };
-    // Each refusal takes as long as the program waits for a busy device.
     for (held, name) in [(0, 1), (1, 0), (1, 2)] {
         let first = Spec { origin: names[held].clone(), ..place.spec.clone() };
         let mut daemon = first.start();
@@ -421,7 +414,6 @@ fn loop_devices_of_one_file_are_one_device() {
 
 fn format_in_use(names: &[PathBuf]) {
     let place = Place::new();
-    // The file's own name is refused, because a loop device uses the file.
     tools::run(KICKCACHE, ["format".as_ref(), names[1].as_os_str(), "--force".as_ref()]);
     for (held, name) in [(0, 1), (1, 2)] {
         let daemon = Spec { cache: names[held].clone(), ..place.spec.clone() }.start();
@@ -455,7 +447,7 @@ fn format_refuses_a_device_with_data() {
     assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
 }
 
-/// Damages bytes anywhere in a used cache: it is opened or refused, and each read returns the right data or an error.
+/// Damages bytes anywhere in a used cache.
 #[test]
 fn damage_anywhere_on_the_cache_is_never_wrong_data() {
     need_kickcache!();
@@ -493,15 +485,13 @@ fn check_damaged(spec: &Spec, origin: &[u8], round: u32) {
     for (block, old) in origin.chunks(4096).enumerate() {
         let offset = block as u64 * 4096;
         let reply = client.call(Request { command: READ, flags: 0, offset, length: 4096 }, &[]).unwrap();
-        // A damaged header at the very end of the log looks like a write that a power cut tore: the blocks of
-        // the last write may be as before it.
+        // A damaged header at the end of the log looks like a write that a power cut tore.
         let written = (2 * MIB..2 * MIB + 65536).contains(&offset) && reply.data == [7; 4096];
         let right = reply.errno != 0 || reply.data == old || written;
         assert!(right, "round {round}: block {block} gives wrong data after damage of the cache");
     }
     drop(client);
     daemon.signal(Signal::TERM);
-    // Dirty blocks may be lost; the exit code reports that.
     assert!(matches!(daemon.wait().code(), Some(0 | 8)), "round {round}: {}", daemon.log());
     assert!(!daemon.log().contains("panicked at"), "round {round}: {}", daemon.log());
 }

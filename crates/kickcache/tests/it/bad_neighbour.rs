@@ -1,4 +1,4 @@
-//! A start with several volumes, one of them with a bad origin or a bad cache device: only this volume is not served.
+//! A start with several volumes, one of them with a bad origin or a bad cache device.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -9,7 +9,6 @@ use crate::pair::{NAMES, Pair};
 use crate::scratch::{MIB, Scratch};
 use crate::{faulty_disks, need_kickcache, tools};
 
-/// Both volumes of a pair were served, and `one` has dirty blocks of sevens.
 fn served_before(scratch: &Scratch, mode: &'static str) -> Pair {
     let pair = Pair::new(scratch, mode);
     write_to_both(&pair);
@@ -23,12 +22,12 @@ fn write_to_both(pair: &Pair) {
     daemon.stop();
 }
 
-/// `two` is served and `one` is not, with these words in the sentence; meanwhile no data of `one` is lost or written.
+/// `two` is served and `one` is not, with these words in the sentence.
 fn one_is_left(pair: &Pair, words: &[&str]) {
     one_is_left_until(pair, words, || ());
 }
 
-/// As `one_is_left`; the daemon stops after `mended`.
+/// The daemon stops after `mended`.
 fn one_is_left_until(pair: &Pair, words: &[&str], mended: impl FnOnce()) {
     let daemon = pair.start(&[], &["two"]);
     let mut client = pair.client("two");
@@ -48,7 +47,6 @@ fn one_is_left_until(pair: &Pair, words: &[&str], mended: impl FnOnce()) {
     daemon.stop();
 }
 
-/// Both volumes are served, with the data that was written to them.
 fn both_are_back(pair: &Pair, flags: &[&str]) {
     let daemon = pair.start(flags, &NAMES);
     assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
@@ -131,7 +129,6 @@ fn a_read_only_volume_with_dirty_blocks_is_skipped() {
     both_are_back(&pair, &[]);
 }
 
-/// A cache device for each volume.
 fn separate_caches(scratch: &Scratch, pair: &Pair) -> [String; 2] {
     NAMES.map(|name| {
         let device = scratch.path(&format!("cache of {name}"));
@@ -172,7 +169,7 @@ fn a_mistyped_volume_ends_the_start_before_any_change() {
     assert!(!pair.spec.cache.exists(), "a cache device was made for a start that failed");
     scratch.sparse("two", 8 * MIB);
     write_to_both(&pair);
-    // A third volume on the same cache device is new there, while the origin of a known one is missing.
+    // A third volume on the same cache device is new there.
     let cache = format!("[[cache]]\ndevice = \"{}\"\n", pair.spec.cache.display());
     let third = pair.volume("three");
     pair.configure(&(cache + &pair.volume("one") + &pair.volume("two") + &third));
@@ -181,7 +178,6 @@ fn a_mistyped_volume_ends_the_start_before_any_change() {
     let said = refused("a mistyped origin of a new volume", &pair.arguments(&[]));
     assert!(said.contains("volume three: cannot open"), "{said}");
     assert!(fs::read(&pair.spec.cache).unwrap() == before);
-    // A mistyped path of a cache device that was never used.
     fs::rename(scratch.path("away"), pair.origin("one")).unwrap();
     scratch.sparse("three", 8 * MIB);
     let pair_of = format!("[[cache]]\ndevice = \"{}\"\n", pair.spec.cache.display());
@@ -231,7 +227,7 @@ fn dirty_blocks_of_a_skipped_volume_survive_a_full_cache() {
     assert_eq!(fs::read(&origin).unwrap()[1 << 20..(1 << 20) + 65536], [7; 65536]);
 }
 
-/// Each origin is opened more than once; the warning must appear only once.
+/// Each origin is opened more than once.
 #[test]
 fn an_origin_is_warned_about_once_with_several_caches() {
     need_kickcache!();

@@ -1,4 +1,4 @@
-//! If the cache device cannot read a dirty block, only this block is affected, and no request waits: with the real daemon.
+//! Dirty blocks that the cache device cannot read.
 
 use std::fs;
 use std::path::Path;
@@ -18,7 +18,7 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const ORIGIN_BYTES: u64 = 64 * MIB;
-/// Dirty blocks, in about half of the cache, and the unreadable one.
+/// Dirty blocks, in about half of the cache.
 const DIRTY: u64 = 4_000;
 const BAD: u64 = 2_000;
 
@@ -48,7 +48,7 @@ fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     let daemon = spec.start();
     disks.tell("fault origin write eio");
     let mut client = daemon.connect();
-    // In a scattered order, because a long stream bypasses the log.
+    // A long stream bypasses the log.
     for first in (0..DIRTY).step_by(16).map(|at| at * 7 % DIRTY) {
         let data: Vec<u8> = (first..first + 16).flat_map(|block| content(block, 1)).collect();
         client.write(place(first), &data);
@@ -57,7 +57,6 @@ fn dirty(scratch: &Scratch, disks: &FaultyDisks) -> Daemon {
     daemon
 }
 
-/// All blocks but the bad one are as they were written.
 fn check_others(client: &mut Client) {
     let mut others = (0..DIRTY).filter(|block| *block != BAD);
     assert!(others.all(|block| read(client, block) == Ok(content(block, 1))));
@@ -104,7 +103,6 @@ fn an_unreadable_dirty_block_is_lost_alone_and_named() {
     assert!(errors < 20, "{errors} reads of one bad block");
     assert_eq!(read(&mut client, BAD), Err(EIO));
     check_others(&mut client);
-    // The log reports an unreadable block once a second; blocks that heal before that are not reported.
     let start = Instant::now();
     while !daemon.log().contains("1 dirty block of v is lost") {
         assert!(start.elapsed() < Duration::from_secs(60), "{}", daemon.log());
@@ -125,7 +123,7 @@ fn writes_and_a_stop_work_with_an_unreadable_block() {
     let mut daemon = with_bad_spot(&scratch, &disks);
     let mut client = daemon.connect();
     let mut rng = Rng::new(1);
-    // Until the block is read, and beyond that: more writes than the cache holds.
+    // More writes than the cache holds.
     let (mut rounds, mut rounds_after) = (0, 0);
     while rounds_after < 20 {
         rounds += 1;
@@ -147,7 +145,6 @@ fn writes_and_a_stop_work_with_an_unreadable_block() {
     );
 }
 
-/// The newest data is in a segment that recovery reads as a whole.
 #[test]
 fn a_start_after_a_kill_skips_unreadable_blocks_and_summaries() {
     need_kickcache!();
@@ -174,7 +171,6 @@ fn a_start_after_a_kill_skips_unreadable_blocks_and_summaries() {
     daemon.stop();
 }
 
-/// If a header is unreadable, its list of blocks is lost; so are the records of an unreadable block of the journal.
 #[test]
 fn a_start_is_refused_without_a_needed_log_part() {
     need_kickcache!();
@@ -240,8 +236,7 @@ fn a_start_is_refused_without_a_part_of_the_journal() {
     daemon.stop();
 }
 
-/// The remedy that a refusal names: `check --repair` changes no data without `--accept-older`, and its exit code
-/// reports the loss in both cases.
+/// `check --repair` changes no data without `--accept-older`.
 pub(crate) fn go_on_with_what_is_left(cache: &Path) {
     let before = fs::read(cache).unwrap();
     let check = |more: &[&str]| {
@@ -254,7 +249,6 @@ pub(crate) fn go_on_with_what_is_left(cache: &Path) {
     assert_eq!(check(&[]), Some(0));
 }
 
-/// A service mark is unreadable for a while: its content is unknown, and no record is made.
 #[test]
 fn a_service_mark_that_cannot_be_read_retires_no_device() {
     need_kickcache!();
@@ -279,7 +273,6 @@ fn a_service_mark_that_cannot_be_read_retires_no_device() {
     daemon.stop();
 }
 
-/// The superblock has two copies.
 #[test]
 fn an_unreadable_superblock_copy_is_tolerated() {
     need_kickcache!();

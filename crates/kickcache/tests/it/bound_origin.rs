@@ -1,4 +1,4 @@
-//! A drain without a daemon writes to the origin that a cache device names only if a record that others cannot write agrees.
+//! The origin of a drain without a daemon.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
@@ -16,7 +16,7 @@ use crate::{need_kickcache, tools};
 const SIZE: u64 = 16 * MIB;
 const DATA: [u8; 4096] = [7; 4096];
 
-/// A cache device with a dirty block. Every user can write to the directory of the origin.
+/// A cache device with a dirty block; every user can write to the directory of the origin.
 struct Place {
     scratch: Scratch,
     spec: Spec,
@@ -43,7 +43,6 @@ impl Place {
         tools::output(KICKCACHE, [&["drain", VOLUME, "--cache", cache], more].concat())
     }
 
-    /// A drain that must be refused for this reason; the file at risk stays as it is.
     fn refused(&self, reason: &str, more: &[&str]) -> String {
         let before = fs::read(&self.victim).unwrap();
         let output = self.drain(more);

@@ -1,8 +1,8 @@
-//! The content of cells: pieces of a disk that contain their number and version.
+//! Cells: pieces of a disk that contain their number and version.
 
 use crate::rng::Rng;
 
-/// Writes the content of version `version` of cell `number`; version 0 is zeroes.
+/// Version 0 is zeroes.
 pub(crate) fn fill(cell: &mut [u8], number: u64, version: u64) {
     if version == 0 {
         return cell.fill(0);

@@ -6,12 +6,11 @@ use std::path::{Path, PathBuf};
 use crate::scratch::Scratch;
 use crate::tools;
 
-/// An authority, in a folder of its own.
 pub(crate) struct Authority {
     dir: PathBuf,
 }
 
-/// How long a certificate is valid, in days from now.
+/// In days from now.
 pub(crate) const VALID: i32 = 1;
 pub(crate) const EXPIRED: i32 = -1;
 
@@ -28,21 +27,19 @@ impl Authority {
         authority
     }
 
-    /// A folder of a server, for a name.
     pub(crate) fn server(&self, folder: &str, days: i32, name: &str) -> PathBuf {
         let place = self.folder(folder);
         self.issue(&place, "server", days, name);
         place
     }
 
-    /// Makes a folder for a client, with a client certificate for `name`.
     pub(crate) fn client(&self, folder: &str, days: i32, name: &str) -> PathBuf {
         let place = self.folder(folder);
         self.issue(&place, "client", days, name);
         place
     }
 
-    /// A folder of a client without a name.
+    /// A folder of a client without a certificate.
     pub(crate) fn stranger(&self, folder: &str) -> PathBuf {
         self.folder(folder)
     }
@@ -59,7 +56,7 @@ impl Authority {
         fs::copy(self.dir.join("ca-cert.pem"), place.join("ca-cert.pem")).unwrap();
     }
 
-    /// Writes ROLE-cert.pem and ROLE-key.pem into a folder, and replaces existing ones.
+    /// Writes ROLE-cert.pem and ROLE-key.pem into a folder.
     pub(crate) fn issue(&self, place: &Path, role: &str, days: i32, name: &str) {
         let place = place.display();
         let (key, certificate) = (format!("{place}/{role}-key.pem"), format!("{place}/{role}-cert.pem"));

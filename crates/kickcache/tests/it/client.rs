@@ -1,4 +1,4 @@
-//! A minimal NBD client with simple replies, of its own so that a mistake in the product's codec shows.
+//! A minimal NBD client with simple replies, independent of the product's codec.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};
@@ -25,10 +25,9 @@ pub(crate) const EINVAL: u32 = 22;
 pub(crate) const ENOSPC: u32 = 28;
 pub(crate) const ESHUTDOWN: u32 = 108;
 
-/// Longest wait for a server's answer.
+/// For a server's answer.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// A request as transmitted after the handshake.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Request {
     pub(crate) command: u16,
@@ -49,14 +48,13 @@ impl Request {
     }
 }
 
-/// The end of a request: its handle, the error number (0 is success), and the data of a read.
+/// `errno` 0 is success.
 pub(crate) struct Reply {
     pub(crate) handle: u64,
     pub(crate) errno: u32,
     pub(crate) data: Vec<u8>,
 }
 
-/// A connection in the transmission phase.
 pub(crate) struct Client {
     stream: UnixStream,
     pub(crate) size: u64,
@@ -77,7 +75,6 @@ impl Client {
         Ok(Client { stream, size, flags, handle: 0, reads: HashMap::new() })
     }
 
-    /// Sends a request without waiting, and returns its handle.
     pub(crate) fn send(&mut self, request: Request, payload: &[u8]) -> io::Result<u64> {
         self.handle += 1;
         let mut bytes = request.encode(self.handle);
@@ -150,7 +147,7 @@ impl Client {
     }
 }
 
-/// Connects and reads the server's greeting; the client's flags are not sent yet.
+/// The client's flags are not sent yet.
 pub(crate) fn greet(socket: &Path) -> io::Result<UnixStream> {
     let mut stream = UnixStream::connect(socket)?;
     stream.set_read_timeout(Some(PATIENCE))?;
@@ -163,7 +160,6 @@ pub(crate) fn greet(socket: &Path) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// The bytes of an option.
 pub(crate) fn option(number: u32, data: &[u8]) -> Vec<u8> {
     let mut bytes = OPTION_MAGIC.to_be_bytes().to_vec();
     bytes.extend(number.to_be_bytes());
@@ -172,7 +168,7 @@ pub(crate) fn option(number: u32, data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// Reads one option reply: its type and its data.
+/// The type and the data of an option reply.
 pub(crate) fn option_reply(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)> {
     let mut header = [0; 20];
     stream.read_exact(&mut header)?;
@@ -186,7 +182,7 @@ pub(crate) fn option_reply(stream: &mut UnixStream) -> io::Result<(u32, Vec<u8>)
     Ok((kind, data))
 }
 
-/// Reads the replies to GO up to the acknowledgement: the export's size and flags.
+/// The export's size and flags, from the replies to GO.
 fn read_info(stream: &mut UnixStream) -> io::Result<(u64, u16)> {
     let mut export = None;
     loop {

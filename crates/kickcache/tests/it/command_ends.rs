@@ -1,4 +1,4 @@
-//! Every interactive or long-running command ends by a signal, with its terminal, and with the reader of its pipe.
+//! Ends of interactive or long-running commands.
 
 use std::fs::{self, File};
 use std::io::Read;
@@ -21,11 +21,10 @@ use crate::nbd_server::Server;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// How long a command may take to end after its event; without one it would run for days.
+/// For the end of a command after its event.
 const LIMIT: Duration = Duration::from_secs(120);
 const INTERRUPTED: i32 = 130;
 
-/// The event that ends a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum End {
     Signal(Signal),
@@ -38,22 +37,21 @@ const ENDS: [End; 4] = [End::Signal(Signal::TERM), End::Signal(Signal::HUP), End
 /// The sign that a command runs.
 #[derive(Clone, Copy)]
 enum Sign<'a> {
-    /// The command prints this text on a terminal. To a pipe, the text may be written only at the end.
+    /// The command prints this text on a terminal.
     Text(&'a str),
-    /// A file exists.
     File(&'a Path),
     /// fio runs below a directory.
     Fio(&'a Path),
 }
 
-/// A command, and the side of its output that a user has.
+/// A command, and the user's side of its output.
 struct Running {
     child: Child,
     output: OwnedFd,
 }
 
 impl Running {
-    /// Starts a command on a terminal that is not its controlling terminal, so that closing it sends no signal.
+    /// On a terminal that is not its controlling terminal, so that closing it sends no signal.
     fn on_terminal(arguments: &[String], scratch: &Scratch) -> Running {
         let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC).unwrap();
         grantpt(&terminal).unwrap();
@@ -104,7 +102,6 @@ impl Running {
         }
     }
 
-    /// Ends the command, and waits for the end.
     fn end(self, end: End) -> ExitStatus {
         let Running { mut child, output } = self;
         let mut kept = None;
@@ -130,7 +127,6 @@ impl Running {
     }
 }
 
-/// Starts a command, ends it, and checks its exit code or signal.
 fn interrupt(arguments: &[String], scratch: &Scratch, sign: Sign<'_>, end: End) {
     let mut running = match end {
         End::Pipe => Running::in_pipe(arguments, scratch),
@@ -143,8 +139,7 @@ fn interrupt(arguments: &[String], scratch: &Scratch, sign: Sign<'_>, end: End) 
         End::Terminal | End::Pipe => false,
     };
     let code = status.code();
-    // `judge` ends with 128 plus the signal, or with 128 if it cannot print. `record` fails on a closed terminal,
-    // which takes no summary.
+    // `record` fails on a closed terminal, which takes no summary.
     let is_fine = match arguments[0].as_str() {
         "judge" => matches!(code, Some(128 | 129 | 143)),
         "record" => code == Some(i32::from(end == End::Terminal)),
@@ -171,7 +166,6 @@ impl DaemonSetup {
         DaemonSetup { daemon, scratch }
     }
 
-    /// Arguments of a command that sends a request to this daemon.
     fn words(&self, command: &[&str]) -> Vec<String> {
         let control = self.daemon.spec.control();
         words(&[command, &["--control", control.to_str().unwrap()]].concat())
@@ -199,7 +193,7 @@ fn top_ends_by_a_signal_while_its_terminal_is_stopped() {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let terminal = rustix::fs::open(&name, flags, Mode::empty()).unwrap();
     tcflow(&terminal, Action::OOff).unwrap();
-    // Writes of `top` block, also those that do not change the terminal.
+    // Writes of `top` block.
     assert_eq!(running.end(End::Signal(Signal::TERM)).code(), Some(INTERRUPTED));
 }
 
@@ -293,7 +287,6 @@ fn a_judgement_and_its_command_end_with_the_reader() {
     let begun = |end| scratch.path(&format!("begun-{end:?}"));
     for end in ENDS {
         let begun: PathBuf = begun(end);
-        // The judged command ignores SIGTERM.
         let command = format!("trap '' TERM; touch '{}'; sleep 86400 & wait; wait", begun.display());
         let arguments =
             words(&["judge", "--metric", "time", "--against", &command, "--", "sh", "-c", &command]);

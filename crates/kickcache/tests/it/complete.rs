@@ -1,6 +1,5 @@
-//! A cache device with blocks marked dirty although its origin has all data, as after a kill in write-through. If the
-//! origin was served with another cache device since, this device is accepted without a flag. A device whose blocks may
-//! really be needed requires one.
+//! A cache device with blocks marked dirty although its origin has all data, as after a kill in
+//! write-through.
 
 use std::fs;
 use std::net::TcpListener;
@@ -39,7 +38,7 @@ fn kill(daemon: Daemon) {
     tools::run("flock", ["-w", "20", text(&cache), "true"]);
 }
 
-/// Kills a daemon just after a write, so that the written blocks are marked dirty.
+/// A kill just after a write, so that the written blocks are marked dirty.
 fn killed(spec: &Spec, byte: u8) {
     kill(write(spec, byte));
     let said = tools::run(KICKCACHE, ["inspect", text(&spec.cache)]);
@@ -70,7 +69,6 @@ fn dirty_marks_of_write_through_are_dropped_after_another_cache() {
             _ => with_cache(&one, "two"),
         };
         write(&other, 2).stop();
-        // No older block is written over newer data.
         let drain = ["drain", "--cache", text(&one.cache)];
         assert!(tools::run(KICKCACHE, drain).contains("no data was written"));
         let said = reads(&one, 2);
@@ -104,7 +102,7 @@ fn a_volume_that_was_in_write_back_may_be_needed() {
     assert!(said.contains("dirty blocks") && said.contains("--accept-older"), "{said}");
 }
 
-/// The device was served later with another state directory, so that the records here lack its dirty blocks.
+/// The device was served later with another state directory.
 #[test]
 fn blocks_written_elsewhere_may_be_needed() {
     need_kickcache!();
@@ -138,7 +136,6 @@ fn an_origin_that_failed_may_lack_something() {
             "{record}"
         );
         disks.tell(&format!("fault origin {fault} eio"));
-        // At least one of the two requests fails.
         let write = Request { command: WRITE, flags: 0, offset: 2 * MIB, length: 4096 };
         let flush = Request { command: FLUSH, flags: 0, offset: 0, length: 0 };
         let failed = client.call(write, &[2; 4096]).unwrap().errno + client.call(flush, &[]).unwrap().errno;
@@ -149,14 +146,12 @@ fn an_origin_that_failed_may_lack_something() {
         client.write(2 * MIB, &[2; 4096]);
         client.flush();
         drop(client);
-        // After a drain, the record says that the origin is complete.
         daemon.drain();
         daemon.stop();
         assert_eq!(origin_note()["may_be_dirty"], false);
     }
 }
 
-/// After each kill in write-through, the record says that the origin is complete, although blocks are marked dirty.
 #[test]
 fn kills_in_write_through_leave_complete_origins() {
     need_kickcache!();

@@ -1,4 +1,4 @@
-//! Conditions that a command can end: each command of each remedy is run as it is printed, and ends its condition.
+//! Conditions that a command can end.
 
 use std::fs;
 use std::time::{Duration, Instant};
@@ -18,14 +18,13 @@ use crate::remedies::follow;
 use crate::scratch::{MIB, Scratch};
 use crate::{faulty_disks, need_kickcache};
 
-/// The condition of a kind, if there is one.
 fn condition(daemon: &Daemon, kind: &str) -> Option<Value> {
     let status = daemon.status();
     let found = status["conditions"].as_array().unwrap().iter().find(|it| it["kind"] == kind);
     found.cloned()
 }
 
-/// The commands of the condition of a kind, which its remedy names in this order.
+/// The commands of the condition of a kind.
 fn commands(daemon: &Daemon, kind: &str) -> Vec<String> {
     let found = condition(daemon, kind).unwrap_or_else(|| panic!("no {kind}: {}", daemon.status()));
     let remedy = found["remedy"].as_str().unwrap();
@@ -41,7 +40,6 @@ fn run(command: &str) {
     assert!(output.status.success(), "{command}: {output:?}");
 }
 
-/// Runs the commands that a condition suggests, and checks that the condition ends.
 fn end(daemon: &Daemon, kind: &str) {
     commands(daemon, kind).iter().for_each(|command| run(command));
     assert_eq!(condition(daemon, kind), None);

@@ -1,5 +1,4 @@
-//! nbdcopy, qemu-img and nbdinfo: whole-disk copies, and the properties of the disk that the daemon reports to these
-//! tools.
+//! Whole-disk copies by nbdcopy and qemu-img, and the properties that they see.
 
 use std::path::Path;
 
@@ -134,7 +133,7 @@ fn nbdinfo_sees_a_full_featured_export() {
     assert_eq!(list["exports"][0]["export-name"], VOLUME, "{list}");
 }
 
-/// The parts of the volume that `nbdinfo --map` calls data.
+/// The parts that `nbdinfo --map` calls data.
 fn data_extents(daemon: &Daemon) -> Vec<(u64, u64)> {
     let map: Value =
         serde_json::from_str(&tools::run("nbdinfo", ["--map", "--json", &daemon.uri()])).unwrap();
@@ -145,7 +144,7 @@ fn data_extents(daemon: &Daemon) -> Vec<(u64, u64)> {
     data.map(|extent| (extent["offset"].as_u64().unwrap(), extent["length"].as_u64().unwrap())).collect()
 }
 
-/// The parts of the volume that do not read as zeroes according to `qemu-img map`.
+/// The parts that do not read as zeroes according to `qemu-img map`.
 fn qemu_data_extents(daemon: &Daemon) -> Vec<(u64, u64)> {
     let map = tools::run("qemu-img", ["map", "-f", "raw", "--output=json", &daemon.uri()]);
     let map: Value = serde_json::from_str(&map).unwrap();

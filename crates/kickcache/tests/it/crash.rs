@@ -88,7 +88,7 @@ fn the_cache_is_warm_after_kill_and_after_stop() {
     need_kickcache!();
     let scratch = Scratch::new();
     let origin = scratch.sparse("origin", 512 * MIB);
-    // Far apart and in no order: a stream would be bypassed.
+    // A stream would be bypassed.
     let blocks: Vec<u64> = (0..1000).map(|number| number * 617 % 1000 * 512 * KIB).collect();
     let content = |offset: u64| Rng::new(offset).bytes(4096);
     let file = File::options().write(true).open(&origin).unwrap();

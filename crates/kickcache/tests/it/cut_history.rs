@@ -1,4 +1,4 @@
-//! Writes of clients to a volume on disks with a log, and the versions that a power cut may leave.
+//! Writes of clients to disks with a log, and the versions that a power cut may leave.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,9 @@ use crate::rng::Rng;
 
 const CELL: u64 = 4096;
 const ROUND_CELLS: u64 = 24;
-/// Bytes of a read.
 const READ_BYTES: u32 = 1 << 20;
 
-/// One version of a cell: where in the log it was sent, and where it was durable.
+/// A version of a cell: where in the log it was sent, and where it was durable.
 #[derive(Clone, Copy, Debug)]
 struct SentVersion {
     version: u64,
@@ -20,23 +19,21 @@ struct SentVersion {
     durable: Option<u64>,
 }
 
-/// All versions of all cells that were written, in order.
 #[derive(Default)]
 pub(crate) struct History(BTreeMap<u64, Vec<SentVersion>>);
 
 impl History {
-    /// A flush was acknowledged when the log had this many records: earlier writes are durable from there on.
+    /// A flush was acknowledged when the log had this many records.
     fn flushed(&mut self, position: u64) {
         let all = self.0.values_mut().flatten();
         all.filter(|sent| sent.durable.is_none()).for_each(|sent| sent.durable = Some(position));
     }
 
-    /// Checks all cells of a volume after a cut.
     pub(crate) fn check_volume(&self, bytes: &[u8], until: u64) -> Result<(), String> {
         (0..).zip(bytes.chunks(4096)).try_for_each(|(cell, bytes)| self.check_bytes(cell, bytes, until))
     }
 
-    /// Checks a cell after a cut. A write that no flush covers may be torn, as on any disk.
+    /// A write that no flush covers may be torn, as on any disk.
     fn check_bytes(&self, cell: u64, bytes: &[u8], until: u64) -> Result<(), String> {
         let is_unflushed =
             |sent: &SentVersion| sent.at <= until && sent.durable.is_none_or(|durable| durable > until);
@@ -47,7 +44,6 @@ impl History {
         }
     }
 
-    /// A description of a forbidden change of a cell.
     pub(crate) fn tell(&self, cell: usize, volumes: [&[u8]; 2], what: &str) -> String {
         let number = cell as u64;
         let [before, after] =
@@ -72,10 +68,10 @@ impl History {
     }
 }
 
-/// Rounds of writes of cells, mostly hot ones, several in flight, with flushes and reads between the rounds.
+/// Rounds of writes of cells, mostly hot ones, with flushes and reads between the rounds.
 pub(crate) struct Load {
     pub(crate) seed: u64,
-    /// Bytes of the volume.
+    /// Of the volume.
     pub(crate) bytes: u64,
 }
 
@@ -124,7 +120,6 @@ fn send(client: &mut Client, cell: u64, version: u64) {
     client.send(request, &data).unwrap();
 }
 
-/// All of a volume of this many bytes.
 pub(crate) fn read_all(client: &mut Client, volume: u64) -> Result<Vec<u8>, String> {
     let mut found = Vec::new();
     for offset in (0..volume).step_by(1 << 20) {

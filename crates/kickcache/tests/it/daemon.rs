@@ -1,4 +1,4 @@
-//! One daemon under test: started, watched, stopped, killed, started again; it ends with the test.
+//! One daemon under test; it ends with the test.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -24,7 +24,6 @@ pub(crate) fn is_stand_in() -> bool {
     std::env::var_os("KICKCACHE_IT_SERVER").is_some_and(|server| server == "qemu-nbd")
 }
 
-/// Skips a test of the cache if another server replaces kickcache.
 #[macro_export]
 macro_rules! need_kickcache {
     () => {
@@ -34,7 +33,6 @@ macro_rules! need_kickcache {
     };
 }
 
-/// The devices and settings of a daemon.
 #[derive(Clone)]
 pub(crate) struct Spec {
     pub(crate) dir: PathBuf,
@@ -43,15 +41,12 @@ pub(crate) struct Spec {
     pub(crate) origin: PathBuf,
     pub(crate) mode: &'static str,
     pub(crate) extra: Vec<OsString>,
-    /// Another socket than usual.
     pub(crate) nbd: Option<PathBuf>,
 }
 
-/// The name of the only volume.
 pub(crate) const VOLUME: &str = "v";
 
 impl Spec {
-    /// A new cache of `cache_size` in front of `origin`.
     pub(crate) fn new(
         scratch: &Scratch,
         origin: &Path,
@@ -122,13 +117,12 @@ impl Spec {
         guarded("qemu-nbd", arguments)
     }
 
-    /// Runs a command for the daemon; it may succeed or fail.
     pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
         let control = self.control();
         tools::output(KICKCACHE, [arguments, &["--control", control.to_str().unwrap()]].concat())
     }
 
-    /// A command that must end with this code; returns its standard error.
+    /// Returns the standard error.
     pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
         let output = self.try_control(arguments);
         assert_eq!(output.status.code(), Some(code), "{output:?}");
@@ -139,7 +133,6 @@ impl Spec {
         Daemon::start(self.command(), self.clone(), &[self.socket()])
     }
 
-    /// Starts a daemon that may refuse to serve.
     pub(crate) fn try_start(&self) -> Option<Daemon> {
         Daemon::try_start(self.command(), self.clone())
     }
@@ -152,7 +145,7 @@ pub(crate) fn unix_address(path: &Path) -> OsString {
     address
 }
 
-/// A program that dies with the test that started it, however that ends.
+/// A program that dies with the test that started it.
 pub(crate) fn guarded(program: &str, arguments: Vec<OsString>) -> Command {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", program]).args(arguments).stdin(Stdio::null());
@@ -173,7 +166,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Starts a command and waits until servers listen on all `sockets` and its log has the output of the start.
+    /// Waits until servers listen on all `sockets` and the log has the output of the start.
     pub(crate) fn start(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let log = File::options().create(true).append(true).open(spec.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -185,7 +178,7 @@ impl Daemon {
         daemon
     }
 
-    /// Clients are served a moment before the addresses are printed, which follow the warnings of the start.
+    /// Clients are served a moment before the addresses are printed.
     fn wait_for_start_output(&mut self, starts_before: usize) {
         let start = Instant::now();
         while starts_printed(&self.spec) == starts_before && self.is_alive() {
@@ -194,7 +187,7 @@ impl Daemon {
         }
     }
 
-    /// Starts a daemon with the command's own standard output and error.
+    /// The command keeps its standard output and error.
     pub(crate) fn start_as_it_is(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let mut daemon = Daemon { child: command.spawn().unwrap(), spec };
         for socket in sockets {
@@ -203,7 +196,7 @@ impl Daemon {
         daemon
     }
 
-    /// Starts a command that may refuse to serve: then it must end with an error and without a panic.
+    /// A command that refuses to serve must end with an error and without a panic.
     pub(crate) fn try_start(mut command: Command, spec: Spec) -> Option<Daemon> {
         let log = File::create(spec.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -222,7 +215,6 @@ impl Daemon {
         }
     }
 
-    /// Waits until a server listens on this socket too.
     pub(crate) fn wait_for(&mut self, socket: &Path) {
         if let Some(status) = self.poll_for(socket) {
             panic!("the daemon ended during its start ({status}):\n{}", self.log());
@@ -257,12 +249,12 @@ impl Daemon {
         format!("nbd+unix:///{VOLUME}?socket={}", self.spec.socket().display())
     }
 
-    /// The whole output of the daemon, over all its lives.
+    /// The output of the daemon, over all its lives.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.spec.log()).unwrap_or_default()
     }
 
-    /// Waits for a line of its log with all of these parts.
+    /// A line with all of these parts.
     pub(crate) fn wait_for_log(&self, parts: &[&str]) {
         let start = Instant::now();
         while !self.log().lines().any(|line| parts.iter().all(|part| line.contains(part))) {
@@ -275,7 +267,6 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Bytes of memory of the daemon that are present.
     pub(crate) fn resident_bytes(&self) -> u64 {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
         let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
@@ -291,14 +282,12 @@ impl Daemon {
         kill_process(pid, signal).unwrap();
     }
 
-    /// As [`Daemon::signal`], but the daemon may have ended.
     pub(crate) fn signal_if_alive(&mut self, signal: Signal) {
         if self.is_alive() {
             self.signal(signal);
         }
     }
 
-    /// Waits for the end.
     pub(crate) fn wait(&mut self) -> ExitStatus {
         let start = Instant::now();
         loop {
@@ -310,7 +299,7 @@ impl Daemon {
         }
     }
 
-    /// Requests a stop of the daemon, which must end without an error.
+    /// The daemon must end without an error.
     pub(crate) fn stop(mut self) -> Spec {
         self.signal(Signal::TERM);
         let status = self.wait();
@@ -323,14 +312,12 @@ impl Daemon {
         assert!(!self.log().contains("panicked at"), "the daemon panicked:\n{}", self.log());
     }
 
-    /// Kills the daemon as the kernel's memory killer would.
     pub(crate) fn kill(mut self) -> Spec {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
         self.spec.clone()
     }
 
-    /// Runs a subcommand that talks to the daemon.
     pub(crate) fn control(&self, arguments: &[&str]) -> String {
         let mut all: Vec<OsString> = arguments.iter().map(OsString::from).collect();
         all.extend(["--control".into(), self.spec.control().into()]);
@@ -365,7 +352,7 @@ impl Drop for Daemon {
     }
 }
 
-/// The first value of a name, depth first.
+/// Depth first.
 fn find<'a>(value: &'a Value, name: &str) -> Option<&'a Value> {
     let children: Vec<&Value> = match value {
         Value::Object(map) => match map.get(name) {

@@ -1,4 +1,4 @@
-//! Damaged records in the state directory: the worst case is assumed, and only for the devices of the record.
+//! Damaged records in the state directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -16,7 +16,6 @@ fn spec(scratch: &Scratch, mode: &'static str) -> Spec {
     Spec::new(scratch, &scratch.sparse("origin", SIZE), mode, "8M")
 }
 
-/// Served once, with blocks of ones.
 fn with_ones(scratch: &Scratch, mode: &'static str) -> Spec {
     let one = spec(scratch, mode);
     let daemon = one.start();
@@ -66,7 +65,6 @@ fn a_damaged_origin_record_counts_as_the_worst_case() {
                 assert!(said.contains(wanted) && said.contains(path.to_str().unwrap()), "{said}");
                 assert!(said.contains("remove"), "no way on: {said}");
             }
-            // Another volume with another name is served, and recorded.
             let neighbour = Spec {
                 origin: scratch.sparse("neighbour", SIZE),
                 cache: scratch.path("its cache"),
@@ -157,7 +155,6 @@ fn a_damaged_cache_device_record_counts_as_the_worst_case() {
     let daemon = one.start();
     assert_eq!(daemon.connect().read(0, 65536), [1; 65536]);
     daemon.stop();
-    // With a damaged record, a drain needs the same flag as for a device out of service.
     fs::write(&path, "").unwrap();
     tools::run(KICKCACHE, ["drain", VOLUME, "--cache", cache, "--accept-older"]);
     assert_eq!(fs::read(&one.origin).unwrap()[..65536], [1; 65536]);

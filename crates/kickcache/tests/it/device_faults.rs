@@ -1,4 +1,4 @@
-//! The promises about devices that fail, line by line: the real daemon on disks that fail on demand.
+//! The promises about devices that fail.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,11 +14,11 @@ use crate::{faulty_disks, need_kickcache};
 
 const EIO: u32 = 5;
 const BLOCKS: u64 = 64;
-/// Bytes between two blocks of the test: so far that no miss reads ahead another block.
+/// So far that no miss reads ahead another block.
 const STRIDE: u64 = 128 << 10;
 const ORIGIN_BYTES: u64 = 16 * MIB;
 
-/// A daemon on failing disks. The daemon is dropped first.
+/// The daemon is dropped first.
 struct Bench {
     daemon: Daemon,
     disks: FaultyDisks,
@@ -73,7 +73,6 @@ fn check_all(client: &mut Client, version: u64) {
     }
 }
 
-/// Waits until a number of the volume has the expected value.
 fn wait_for(daemon: &Daemon, name: &str, is_right: impl Fn(u64) -> bool) {
     let start = Instant::now();
     while !is_right(daemon.volume_count(name)) {
@@ -82,7 +81,6 @@ fn wait_for(daemon: &Daemon, name: &str, is_right: impl Fn(u64) -> bool) {
     }
 }
 
-/// Clean blocks in the cache.
 fn clean_blocks(bench: &Bench) -> Client {
     let mut client = bench.daemon.connect();
     write_all(&mut client, 1);
@@ -90,7 +88,7 @@ fn clean_blocks(bench: &Bench) -> Client {
     client
 }
 
-/// Dirty blocks in the cache; a fault prevents writeback until the test has checked the blocks.
+/// A fault prevents writeback.
 fn dirty_blocks(bench: &Bench) -> Client {
     bench.disks.tell("fault origin write eio");
     let mut client = bench.daemon.connect();
@@ -114,8 +112,7 @@ fn a_corrupt_clean_block_is_read_from_the_origin() {
     let mut client = clean_blocks(&bench);
     bench.disks.tell("fault cache read rot");
     check_all(&mut client, 1);
-    // If the cache device is slower than the origin, as it can be during other tests, hits are read from the origin at
-    // once.
+    // If the cache device is slower than the origin, hits are read from the origin.
     let [healed, origin_reads] =
         ["healed_blocks", "origin_reads"].map(|name| bench.daemon.volume_count(name));
     assert!(healed > 0 && origin_reads >= BLOCKS, "{healed} healed, {origin_reads} reads");
@@ -136,7 +133,6 @@ fn a_damaged_dirty_block_is_an_error_and_stays() {
     assert_eq!(errors, 1, "reads that failed");
     assert_eq!(daemon.volume_count("damaged_blocks"), 1);
     assert!(daemon.volume_count("dirty_bytes") > 0, "the damaged block was dropped");
-    // The device returns the right bytes again: no data was lost.
     bench.disks.tell("clear");
     let daemon = daemon.kill().start();
     check_all(&mut daemon.connect(), 1);
@@ -199,7 +195,7 @@ fn a_cache_device_that_refuses_writes_goes_out_of_service() {
     assert!(bench.daemon.status().to_string().contains("out-of-service"));
 }
 
-/// As an SSD at the end of its life: reads succeed, writes fail.
+/// As an SSD at the end of its life.
 #[test]
 fn a_cache_device_that_refuses_writes_can_be_drained() {
     let bench = bench!("write-back");
@@ -258,7 +254,8 @@ fn a_lost_dirty_cache_device_gives_errors_without_old_data() {
     for block in 0..BLOCKS {
         let found = read(&mut client, block);
         let is_dirty = block < BLOCKS / 2;
-        // Blocks in memory may still be served; a read of a dirty block must never return the data of the origin.
+        // Blocks in memory may still be served; a read of a dirty block must never return the data of the
+        // origin.
         let is_right = match found {
             Ok(data) if is_dirty => data == content(block, 2),
             Ok(data) => data == content(block, 1),
@@ -327,7 +324,6 @@ fn slow_and_hanging_devices_delay_and_do_no_harm() {
     write_all(&mut client, 2);
     check_all(&mut client, 2);
     bench.daemon.drain();
-    // A flush that completes late.
     let _release = Release(&bench.disks);
     assert_eq!(write(&mut client, 3, 2), 0);
     bench.disks.tell("fault cache flush hang times 1");

@@ -1,4 +1,4 @@
-//! A volume as a block device: nbdfuse makes it a file, a loop device makes that a disk.
+//! A volume as a block device, by nbdfuse and a loop device.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -48,7 +48,6 @@ impl Drop for Disk {
     }
 }
 
-/// Makes a file a block device.
 pub(crate) fn attach_loop(file: &Path, direct: &str) -> Result<String, String> {
     let direct = format!("--direct-io={direct}");
     let output = tools::output("losetup", ["-f", "--show", &direct, file.to_str().unwrap()]);

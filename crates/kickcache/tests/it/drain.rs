@@ -1,4 +1,4 @@
-//! The origin has the same bytes in the end as a plain disk, in every mode.
+//! The bytes of the origin after a drain.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -100,7 +100,7 @@ impl Mirror {
         let client = Client::connect(socket, VOLUME).unwrap();
         assert_eq!(client.size, VOLUME_BYTES);
         let plain = File::options().read(true).write(true).open(plain).unwrap();
-        // The parts do not end on block boundaries: neighbours share a block.
+        // The parts do not end on block boundaries.
         let length = VOLUME_BYTES / CONNECTIONS / 512 * 512;
         Mirror { client, plain, rng: Rng::new(seed * 10 + number), start: number * length, length }
     }
@@ -125,7 +125,7 @@ impl Mirror {
         }
     }
 
-    /// Mostly small, half of these in a hot eighth, in sectors; sometimes in bytes.
+    /// Mostly small and in sectors; half of the requests are in a hot eighth.
     fn choose(&mut self) -> (u64, u32) {
         let unit = if self.rng.below(10) == 0 { 1 } else { 512 };
         let small = self.rng.below(8) != 0;
@@ -197,7 +197,6 @@ fn a_stop_names_blocks_that_only_the_cache_device_has() {
     let status = daemon.wait();
     daemon.check_end(status);
     assert!(daemon.log().contains("alone: 16 blocks of v\n"), "{}", daemon.log());
-    // The command completes the origin.
     let command = rest.split('`').nth(1).unwrap().replacen("kickcache", KICKCACHE, 1);
     tools::run("sh", ["-c", &command]);
     assert_eq!(fs::read(&origin).unwrap()[65_536..131_072], [7; 65_536]);
@@ -220,7 +219,7 @@ fn a_stop_that_drains_leaves_complete_origins() {
     assert_eq!(fs::read(&origin).unwrap()[65_536..131_072], [7; 65_536]);
 }
 
-/// In write-through, a write in flight counts as dirty, and some client always has one.
+/// In write-through, a write in flight counts as dirty.
 #[test]
 fn a_stop_that_drains_ends_while_clients_write() {
     need_kickcache!();

@@ -1,4 +1,4 @@
-//! Checks before a change: dry runs of commands, a check of a configuration file, and a socket that permits no change.
+//! Checks before a change.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -19,7 +19,6 @@ fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     (status.code(), String::from_utf8(stdout).unwrap(), String::from_utf8(stderr).unwrap())
 }
 
-/// A daemon that keeps its dirty blocks.
 fn quiet(reloadable: &Reloadable) -> Daemon {
     let daemon = reloadable.start(&["one", "two"]);
     reloadable.connect("two").write(0, &[7; 8192]);

@@ -1,4 +1,4 @@
-//! An NBD server that misbehaves on order of a test: it dies when it receives a request, or hangs in the handshake.
+//! An NBD server that misbehaves on order of a test.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -16,7 +16,7 @@ use crate::scratch::Scratch;
 pub(crate) const POISON: u64 = 8 << 20;
 /// A start reads at this byte to check the origin, if the block is cached.
 pub(crate) const SAMPLED: u64 = 256 << 10;
-/// How long the server lives after a read of [`POISON`]: other requests are answered meanwhile.
+/// After a read of [`POISON`].
 const DIES_AFTER: Duration = Duration::from_millis(50);
 
 const OPTION_GO: u32 = 7;
@@ -29,7 +29,7 @@ const DISCONNECT: u16 = 2;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
 
-/// A server that answers reads with zeroes, and drops writes.
+/// Answers reads with zeroes, and drops writes.
 pub(crate) struct EvilServer {
     shared: Arc<Shared>,
     socket: PathBuf,
@@ -40,7 +40,7 @@ struct Shared {
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
     is_mute: AtomicBool,
-    /// The barrier at which the server waits for other servers before it answers a read of [`SAMPLED`].
+    /// The server waits at this barrier before it answers a read of [`SAMPLED`].
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -72,12 +72,10 @@ impl EvilServer {
         format!("nbd+unix:///?socket={}", self.socket.display()).into()
     }
 
-    /// Connections that were made so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
-    /// From now on the server accepts connections and does not respond.
     pub(crate) fn hang(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
     }
@@ -87,12 +85,10 @@ impl EvilServer {
         *self.shared.meeting.lock().unwrap() = Some(Arc::clone(others));
     }
 
-    /// Whether the server has received no read of [`SAMPLED`] since [`EvilServer::answer_with`].
     pub(crate) fn is_waiting(&self) -> bool {
         self.shared.meeting.lock().unwrap().is_some()
     }
 
-    /// Ends all connections.
     pub(crate) fn crash(&self) {
         self.shared.crash();
     }
@@ -148,7 +144,7 @@ impl Shared {
         }
     }
 
-    /// A handshake that supports only `NBD_OPT_GO`.
+    /// Supports only `NBD_OPT_GO`.
     fn greet(&self, stream: &mut UnixStream) -> io::Result<()> {
         stream.write_all(b"NBDMAGICIHAVEOPT\0\x03")?;
         stream.read_exact(&mut [0; 4])?;

@@ -1,4 +1,4 @@
-//! Reports of failing devices: the log, the status, commands that wait, and a start that refuses.
+//! Reports of failing devices.
 
 use std::process::{Command, Stdio};
 use std::thread;
@@ -16,7 +16,7 @@ const EIO: u32 = 5;
 const CACHE_BYTES: u64 = 8 * MIB;
 const ORIGIN_BYTES: u64 = 16 * MIB;
 
-/// Disks that fail on demand, and the specification of a daemon on these; skips the test if there is no FUSE.
+/// Skips the test if there is no FUSE.
 macro_rules! faulty {
     ($mode:literal) => {{
         need_kickcache!();
@@ -34,7 +34,7 @@ fn call(client: &mut Client, command: u16, block: u64) -> u32 {
     client.call(request, payload).unwrap().errno
 }
 
-/// Lines of the log with all of these. A client may receive its reply a moment before the first one is written.
+/// Lines of the log with all of these; a client may receive its reply a moment before the line is written.
 fn lines(daemon: &Daemon, with: &[&str]) -> usize {
     let count = || daemon.log().lines().filter(|line| with.iter().all(|what| line.contains(what))).count();
     let start = Instant::now();
@@ -181,10 +181,10 @@ fn a_start_names_the_awaited_device_and_gives_up() {
     let _: Spec = spec.start().stop();
 }
 
-/// Writes until the cache device, whose log fails writes, is out of service.
+/// Writes until the cache device is out of service.
 fn wear_out(daemon: &Daemon, disks: &FaultyDisks) {
     let mut client = daemon.connect();
-    // The extent of the fault begins behind the superblocks and the service marks.
+    // Behind the superblocks and the service marks.
     disks.tell("fault cache write eio 1400000+9000000");
     for round in 0..2_000 {
         call(&mut client, WRITE, 64 + round % 2_048);

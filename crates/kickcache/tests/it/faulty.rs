@@ -18,8 +18,8 @@ use crate::tools;
 
 pub(crate) const FAULTDISK: &str = env!("CARGO_BIN_EXE_faultdisk");
 
-/// Disks that fail on demand: a cache device and an origin of this many bytes, or any disks; skips the test if there is
-/// no FUSE.
+/// Disks that fail on demand: a cache device and an origin of this many bytes, or any disks; skips the test
+/// if there is no FUSE.
 #[macro_export]
 macro_rules! faulty_disks {
     ($scratch:expr, $cache:expr, $origin:expr) => {
@@ -36,7 +36,6 @@ macro_rules! faulty_disks {
     }};
 }
 
-/// Disks that share one log.
 pub(crate) struct FaultyDisks {
     fuses: Vec<Fuse>,
     control: PathBuf,
@@ -57,9 +56,8 @@ pub(crate) type NewDisk = (&'static str, u64);
 /// The part of the unflushed requests that a power cut loses.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Loss {
-    /// All unflushed writes are lost.
     All,
-    /// Some unflushed writes, and parts of others, are lost, as a seed decides.
+    /// A seed decides which unflushed requests are lost, or lost in part.
     Seed(u64),
 }
 
@@ -92,7 +90,6 @@ impl FaultyDisks {
         Ok(faulty)
     }
 
-    /// A daemon on these disks.
     pub(crate) fn spec(&self, scratch: &Scratch, mode: &'static str) -> Spec {
         let mut spec = Spec::new(scratch, self.fuse("origin").file(), mode, "8M");
         spec.cache = self.fuse("cache").file().into();
@@ -104,7 +101,6 @@ impl FaultyDisks {
         &self.fuses[index]
     }
 
-    /// The file of a disk.
     pub(crate) fn file(&self, name: &str) -> &Path {
         self.fuse(name).file()
     }
@@ -115,7 +111,6 @@ impl FaultyDisks {
         self.recording.clone()
     }
 
-    /// Sends a command to faultdisk and returns its answer.
     pub(crate) fn tell(&self, words: &str) -> String {
         let mut stream = UnixStream::connect(&self.control).unwrap();
         writeln!(stream, "{words}").unwrap();
@@ -125,24 +120,24 @@ impl FaultyDisks {
         answer.trim_end().to_owned()
     }
 
-    /// Stops the program that serves the origin, so that no request of the kernel is answered until this is dropped.
+    /// No request of the kernel to the origin is answered until this is dropped.
     pub(crate) fn freeze_origin(&self) -> Frozen<'_> {
         let origin = self.fuse("origin");
         origin.signal(Signal::STOP);
         Frozen(origin)
     }
 
-    /// How many records the log has.
+    /// The number of records in the log.
     pub(crate) fn position(&self) -> u64 {
         self.tell("position").parse().unwrap()
     }
 
-    /// Files in the worst state after a power cut at this record: without any unflushed write.
+    /// The worst state after a power cut at this record: without any unflushed write.
     pub(crate) fn cut_unflushed(&self, scratch: &Scratch, until: u64) -> [PathBuf; 2] {
         self.cut_by(scratch, until, Loss::All)
     }
 
-    /// Files in a possible state after a power cut at this record: cache and origin.
+    /// A possible state of cache and origin after a power cut at this record.
     pub(crate) fn cut(&self, scratch: &Scratch, until: u64, seed: u64) -> [PathBuf; 2] {
         self.cut_by(scratch, until, Loss::Seed(seed))
     }
@@ -155,7 +150,7 @@ impl FaultyDisks {
 }
 
 impl Recording {
-    /// Makes files in a possible state of the disks after a power cut at this record, in the order of the disks.
+    /// Makes files in a possible state of the disks after a power cut at this record.
     pub(crate) fn replay(&self, until: u64, loss: Loss, files: Vec<PathBuf>) {
         for (file, (_, size)) in files.iter().zip(&self.disks) {
             File::create(file).unwrap().set_len(*size).unwrap();
@@ -189,7 +184,6 @@ impl Drop for Release<'_> {
     }
 }
 
-/// A disk with a stopped program.
 pub(crate) struct Frozen<'a>(&'a Fuse);
 
 impl Drop for Frozen<'_> {

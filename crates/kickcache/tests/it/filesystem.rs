@@ -1,4 +1,4 @@
-//! A real file system on top: nbdfuse makes the volume a file, a loop device makes it a disk.
+//! A real file system on a volume.
 
 use std::fs;
 use std::path::Path;

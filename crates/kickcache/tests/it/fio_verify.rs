@@ -10,7 +10,7 @@ use crate::{need_kickcache, need_tools};
 
 const JOBS: u64 = 4;
 
-/// Four connections, each with a region of its own, sizes from 512 B to 1 MiB, a flush now and then.
+/// Four connections, each with a region of its own.
 pub(crate) fn fio(daemon: &Daemon, megabytes_per_job: u64, extra: &[&str]) -> std::process::Output {
     let mut arguments: Vec<String> = [
         "--name=verify",

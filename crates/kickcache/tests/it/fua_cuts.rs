@@ -1,5 +1,4 @@
-//! A command with FUA, or of a guest without a write cache, is durable once it is acknowledged: a power cut after it
-//! loses all unflushed writes, and not the command. No flush of a client follows.
+//! A command with FUA, or of a guest without a write cache, is durable once it is acknowledged.
 
 use crate::client::{Client, FUA, NO_HOLE, Request, TRIM, WRITE, WRITE_ZEROES};
 use crate::faulty::FaultyDisks;
@@ -12,7 +11,6 @@ const CELL: u32 = 65_536;
 const BEFORE: u8 = 1;
 const AFTER: u8 = 2;
 
-/// A command with FUA, on cells of its own.
 struct Durable {
     name: &'static str,
     command: u16,
@@ -44,7 +42,7 @@ fn run(client: &mut Client, disks: &FaultyDisks, index: usize) -> Acknowledged {
     let payload = if command == WRITE { &data[..] } else { &[] };
     let reply = client.call(Request { command, flags, offset, length: CELL }, payload).unwrap();
     assert_eq!(reply.errno, 0, "{name}");
-    // The position is read first, because later commands flush.
+    // Later commands flush.
     let position = disks.position();
     Acknowledged { name, offset, content: client.read(offset, CELL), position }
 }
@@ -66,7 +64,6 @@ fn survive_cuts(mode: &'static str) {
     check(&scratch, &disks, mode, done);
 }
 
-/// A power cut right after each acknowledgement keeps its effect.
 fn check(scratch: &Scratch, disks: &FaultyDisks, mode: &'static str, done: Vec<Acknowledged>) {
     for Acknowledged { name, offset, content, position } in done {
         let files = disks.cut_unflushed(scratch, position);

@@ -64,7 +64,7 @@ impl Drop for Fuse {
     }
 }
 
-/// The reason why an NBD export cannot be mounted as a file here; `None` if it can.
+/// `None` if an NBD export can be mounted here.
 pub(crate) fn missing() -> Option<String> {
     let tool = ["nbdfuse", "fusermount3"].into_iter().find(|tool| !tools::is_installed(tool));
     match tool {

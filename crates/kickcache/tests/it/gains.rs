@@ -1,4 +1,4 @@
-//! The benefit of the cache in `status`: the number of requests by device, and their latency.
+//! The benefit of the cache in `status`.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 
 const BLOCKS: u64 = 32;
-/// Bytes between two blocks of the test: so far that no miss reads ahead another block.
+/// So far that no miss reads ahead another block.
 const STRIDE: u64 = 128 << 10;
 
 fn start(scratch: &Scratch, mode: &'static str) -> Daemon {
@@ -27,8 +27,7 @@ fn reads_and_writes_are_counted_by_device_with_times() {
     let scratch = Scratch::new();
     let daemon = start(&scratch, "write-through");
     let mut client = daemon.connect();
-    // If the cache device is slower than the origin, as it can be during other tests, hits are read from the origin for
-    // a while, and misses are not promoted.
+    // If the cache device is slower than the origin, hits are read from the origin for a while.
     let mut reads = 0;
     while reads < 3 * BLOCKS || volume(&daemon)["since_start"]["hits"]["count"] == 0 {
         (0..BLOCKS).for_each(|block| drop(client.read(block * STRIDE, 4096)));

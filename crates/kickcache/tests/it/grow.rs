@@ -19,18 +19,16 @@ use crate::{need_kickcache, need_tools, tools};
 const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
 
-/// The bytes of its cache device that the daemon uses.
 fn device_bytes(daemon: &Daemon) -> u64 {
     let status: Value = daemon.status();
     status["caches"][0]["device_bytes"].as_u64().unwrap()
 }
 
-/// `kickcache grow` must be refused; returns its standard error.
+/// Returns the standard error.
 fn refusal(daemon: &Daemon, words: &[&str]) -> String {
     daemon.spec.refusal(&[&["grow"], words].concat(), 1)
 }
 
-/// Clients write, the device grows, and the daemon is killed at some point.
 fn grow_and_kill(daemon: Daemon, ledgers: &mut [Ledger], size: u64, rng: &mut Rng) -> Spec {
     let before = Duration::from_millis(rng.between(0, 400));
     let longest = [3_000, 60_000, 600_000][usize::try_from(rng.below(3)).unwrap()];
@@ -131,7 +129,7 @@ fn a_cache_device_grows_up_to_its_reported_limit() {
     let said = daemon.control(&["grow", "--size", "24M"]);
     assert!(said.contains("24 MiB (25165824 bytes) now, 16 MiB before"), "{said}");
     assert!(daemon.status()["caches"][0]["segments"].as_u64().unwrap() > segments + 120);
-    // A file that another program extends works as well; its new blocks are allocated.
+    // A file that another program extended.
     File::options().write(true).open(&daemon.spec.cache).unwrap().set_len(32 * MIB).unwrap();
     daemon.control(&["grow"]);
     assert_eq!(device_bytes(&daemon), 32 * MIB);

@@ -7,7 +7,7 @@ use std::process::Command;
 use crate::need_tools;
 use crate::scratch::Scratch;
 
-/// A list of packages: apt leaves an empty one out.
+/// apt leaves an empty list out.
 const PACKAGE: &str = "Package: none\nVersion: 1\nArchitecture: amd64\nMaintainer: a <a@b>\nFilename: none.deb\nSize: 1\nSHA256: e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\nDescription: none\n";
 const PACKAGE_SHA256: &str = "cb8485f824313ea97cd8c5b3b86c6526b1fd3985277a6ac48ffe100389d16a50";
 

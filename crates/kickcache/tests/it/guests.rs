@@ -1,5 +1,4 @@
-//! Volumes served to a guest over vhost-user: each read returns the data that the guest wrote, also across kills of the
-//! daemon.
+//! Volumes served to a guest over vhost-user, also across kills of the daemon.
 
 use std::fs;
 use std::path::PathBuf;
@@ -31,7 +30,7 @@ fn start(scratch: &Scratch, mode: &'static str, size: u64) -> Daemon {
     spec(scratch, mode, size).start()
 }
 
-/// Random requests of all kinds on three queues, one at a time, against a copy of the disk in memory; in multiples of `unit` sectors.
+/// Random requests on three queues, against a copy of the disk in memory; in multiples of `unit` sectors.
 pub(crate) fn compare_with_a_copy(daemon: &Daemon, features: u64, seed: u64, unit: u64) -> Vec<u8> {
     let size = 8 * MIB;
     let mut guest = Guest::connect(&socket(&daemon.spec), 3, features);
@@ -113,7 +112,7 @@ fn a_guest_sees_its_disk() {
     daemon.stop();
 }
 
-/// The serial number of a disk, without the zeroes behind it.
+/// Without the zeroes behind it.
 fn serial(guest: &mut Guest) -> String {
     let (status, serial) = guest.run(0, GET_ID, 0, &[1; 20]);
     assert_eq!(status, 0);
@@ -153,7 +152,7 @@ fn disks_of_one_daemon_have_serial_numbers_of_their_own() {
     assert!(said.contains("`short` and `named` have the serial number short"), "{said}");
 }
 
-/// 64 requests in flight, completed in any order: hits overtake misses. Cells contain their version.
+/// Requests in flight on several queues; cells contain their version.
 struct Writer {
     guest: Guest,
     rng: Rng,
@@ -237,7 +236,6 @@ impl Writer {
         }
     }
 
-    /// All requests in flight must be completed.
     fn finish(&mut self) {
         for queue in 0..QUEUES {
             while self.guest.free_slots(queue) < usize::from(guest::SLOTS) {
@@ -260,7 +258,7 @@ impl Writer {
     }
 }
 
-/// Kills of one guest's daemon; `KICKCACHE_IT_KILLS` makes them more.
+/// `KICKCACHE_IT_KILLS` sets another number.
 fn kills() -> u64 {
     std::env::var("KICKCACHE_IT_KILLS").ok().and_then(|count| count.parse().ok()).unwrap_or(6)
 }
@@ -300,7 +298,6 @@ fn a_guest_waits_while_its_daemon_is_stopped() {
     writer.guest.reconnect();
     writer.run(500);
     writer.finish();
-    // A guest shuts down, and another one boots.
     let base = writer.guest.stop_queue(0);
     assert_eq!(base, u32::from(u16::try_from(base).unwrap()));
     writer.guest.disconnect();
@@ -358,7 +355,6 @@ fn an_invalid_front_end_harms_no_others() {
         let mut stream = std::os::unix::net::UnixStream::connect(&path).unwrap();
         std::io::Write::write_all(&mut stream, bytes).unwrap();
     }
-    // A client that stops in the middle of a message blocks only itself.
     let mut slow = std::os::unix::net::UnixStream::connect(&path).unwrap();
     std::io::Write::write_all(&mut slow, &[1, 0, 0, 0, 1]).unwrap();
     daemon.connect();
@@ -370,8 +366,7 @@ fn an_invalid_front_end_harms_no_others() {
     daemon.check_end(status);
 }
 
-/// A guest whose memory is cut short loses its disk. Other clients do not, and the data that it wrote before stays
-/// unchanged.
+/// A guest whose memory is cut short loses its disk; other clients do not.
 fn lose_memory(cut: Cut) {
     let scratch = Scratch::new();
     let mut daemon = start(&scratch, "write-back", 8 * MIB);

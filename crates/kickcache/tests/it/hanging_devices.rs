@@ -1,4 +1,4 @@
-//! Devices that do not respond while the daemon receives another request: a resize, a stop.
+//! Devices that do not respond while the daemon receives another request.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -24,14 +24,13 @@ fn pair_on(scratch: &Scratch, disks: &FaultyDisks) -> Pair {
     pair
 }
 
-/// A command for the daemon, in progress.
 fn command(pair: &Pair, arguments: &[&str]) -> Child {
     let mut command = Command::new(KICKCACHE);
     command.args(arguments).arg("--control").arg(pair.spec.control());
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// The standard error of a command, which must fail.
+/// The command must fail.
 fn refusal(command: Child) -> String {
     let output = command.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");
@@ -45,7 +44,7 @@ fn still_running(command: Child) -> String {
     String::from_utf8(output.stderr).unwrap()
 }
 
-/// Writes to `two` and reads the status while the disk of `one` hangs; the hang lasts until the end of the test.
+/// The disk of `one` hangs.
 fn serve_beside(pair: &Pair, daemon: &Daemon) {
     let mut client = pair.client("two");
     for _ in 0..20 {
@@ -121,8 +120,8 @@ fn owe_a_read(pair: &Pair, disks: &FaultyDisks) -> Client {
     client
 }
 
-/// Both volumes were written to, a read of the origin of `one` is outstanding, and the daemon has received SIGTERM and
-/// reported that it waits for the read.
+/// A read of the origin of `one` is outstanding, and the daemon has reported that its stop waits for the
+/// read.
 fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     let daemon = pair.start(&[], &NAMES);
     let release = Release(disks);
@@ -130,7 +129,7 @@ fn stop_beside_a_hanging_origin(pair: &Pair, disks: &FaultyDisks) -> Daemon {
     pair.client("two").write(0, &[2; 4096]);
     let _client = owe_a_read(pair, disks);
     daemon.signal(Signal::TERM);
-    // Without effect: the log has not yet reported what a second SIGTERM does.
+    // Without effect: the log has not yet reported the effect of a second SIGTERM.
     daemon.signal(Signal::TERM);
     let path = fs::canonicalize(pair.origin("one")).unwrap();
     let line = ["the stop waits for", path.to_str().unwrap(), "origin of one", "SIGTERM now ends it"];
@@ -181,7 +180,6 @@ fn kickcache_stop_names_the_awaited_origin_as_the_log_does() {
     daemon.check_end(status);
 }
 
-/// A second SIGTERM ends a stop that waits, and the log reports it.
 fn cut_short(daemon: &mut Daemon, disks: &FaultyDisks, said: &[&str]) {
     daemon.signal(Signal::TERM);
     daemon.wait_for_log(said);
@@ -190,7 +188,6 @@ fn cut_short(daemon: &mut Daemon, disks: &FaultyDisks, said: &[&str]) {
     assert_eq!(daemon.wait().code(), Some(8), "{}", daemon.log());
 }
 
-/// Both volumes have all acknowledged data.
 fn both_are_whole(pair: &Pair) {
     let daemon = pair.start(&[], &NAMES);
     assert_eq!(pair.client("one").read(MIB, 65536), [7; 65536]);
@@ -205,7 +202,6 @@ fn a_second_sigterm_ends_a_waiting_stop_like_a_kill() {
         let scratch = Scratch::new();
         let disks = faulty_disks!(&scratch, 8 * MIB, 8 * MIB);
         let pair = pair_on(&scratch, &disks);
-        // Another volume behind a cache device of its own.
         let other = scratch.path("other cache");
         let caches = [(pair.spec.cache.clone(), "one"), (other, "two")].map(|(device, name)| {
             format!("[[cache]]\ndevice = \"{}\"\nsize = \"8M\"\n{}", device.display(), pair.volume(name))
@@ -222,7 +218,6 @@ fn a_second_sigterm_ends_a_waiting_stop_like_a_kill() {
     }
 }
 
-/// The log has the same message if a command began the stop.
 #[test]
 fn sigterm_ends_a_commanded_stop_and_the_command_reports_it() {
     need_kickcache!();
@@ -253,7 +248,7 @@ fn after_a_stop_cut_short_no_acknowledged_write_is_lost() {
     both_are_whole(&pair);
 }
 
-/// A separate file system for the state directory, which can be frozen: writers then wait.
+/// A file system for the state directory that can be frozen.
 struct SlowState(PathBuf);
 
 impl SlowState {
@@ -275,7 +270,6 @@ impl SlowState {
     }
 }
 
-/// Thaws the slow device when dropped.
 struct Thaw<'a>(&'a SlowState);
 
 impl Drop for Thaw<'_> {

@@ -1,9 +1,9 @@
 //! Decides whether reads and writes of cells could have happened one after another (linearizability).
 //!
-//! Versions are unique per cell, so the zone test of Gibbons and Korach is exact: for each version let f be the
-//! earliest end and s the latest start of its write and its reads. The version was surely current from f to s if
-//! f < s (a forward zone); two forward zones must not overlap, and the zone [s, f] of another version must not lie
-//! within one.
+//! Versions are unique per cell, so the zone test of Gibbons and Korach is exact: for each version let f be
+//! the earliest end and s the latest start of its write and its reads. The version was surely current from f
+//! to s if f < s (a forward zone); two forward zones must not overlap, and the zone [s, f] of another version
+//! must not lie within one.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ pub(crate) enum Kind {
     Write,
 }
 
-/// A read or write of one cell; times from one clock, in nanoseconds, above 0.
+/// Times are from one clock, in nanoseconds, above 0.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) cell: u64,
@@ -54,7 +54,7 @@ impl Zone {
     }
 }
 
-/// Checks the events of all cells; cells start as version 0.
+/// Cells start as version 0.
 pub(crate) fn check(events: &[Event]) -> Result<(), String> {
     let mut cells: BTreeMap<u64, BTreeMap<u64, Zone>> = BTreeMap::new();
     for event in events {

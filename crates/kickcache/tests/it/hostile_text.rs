@@ -1,4 +1,4 @@
-//! Text that a device, a file or another process made up: no command passes its control characters on to a terminal.
+//! Control characters in text of a device, a file or another process.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -17,10 +17,11 @@ use crate::need_kickcache;
 use crate::scratch::{MIB, Scratch};
 use crate::tools;
 
-/// Sets the title of a terminal, clears it in 7 and in 8 bits, forges a line, and turns the direction of text around.
+/// Sets the title of a terminal, clears it in 7 and in 8 bits, forges a line, and turns the direction of text
+/// around.
 const HOSTILE: &str = "v\x1b]0;OWNED\x07\x1b[2J\u{9b}2J\nforged: all is well\r\u{202e}";
 
-/// Runs a command that must print text without control characters.
+/// The printed text must have no control characters but line breaks and tabs.
 fn run(arguments: &[OsString]) -> Output {
     let output = tools::output(KICKCACHE, arguments);
     let printed = [output.stdout.as_slice(), output.stderr.as_slice()].concat();
@@ -36,7 +37,6 @@ fn words(words: &[&str]) -> Vec<OsString> {
     words.iter().map(Into::into).collect()
 }
 
-/// A cache device with a changed superblock.
 fn cache(path: &Path, change: impl FnOnce(&mut Superblock)) {
     tools::run(KICKCACHE, ["format", "--size", "8M", path.to_str().unwrap()]);
     let bytes = fs::read(path).unwrap();
@@ -115,7 +115,7 @@ fn results_and_traces_control_no_terminal() {
     run(&words(&["inspect", &text(&scratch.path(HOSTILE))]));
 }
 
-/// A control socket on which each request gets one reply.
+/// Each request gets one reply.
 fn control(path: &Path, reply: String) {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {

@@ -1,4 +1,4 @@
-//! Kills while a cache device is taken in: the records of the origins are written one by one, and only some have the new device.
+//! Kills while a cache device is taken in: only some records of origins have the new device.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,6 @@ const VOLUMES: [(&str, &str); 3] = [
 ];
 const BLOCK: usize = 4096;
 
-/// The record of the origin of a volume.
 fn record(name: &str) -> (PathBuf, Vec<u8>) {
     let named = format!("\"volume\": \"{name}\"");
     let files = fs::read_dir(state_dir()).unwrap().map(|file| file.unwrap().path());
@@ -45,12 +44,11 @@ fn take_in(daemon: &Daemon, with: &Path) {
     daemon.control(&["replace", "--with", with.to_str().unwrap(), "--size", "16M"]);
 }
 
-/// The cache device in use.
 fn cache(daemon: &Daemon) -> PathBuf {
     daemon.status()["caches"][0]["device"].as_str().unwrap().into()
 }
 
-/// A device is left out, and another one taken in up to the record of the volume with this number; the process is killed.
+/// The records of the first `written` volumes have the device that is taken in.
 fn interrupted(written: usize) -> (Reloadable, PathBuf) {
     let reloadable = Reloadable::new(&VOLUMES);
     let daemon = reloadable.start(&NAMES);
@@ -98,7 +96,6 @@ fn a_half_recorded_device_is_served_by_its_own_name() {
     }
 }
 
-/// The record of a volume without the device may also be the newer one.
 #[test]
 fn older_dirty_blocks_are_not_served_after_a_take_in() {
     need_kickcache!();

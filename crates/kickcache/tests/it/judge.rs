@@ -1,4 +1,4 @@
-//! `kickcache judge` as `git bisect run` sees it: exit codes, a bisection without a hand, Ctrl-C, stored results.
+//! `kickcache judge` as `git bisect run` sees it.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,7 +15,7 @@ use crate::daemon::KICKCACHE;
 use crate::scratch::Scratch;
 use crate::{need_kickcache, need_tools};
 
-/// A command in a directory, and no configuration of git but its own.
+/// Git has no configuration but that of the directory.
 fn command(program: &str, directory: &Path) -> Command {
     let mut command = Command::new("timeout");
     command.args(["-k", "2", "120", program]).current_dir(directory).stdin(Stdio::null());
@@ -28,7 +28,7 @@ fn said(output: &Output) -> String {
     format!("{}\n{}", text(&output.stdout), text(&output.stderr))
 }
 
-/// Judges a shell command against another one; the last printed number counts, and more is worse.
+/// The last printed number counts, and more is worse.
 fn judge(scratch: &Scratch, against: &str, more: &[&str], line: &str) -> Output {
     let mut judge = command(KICKCACHE, scratch.dir());
     judge.args(["judge", "--against", against, "--metric", "number", "--higher-is-worse", "--shell"]);
@@ -181,7 +181,7 @@ fn processor_time_of_all_that_a_command_starts_counts() {
     assert!(ratio < 0.9, "half of the work: {report:#}");
 }
 
-/// Starts a judge of a shell command, and returns when the command has created a file.
+/// Returns when the command has created a file.
 fn judging(scratch: &Scratch, line: &str, file: &str) -> Child {
     let mut judge = Command::new(KICKCACHE);
     judge.args(["judge", "--against", line, "--metric", "time", "--shell", "--", line]);
@@ -261,13 +261,12 @@ fn a_stored_result_is_judged_by_its_control() {
     assert_eq!(code(&["--baseline", "alone.json"], "echo 400"), Some(1));
 }
 
-/// Commits of the bisected repository, the first slow one, and a broken one.
 const COMMITS: usize = 64;
 const SLOW: usize = 41;
 const BROKEN: usize = 32;
 
-/// A program that prints its duration on a noisy machine: every run differs by up to 5 % either way. The state of the
-/// random generator is in the file `$NOISE`.
+/// Prints a duration that differs by up to 5 % either way. The state of the random generator is in the file
+/// `$NOISE`.
 fn program(commit: usize) -> String {
     let cost = 1_000 + commit * 7 % 40;
     let cost = if commit >= SLOW { cost * 5 / 4 } else { cost };
@@ -279,7 +278,7 @@ fn program(commit: usize) -> String {
     )
 }
 
-/// The input of `git fast-import` that creates the repository.
+/// The input of `git fast-import`.
 fn history() -> String {
     let mut stream = String::new();
     for commit in 1..=COMMITS {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::daemon::{Daemon, Spec};
 use crate::ledger::Ledger;
 
-/// How often a test kills; more by hand.
+/// `KICKCACHE_IT_ROUNDS` sets another number.
 pub(crate) fn rounds() -> u64 {
     std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(4)
 }
@@ -18,7 +18,6 @@ pub(crate) fn ledgers(writers: u64, volume_bytes: u64, cell_bytes: usize) -> Vec
     (0..writers).map(|writer| Ledger::new(writer * cells..(writer + 1) * cells, cell_bytes)).collect()
 }
 
-/// All acknowledged writes are present.
 pub(crate) fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
     let mut client = daemon.connect();
     for ledger in ledgers {
@@ -26,7 +25,7 @@ pub(crate) fn check(daemon: &Daemon, ledgers: &mut [Ledger], round: u64) {
     }
 }
 
-/// Kills a daemon while the writers write. Right before the kill it calls `last`; `wait` receives the result and waits.
+/// Right before the kill it calls `last`; `wait` receives the result and waits.
 pub(crate) fn kill_under_writes<T>(
     daemon: Daemon,
     ledgers: &mut [Ledger],
@@ -52,7 +51,7 @@ pub(crate) fn kill_under_writes<T>(
     })
 }
 
-/// On a busy machine a flush may take long; a daemon that makes no progress at all is detected here.
+/// On a busy machine a flush may take long.
 pub(crate) fn wait_for_writes(done: &AtomicU64, count: u64) {
     let start = Instant::now();
     while done.load(Ordering::Relaxed) < count {

@@ -1,5 +1,4 @@
-//! Devices with blocks of 4096 bytes or more: clients can still use sectors of 512 bytes, and concurrent writes to one
-//! block are all kept.
+//! Devices with blocks of 4096 bytes or more.
 
 use std::fs;
 use std::path::Path;
@@ -18,15 +17,14 @@ const MODES: [&str; 4] = ["write-back", "write-through", "write-around", "bypass
 const SIZE: u64 = 8 * MIB;
 const CLIENTS: u64 = 4;
 const ROUNDS: u64 = 150;
-/// Bytes of a stretch of one client; a block has stretches of several clients.
+/// Of one client; a block has stretches of several clients.
 const STRETCH: u64 = 5 * 512;
-/// Stretches are below, and areas of a client's own above; neither area begins with a block.
+/// Stretches are below, and areas of a client's own above; neither begins with a block.
 const AREAS_START: u64 = 2 * MIB;
 const AREA: u64 = MIB + 512;
-/// Discards use this part, whose content is not compared.
+/// The content of this part is not compared.
 const DISCARDED_START: u64 = 7 * MIB;
 
-/// An extent of a client's own.
 fn extent(client: u64, rng: &mut Rng) -> (u64, u64) {
     if rng.below(3) == 0 {
         let start = rng.below(AREA / 512) * 512;
@@ -38,7 +36,7 @@ fn extent(client: u64, rng: &mut Rng) -> (u64, u64) {
     (stretch * STRETCH, rng.between(1, 5) * 512)
 }
 
-/// Writes, zeroes and reads of a client; returns its view of the disk.
+/// Returns the client's view of the disk.
 fn work(mut client: Client, number: u64, mut disk: Vec<u8>) -> Vec<u8> {
     let mut rng = Rng::new(number);
     for _ in 0..ROUNDS {
@@ -65,7 +63,6 @@ fn work(mut client: Client, number: u64, mut disk: Vec<u8>) -> Vec<u8> {
     disk
 }
 
-/// Clients write to neighbouring sectors; then the volume has all writes, and after a drain the origin has them.
 fn serve_neighbours(spec: &Spec, content: &Path) {
     let before = fs::read(content).unwrap();
     let daemon = spec.start();
@@ -89,7 +86,7 @@ fn serve_neighbours(spec: &Spec, content: &Path) {
     assert!(fs::read(content).unwrap()[..end] == expected, "the origin: {what}");
 }
 
-/// Stops a daemon; its log must not contain a failed request.
+/// The log must not contain a failed request.
 fn finish(daemon: Daemon) {
     daemon.drain();
     let log = daemon.log();
@@ -97,7 +94,6 @@ fn finish(daemon: Daemon) {
     daemon.stop();
 }
 
-/// A loop device with sectors of this many bytes.
 fn loop_device(file: &Path, sector: &str) -> Result<Loop, String> {
     Loop::with(file, &["--sector-size", sector])
 }

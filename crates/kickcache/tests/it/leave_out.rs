@@ -25,19 +25,16 @@ const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
 const BLOCK: usize = 4096;
 
-/// Puts another cache file of this size into use.
 fn take_in(daemon: &Daemon, with: &Path, size: &str) -> String {
     daemon.control(&["replace", "--with", with.to_str().unwrap(), "--size", size])
 }
 
-/// The path and the health of the cache device.
 fn cache(daemon: &Daemon) -> (PathBuf, String) {
     let status = daemon.status();
     let cache = &status["caches"][0];
     (cache["device"].as_str().unwrap().into(), cache["health"].as_str().unwrap().into())
 }
 
-/// Clients write, the device is left out and another one put into use, and the daemon is killed at some point.
 fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mut Rng) -> Spec {
     let before = Duration::from_millis(rng.between(0, 300));
     let longest = [30_000, 300_000, 1_500_000][usize::try_from(rng.below(3)).unwrap()];
@@ -59,7 +56,7 @@ fn change_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mu
     kill_under_writes(daemon, ledgers, begin, |mut changes| _ = changes.wait())
 }
 
-/// The configuration always names the first device.
+/// The configuration names the first device.
 #[test]
 fn acknowledged_writes_survive_kills_during_leave_out() {
     need_kickcache!();
@@ -142,7 +139,6 @@ fn an_unused_device_is_released_and_never_trusted_again() {
     assert_eq!((done["device"].as_str(), done["lost"].as_array().unwrap().len()), (old.to_str(), 0));
     assert_eq!(cache(&daemon).1, "out-of-service");
     assert_eq!(client.read(0, 4096), [1; BLOCK]);
-    // A write past the device, which has an older copy.
     client.write(0, &[2; BLOCK]);
     client.flush();
     let said = daemon.spec.refusal(&["leave-out"], 1);
@@ -191,7 +187,6 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     let scratch = Scratch::new();
     let daemon = left_out(&scratch);
     let (old, origin) = (daemon.spec.cache.clone(), daemon.spec.origin.clone());
-    // A device with data is refused, before any change is made.
     let full = scratch.path("full");
     std::fs::write(&full, vec![1; 16 << 20]).unwrap();
     let taken = |daemon: &Daemon, path: &Path, more: &[&str]| {
@@ -205,7 +200,6 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     }
     let said = daemon.control(&["replace", "--with", old.to_str().unwrap(), "--dry-run"]);
     assert!(said.contains("would be taken in, empty"), "{said}");
-    // The same device may be used again, empty.
     let said = daemon.control(&["replace", "--with", old.to_str().unwrap()]);
     assert!(said.contains("is the cache device again, and empty"), "{said}");
     assert_eq!(cache(&daemon), (old.clone(), "good".into()));
@@ -215,7 +209,6 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     client.flush();
     assert!(daemon.volume_count("dirty_bytes") > 0);
     drop(client);
-    // Another device may take over as usual.
     let new = scratch.path("new");
     daemon.control(&["replace", "--with", new.to_str().unwrap()]);
     let daemon = daemon.kill().start();
@@ -228,8 +221,7 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     client.write(0, &[4; BLOCK]);
     client.flush();
     drop(client);
-    // If a device that was left out is named, its data is not used, and it does not hide dirty blocks elsewhere: its
-    // superblock leads to the device in use.
+    // The superblock of a device that was left out leads to the device in use.
     let mut spec = daemon.kill();
     for named in [&old, &new, &last] {
         spec.cache.clone_from(named);
@@ -242,7 +234,7 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     }
 }
 
-/// The configuration names the first of three devices: it was replaced, and its successor was left out.
+/// The first of three devices was replaced, and its successor was left out.
 #[test]
 fn the_device_in_use_is_found_from_a_replaced_one() {
     need_kickcache!();
@@ -269,7 +261,6 @@ fn the_device_in_use_is_found_from_a_replaced_one() {
     }
 }
 
-/// The start after a take-in continues the number of starts that the take-in recorded.
 #[test]
 fn a_device_taken_in_counts_its_first_start() {
     need_kickcache!();

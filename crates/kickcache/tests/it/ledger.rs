@@ -1,5 +1,5 @@
-//! The writes of one writer: after a kill every cell must have its last acknowledged version or a later one that was
-//! sent.
+//! The writes of one writer: after a kill a cell must have its last acknowledged version or a later one that
+//! was sent.
 
 use std::collections::HashMap;
 use std::io;
@@ -21,7 +21,7 @@ struct Cell {
     in_flight: bool,
 }
 
-/// The cells of one writer, a range of the volume with no other writer.
+/// A range of the volume with no other writer.
 pub(crate) struct Ledger {
     first: u64,
     cell_bytes: usize,
@@ -45,7 +45,8 @@ impl Ledger {
         }
     }
 
-    /// Writes random cells until the server closes the connection or `stop` is set; counts acknowledged writes.
+    /// Writes random cells until the server closes the connection or `stop` is set; counts acknowledged
+    /// writes.
     pub(crate) fn write_until(
         &mut self,
         mut client: Client,
@@ -113,7 +114,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Reads all cells. The versions found are the expected ones from here on.
+    /// The versions found are the expected ones from here on.
     pub(crate) fn check(&mut self, client: &mut Client) -> Result<(), String> {
         let cells_per_read = READ_BYTES / self.cell_bytes;
         for start in (0..self.cells.len()).step_by(cells_per_read) {

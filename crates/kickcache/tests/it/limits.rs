@@ -1,4 +1,4 @@
-//! Limits of a volume, as the built daemon keeps them.
+//! Limits of a volume.
 
 use std::ffi::OsString;
 
@@ -53,7 +53,6 @@ fn client_caps_hold_and_flushes_do_not_wait() {
         assert_eq!(reply.errno, 0);
         ended.push(reply.handle);
     }
-    // The last of these had to wait for 24 other reads that are not in the burst, and the flush did not wait.
     assert_ne!(ended.last(), Some(&flush));
     assert!(ended.pop().is_some());
     ended.sort_unstable();
@@ -71,7 +70,7 @@ fn requests_of_disconnected_clients_do_not_block_others() {
     let read = |number: u64| Request { command: READ, flags: 0, offset: number << 20, length: 1 << 20 };
     for _ in 0..2 {
         let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
-        // As many reads as a client may have in flight, and more, so that the daemon stops reading from its socket.
+        // More reads than a client may have in flight, so that the daemon stops reading from its socket.
         (0..60).for_each(|number| _ = client.send(read(number), &[]).unwrap());
         while daemon.volume_count("held_requests") < 31 {}
     }
@@ -80,7 +79,7 @@ fn requests_of_disconnected_clients_do_not_block_others() {
     while !is_alone() {
         assert!(begun.elapsed() < Duration::from_secs(60), "{}", daemon.status());
     }
-    // At 256 KiB a second each sixty would take four minutes; this client waits for half a minute.
+    // At 256 KiB a second each sixty would take four minutes.
     let mut client = Client::connect(&daemon.spec.socket(), VOLUME).unwrap();
     client.read(0, 4096);
     daemon.stop();

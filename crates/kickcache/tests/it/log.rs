@@ -1,4 +1,4 @@
-//! The daemon's log: clients can add lines to it, and cannot harm the daemon through it.
+//! The daemon's log.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -59,7 +59,7 @@ fn a_log_of_warnings_does_not_mention_the_start() {
     );
 }
 
-/// The whole log of a daemon with an option, from its start to its end.
+/// From the start of a daemon to its end.
 fn whole_log(option: [&str; 2]) -> String {
     let scratch = Scratch::new();
     let mut asked = spec(&scratch);
@@ -89,7 +89,6 @@ fn provoke_a_line(spec: &Spec) {
     assert!(is_end, "the stranger was not thrown out: {end:?}");
 }
 
-/// If the log cannot be written, the disk is still served and the daemon stops cleanly.
 fn serve_with_a_log_to(stderr: impl Into<Stdio>) {
     let scratch = Scratch::new();
     let spec = spec(&scratch);

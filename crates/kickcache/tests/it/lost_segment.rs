@@ -1,5 +1,4 @@
-//! A part of the log of a cache device was discarded or overwritten while it was not served: `serve` and the tools that read
-//! the log report damage, and the remaining blocks are not served until the administrator accepts the loss.
+//! A part of the log of a cache device was discarded or overwritten while it was not served.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -11,7 +10,7 @@ use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, tools};
 
 const BLOCK: u64 = 4096;
-/// The offset of the journal.
+/// Of the journal.
 const MIB_BYTES: usize = 1 << 20;
 /// The layout of a cache device of 8 MiB, from docs/reference/format.md.
 const JOURNAL_BLOCKS: u64 = 64;
@@ -31,7 +30,7 @@ fn stopped(scratch: &Scratch) -> Spec {
     daemon.stop()
 }
 
-/// The segments with data: they begin with a batch header.
+/// Segments with data begin with a batch header.
 fn in_use(bytes: &[u8]) -> Vec<u64> {
     let first = |segment: u64| usize::try_from((FIRST_SEGMENT + segment * SEGMENT_BLOCKS) * BLOCK).unwrap();
     let has_batch = |segment: &u64| bytes[first(*segment)..].starts_with(b"KICKBTCH");
@@ -63,7 +62,7 @@ fn a_zeroed_segment_is_refused_until_a_tool_repairs_it() {
         assert!(String::from_utf8_lossy(&drained.stderr).contains("was whole once"), "{drained:?}");
         go_on_with_what_is_left(&spec.cache);
     }
-    // Exactly the blocks of this segment are older: they are the origin's zeroes.
+    // The older blocks are the origin's zeroes.
     let daemon = spec.start();
     let found = daemon.connect().read(0, 32 * 64 * 1024);
     let older = found.chunks(4096).filter(|block| **block == [0; 4096]).count();
@@ -81,7 +80,7 @@ fn a_file_that_was_cut_short_and_extended_is_refused() {
     let whole = fs::read(&spec.cache).unwrap();
     let file = File::options().write(true).open(&spec.cache).unwrap();
     let size = file.metadata().unwrap().len();
-    // In the middle of a segment, between two batches: behind a header, blocks would be lost whose existence is known.
+    // Between two batches: behind a header, blocks would be lost whose existence is known.
     let second_batch = |segment: u64| {
         let blocks =
             (1..SEGMENT_BLOCKS).map(|block| (FIRST_SEGMENT + segment * SEGMENT_BLOCKS + block) * BLOCK);
@@ -102,7 +101,7 @@ fn wipe_all(spec: &Spec) {
     fs::write(&spec.cache, bytes).unwrap();
 }
 
-/// Only the superblocks are left; they record that a journal existed.
+/// The superblocks record that a journal existed.
 #[test]
 fn a_device_with_only_its_superblocks_is_refused() {
     need_kickcache!();
@@ -118,7 +117,6 @@ fn a_device_with_only_its_superblocks_is_refused() {
         assert!(String::from_utf8_lossy(&output.stderr).contains("was whole once"), "{output:?}");
     }
     go_on_with_what_is_left(&spec.cache);
-    // An accepted loss is not reported again, and later writes of a daemon are complete, also after a kill.
     spec.start().kill();
     let daemon = spec.start();
     daemon.connect().write(0, &[2; 65_536]);

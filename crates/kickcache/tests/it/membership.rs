@@ -1,4 +1,4 @@
-//! Volumes that are added and removed while others are served, by commands and by a changed configuration file.
+//! Volumes that are added and removed while others are served.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -23,7 +23,6 @@ use crate::{need_kickcache, need_tools, tools};
 /// Dirty blocks of the volume stay dirty.
 const LAZY: &str = "mode = \"write-back\"\nidle-after = \"24h\"";
 
-/// The arguments that add the volume of a name.
 fn add<'a>(reloadable: &'a Reloadable, name: &'a str, more: &[&'a str]) -> Vec<String> {
     let origin = reloadable.scratch.path(name);
     if !origin.exists() {
@@ -35,7 +34,6 @@ fn add<'a>(reloadable: &'a Reloadable, name: &'a str, more: &[&'a str]) -> Vec<S
     own.iter().chain(more).map(|word| (*word).to_owned()).collect()
 }
 
-/// Runs a command that must succeed; returns its output.
 fn done(daemon: &Daemon, arguments: &[String]) -> String {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     daemon.control(&arguments)
@@ -66,7 +64,7 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
     client.write(8192, &[7; 8192]);
     client.flush();
     assert_eq!(reloadable.connect("one").read(0, 4096), vec![0; 4096]);
-    // The volume is not in the file: a reload keeps it, and reports that.
+    // A reload keeps a volume that is not in the file.
     let said = daemon.control(&["reload"]);
     assert!(said.contains("two: added by a command, not in the file; it stays"), "{said}");
     daemon.kill();
@@ -119,7 +117,7 @@ fn a_refused_add_changes_no_state() {
     let mut elsewhere = add(&reloadable, "two", &[]);
     elsewhere[2] = "/dev/other".into();
     assert!(refusal(&reloadable, &elsewhere, 1).contains("is not served here; there is"));
-    // With a driver, `scripts/test-ublk live` adds one.
+    // With a driver, `scripts/test-ublk live` tests this.
     if !Path::new("/dev/ublk-control").exists() {
         let ublk = add(&reloadable, "two", &["--ublk"]);
         assert!(refusal(&reloadable, &ublk, 1).contains("this kernel has no ublk driver loaded"));
@@ -147,7 +145,6 @@ fn an_address_is_shared_by_volumes_that_come_and_go() {
     assert_eq!(reloadable.connect("one").read(0, 4096), vec![1; 4096]);
     done(&daemon, &words);
     assert_eq!(Client::connect(&reloadable.socket("one"), "two").unwrap().read(0, 4096), vec![2; 4096]);
-    // A client that names no volume gets the first one; after its removal, no other volume replaces it.
     assert_eq!(reloadable.unnamed("one").unwrap().read(0, 4096), vec![1; 4096]);
     daemon.control(&["remove", "one", "--disconnect"]);
     assert!(reloadable.unnamed("one").is_err(), "it would write into another volume");
@@ -230,7 +227,7 @@ fn a_removal_writes_back_and_leaves_no_stale_blocks() {
     assert!(
         reloadable.refusal(&["remove", "two"], 1).contains("there is no volume `two` here; there is one")
     );
-    // Other programs may write to the origin now; the volume that is added again has their data.
+    // Other programs may write to the origin while it is not served.
     fs::File::options().write(true).open(&origin).unwrap().write_all_at(&[5; 8192], 4096).unwrap();
     done(&daemon, &add(&reloadable, "two", &["--mode", "write-back"]));
     assert_eq!(volume_of(&daemon, "two").unwrap()["cached_bytes"], 0);
@@ -238,7 +235,7 @@ fn a_removal_writes_back_and_leaves_no_stale_blocks() {
         reloadable.connect("two").read(0, 16384),
         [[9; 4096], [5; 4096], [5; 4096], [9; 4096]].concat()
     );
-    // The number of `two` is reused for another volume, which has its own blocks, also after a kill.
+    // The number of `two` is reused for another volume.
     wait_for_no_client(&daemon, "two");
     daemon.control(&["remove", "two"]);
     done(&daemon, &add(&reloadable, "three", &["--mode", "write-back"]));
@@ -253,7 +250,6 @@ fn a_removal_writes_back_and_leaves_no_stale_blocks() {
     daemon.stop();
 }
 
-/// The record of the origin of a volume.
 fn record_of(volume: &str) -> Value {
     let files = fs::read_dir(state_dir()).unwrap().map(|file| file.unwrap().path());
     let records = files.filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with("origin-"));
@@ -284,7 +280,7 @@ fn clients_end_and_dirty_blocks_are_lost_only_by_order() {
     assert!(ended.is_err() || ended.unwrap().errno != 0, "its connection has ended");
     let said = reloadable.refusal(&["remove", "one"], 1);
     assert!(said.contains("it is the only volume of"), "{said}");
-    // The record does not have the origin as dirty any more: another cache device is no risk.
+    // The record does not have the origin as dirty any more.
     let record = record_of("two");
     assert_eq!((&record["may_be_dirty"], &record["volume"]), (&false.into(), &"two".into()), "{record}");
     daemon.stop();
@@ -324,7 +320,6 @@ fn a_reload_adds_and_removes_volumes_and_places() {
     assert_eq!(guest.run(0, WRITE, 8, &[4; 4096]).0, 0);
     assert_eq!(reloadable.connect("one").read(4096, 4096), vec![4; 4096]);
     reloadable.connect("three").write(0, &[1; 4096]);
-    // A virtual machine that is connected keeps its socket; another volume may be removed and added meanwhile.
     reloadable.write(&[("one", "mode = \"write-back\""), ("three", "")]);
     assert!(reloadable.refusal(&["reload"], 1).contains("a virtual machine is connected"));
     assert_eq!(guest.run(0, READ, 8, &[0; 4096]), (0, vec![4; 4096]));
@@ -361,7 +356,6 @@ fn a_reload_that_fails_midway_of_its_checks_leaves_everything() {
     daemon.stop();
 }
 
-/// A volume whose origin does not respond blocks no other operation: neither an addition, nor its own removal.
 #[test]
 fn a_waiting_removal_does_not_block_other_volumes() {
     need_kickcache!();
@@ -443,7 +437,6 @@ fn a_volume_is_removed_with_its_lost_origins_requests() {
     daemon.stop();
 }
 
-/// The kill is at a random moment while one volume is added and removed and another volume is written to.
 #[test]
 fn a_kill_during_membership_changes_is_lossless() {
     need_kickcache!();
@@ -487,7 +480,7 @@ fn a_kill_during_membership_changes_is_lossless() {
     }
 }
 
-/// The longest waits of a client that reads cached blocks, one at a time.
+/// The waits of a client that reads cached blocks, one at a time, sorted.
 fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
     let mut client = Client::connect(socket, "one").unwrap();
     let mut waits = Vec::new();
@@ -500,7 +493,7 @@ fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
     waits
 }
 
-/// Alternates between idle periods and periods in which volumes are added, filled, and removed without a pause.
+/// Alternates between idle periods and periods in which volumes are added, filled, and removed.
 #[test]
 #[ignore = "measures for a minute; cargo test --release -p kickcache --test it requests_that_wait_during_membership_changes -- --ignored --nocapture"]
 fn requests_that_wait_during_membership_changes() {

@@ -1,4 +1,4 @@
-//! The memory for the payload of requests: many clients that take no replies, or send half of a write, in a small control group.
+//! The memory for the payload of requests, in a small control group.
 
 use std::fs;
 use std::io::Write as _;
@@ -53,7 +53,6 @@ impl Drop for Group {
     }
 }
 
-/// The command, run in a control group.
 fn within(group: Option<&Group>, serve: Command) -> Command {
     let Some(group) = group else { return serve };
     let mut command = Command::new("sh");
@@ -63,7 +62,6 @@ fn within(group: Option<&Group>, serve: Command) -> Command {
     command
 }
 
-/// A daemon with the volumes `greedy` and `other`.
 fn start(scratch: &Scratch, group: Option<&Group>) -> Daemon {
     let spec = Spec::new(scratch, &scratch.path("greedy"), "write-back", "64M");
     let mut config = format!("memory-limit = \"96M\"\ncontrol = \"{}\"\n", spec.control().display());
@@ -84,7 +82,8 @@ fn connect(scratch: &Scratch, name: &str) -> Client {
     Client::connect(&scratch.path(&format!("{name}.sock")), name).unwrap()
 }
 
-/// All clients that may connect but one: they send requests of 32 MiB, and of writes only a part; none takes a reply.
+/// All clients that may connect but one: they send requests of 32 MiB, and of writes only a part; none takes
+/// a reply.
 fn greedy_but_one(scratch: &Scratch, command: u16, sent: usize) -> Vec<UnixStream> {
     let clients = (1..CLIENTS).map(|index| {
         let mut stream = connect(scratch, "greedy").stream().try_clone().unwrap();
@@ -106,7 +105,7 @@ fn memory(daemon: &Daemon) -> Value {
     daemon.status()["memory"].clone()
 }
 
-/// The peak of the resident memory of the daemon, in bytes.
+/// The peak of the resident memory, in bytes.
 fn resident_max(daemon: &Daemon) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", daemon.pid())).unwrap();
     let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();

@@ -1,4 +1,4 @@
-//! Metrics as Prometheus sees them: its own checks, and a real Prometheus that scrapes a daemon under load.
+//! Metrics as Prometheus sees them.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -18,7 +18,6 @@ use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
-/// Longest that a test waits for an event that should happen soon.
 const SOON: Duration = Duration::from_secs(120);
 
 fn contrib(name: &str) -> PathBuf {
@@ -61,7 +60,7 @@ impl Scraped {
     }
 }
 
-/// The body of a server's successful reply.
+/// The body of a successful reply.
 fn get(address: &str, path: &str) -> Option<String> {
     let mut stream = TcpStream::connect(address).ok()?;
     stream.set_read_timeout(Some(SOON)).unwrap();
@@ -83,7 +82,7 @@ fn unchunked(body: &str) -> String {
     text
 }
 
-/// The value of a sample, by its name with all of its labels.
+/// The name has all labels.
 fn value(text: &str, name: &str) -> f64 {
     let found = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
     found.unwrap_or_else(|| panic!("no {name} in\n{text}")).parse().unwrap()
@@ -232,7 +231,7 @@ fn prometheus_accepts_the_rules_and_each_alert_is_tested() {
     check(["test", "rules"], "prometheus/alerts_test.yml");
 }
 
-/// A Prometheus that scrapes an address each second, and has our alerts.
+/// Scrapes an address each second, and has our alerts.
 struct Prometheus {
     child: Child,
     address: String,
@@ -246,8 +245,7 @@ impl Prometheus {
             contrib("prometheus/alerts.yml")
         );
         fs::write(scratch.path("prometheus.yml"), config).unwrap();
-        // Prometheus does not report a port that the system chose. So the test tries a port that was free a moment ago,
-        // or else the next one.
+        // Prometheus does not report a port that the system chose.
         wait_for("a free port for Prometheus", || {
             let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
             let log = fs::File::create(scratch.path("prometheus.log")).unwrap();
@@ -276,7 +274,6 @@ impl Prometheus {
         answer["data"].clone()
     }
 
-    /// The samples that a query gives now.
     fn query(&self, query: &str) -> Vec<Value> {
         let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
         self.ask(&format!("/api/v1/query?query={encoded}"))["result"].as_array().unwrap().clone()
@@ -290,7 +287,6 @@ impl Drop for Prometheus {
     }
 }
 
-/// Reads, writes and flushes until `stop` is set.
 fn load(daemon: &Daemon, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
     let (mut client, stop) = (daemon.connect(), Arc::clone(stop));
     thread::spawn(move || {
@@ -307,7 +303,7 @@ fn load(daemon: &Daemon, stop: &Arc<AtomicBool>) -> JoinHandle<()> {
     })
 }
 
-/// Every query of the panels, with the values that Grafana inserts for its variables.
+/// With the values that Grafana inserts for its variables.
 fn panel_queries() -> Vec<String> {
     let dashboard: Value =
         serde_json::from_str(&fs::read_to_string(contrib("grafana/kickcache.json")).unwrap()).unwrap();
@@ -348,7 +344,6 @@ fn prometheus_scrapes_a_daemon_under_load_and_answers_each_panel() {
     for query in &queries {
         wait_for(query, || (!prometheus.query(query).is_empty()).then_some(()));
     }
-    // Our rules are evaluated, and a healthy daemon causes no alert.
     let rules = wait_for("the evaluation of the rules", || {
         let rules = prometheus.ask("/api/v1/rules")["groups"][0]["rules"].as_array().unwrap().clone();
         rules.iter().all(|rule| rule["health"] != "unknown").then_some(rules)

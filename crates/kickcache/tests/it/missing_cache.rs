@@ -62,11 +62,9 @@ fn a_missing_dirty_cache_is_not_created_again() {
         assert!(said.contains("--new-cache") && said.contains("may hold blocks"), "{said}");
         assert!(said.contains("--without-cache with --lose-dirty=v serves the origin alone"), "{said}");
         assert!(!spec.cache.exists(), "a cache was made");
-        // Another cache device does not help.
         let other = Spec { cache: scratch.path("other"), ..spec.clone() };
         assert!(refused("another cache", &other.arguments()).contains("--new-cache"));
         assert!(!other.cache.exists(), "a cache was made");
-        // The right device is also accepted under another name.
         let moved = Spec { cache: kept, ..spec.clone() };
         let daemon = moved.start();
         assert_eq!(daemon.connect().read(MIB, 4096), [7; 4096]);

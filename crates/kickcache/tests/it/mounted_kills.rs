@@ -1,5 +1,5 @@
-//! Repeated kill -9 of the daemon below a mounted file system. Another NBD client is in between: it waits for the
-//! daemon and repeats requests without a reply (qemu-storage-daemon, reconnect-delay).
+//! Repeated kill -9 of the daemon below a mounted file system. Another NBD client is in between: it repeats
+//! requests without a reply (qemu-storage-daemon, reconnect-delay).
 //!
 //! `KICKCACHE_IT_KILLS` is the number of kills (4 without it).
 
@@ -48,7 +48,8 @@ impl Patient {
             }
             thread::sleep(Duration::from_millis(50));
         }
-        // The export of qemu-storage-daemon corrupts data if the loop device bypasses the page cache (QEMU 7.2).
+        // The export of qemu-storage-daemon corrupts data if the loop device bypasses the page cache (QEMU
+        // 7.2).
         patient.device = Some(attach_loop(&patient.file, "off")?);
         Ok(patient)
     }

@@ -12,7 +12,7 @@ use crate::client::greet;
 use crate::daemon::guarded;
 use crate::scratch::Scratch;
 
-/// Unflushed writes are in a file of the server's own: if the server is killed, they are lost.
+/// Unflushed writes are in a file of the server's own: a kill loses them.
 const FORGETFUL: [&str; 1] = ["--filter=cache"];
 
 /// An nbdkit that serves a file.
@@ -51,7 +51,7 @@ impl Server {
         self.child.wait().unwrap();
     }
 
-    /// Stops the server, and waits until it has stopped: its threads may continue for a moment.
+    /// The server's threads may continue for a moment after the signal.
     pub(crate) fn freeze(&self) {
         self.signal(Signal::STOP);
         waitpid(Some(Pid::from_child(&self.child)), WaitOptions::UNTRACED).unwrap();

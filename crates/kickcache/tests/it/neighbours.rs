@@ -1,4 +1,4 @@
-//! A volume with an origin that refuses writes or does not respond, next to a volume with a healthy origin.
+//! A volume with an origin in trouble, next to a volume with a healthy origin.
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -15,12 +15,11 @@ use crate::{faulty_disks, need_kickcache, skip};
 
 const ORIGIN_BYTES: u64 = 24 * MIB;
 const WRITE_BYTES: u32 = 64 << 10;
-/// Writes of each client of the healthy volume between two checks of the other one.
+/// Of each client of the healthy volume, between two checks of the other one.
 const WRITES: u64 = 100;
-/// The maximum number of checks: an origin that only refuses writes never becomes quiet.
+/// An origin that only refuses writes never becomes quiet.
 const LOOKS_MAX: u64 = 5;
 
-/// Writes at random places until `stop`, or the connection ends.
 fn write_until(stop: &AtomicBool, mut client: Client, seed: u64, count: &AtomicU64) {
     let mut rng = Rng::new(seed);
     while !stop.load(Ordering::Relaxed) && write(&mut client, &mut rng).is_ok() {
@@ -28,15 +27,15 @@ fn write_until(stop: &AtomicBool, mut client: Client, seed: u64, count: &AtomicU
     }
 }
 
-/// Writes at a random place; returns the errno.
+/// Returns the errno.
 fn write(client: &mut Client, rng: &mut Rng) -> io::Result<u32> {
     let offset = rng.below(ORIGIN_BYTES / u64::from(WRITE_BYTES)) * u64::from(WRITE_BYTES);
     let request = Request { command: WRITE, flags: 0, offset, length: WRITE_BYTES };
     Ok(client.call(request, &vec![7; WRITE_BYTES as usize])?.errno)
 }
 
-/// Writes to the healthy volume until the other volume makes no progress, and once more: all these writes must end
-/// before the trouble. A client waits for half a minute.
+/// Writes to the healthy volume until the other volume makes no progress: all these writes must end before
+/// the trouble. A client waits for half a minute.
 fn check_neighbour(daemon: &Daemon, mut clients: [Client; 2], ill: &AtomicU64) {
     let mut rng = Rng::new(100);
     let mut before = u64::MAX;
@@ -52,13 +51,11 @@ fn check_neighbour(daemon: &Daemon, mut clients: [Client; 2], ill: &AtomicU64) {
     }
 }
 
-/// The fault of an origin, and the I/O engine and load of the test.
 struct Trouble {
     fault: &'static str,
-    /// The number of concurrent writers.
+    /// Concurrent writers.
     clients: u64,
     io_engine: &'static str,
-    /// Whether a loop device makes it a block device.
     is_block_device: bool,
 }
 
@@ -83,7 +80,6 @@ fn narrow_loop(file: &Path) -> Result<Loop, String> {
     Ok(device)
 }
 
-/// Writes to a healthy volume next to one in trouble.
 fn beside(trouble: &Trouble) {
     let Trouble { fault, clients, io_engine, is_block_device } = trouble;
     for mode in ["write-back", "write-through", "write-around"] {
@@ -120,7 +116,7 @@ fn beside(trouble: &Trouble) {
                 let (stop, written) = (&stop, &written);
                 scope.spawn(move || write_until(stop, client, seed, written));
             }
-            // Also if a check fails: hanging writes end.
+            // Hanging writes end also if a check fails.
             let _end = End { stop: &stop, disks: &disks };
             check_neighbour(&daemon, [connect(1), connect(1)], &written);
         });
@@ -143,7 +139,7 @@ fn a_silent_origin_delays_no_others() {
 #[test]
 fn an_origin_with_full_queues_delays_no_others() {
     need_kickcache!();
-    // FUSE queues twelve requests; the next one waits for a free place.
+    // FUSE queues twelve requests.
     beside(&Trouble { fault: "any hang", clients: 24, io_engine: "auto", is_block_device: false });
 }
 

@@ -1,4 +1,4 @@
-//! The commands for cache devices that are not served: check, dump, drain, detach.
+//! The commands for cache devices that are not served.
 
 use std::fs;
 use std::os::unix::fs::FileExt;
@@ -53,7 +53,7 @@ fn filled(scratch: &Scratch) -> Spec {
     daemon.stop()
 }
 
-/// Byte offset on the cache device of the newest copy of a block.
+/// The byte offset on the cache device of the newest copy of a block.
 fn place_of(cache: &Path, block: u64) -> u64 {
     let dump: Value =
         serde_json::from_str(&tools::run(KICKCACHE, ["dump", cache.to_str().unwrap()])).unwrap();
@@ -258,7 +258,7 @@ fn a_changed_origin_is_refused_or_read_again() {
     tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
     fs::write(&spec.origin, vec![7; usize::try_from(ORIGIN_BYTES).unwrap()]).unwrap();
     let mut daemon = spec.start();
-    // Killed at once: dropped blocks must stay dropped.
+    // Dropped blocks must stay dropped.
     spec.extra.pop();
     for _ in 0..2 {
         for block in 0..BLOCKS {
@@ -285,7 +285,6 @@ fn a_blank_file_is_called_blank() {
         let said = refused(command);
         assert!(said.contains(&wanted), "{command:?}: {said}");
     }
-    // One byte at the end is data, in a hole or not.
     fs::File::options().write(true).open(&blank).unwrap().write_all_at(&[1], 64 * MIB - 1).unwrap();
     let said = refused(&["inspect", path]);
     assert!(said.contains("zeroes in the beginning and other data behind"), "{said}");
@@ -330,7 +329,7 @@ fn a_drain_without_a_daemon_writes_neighbours_together() {
     let before = disks.position();
     let said = tools::run(KICKCACHE, ["drain", "--cache", spec.cache.to_str().unwrap()]);
     assert!(said.contains("4 MiB written back"), "{said}");
-    // These include flushes and the records of the cache device.
+    // Flushes and records of the cache device are included.
     let records = disks.position() - before;
     eprintln!("{COUNT} blocks: {records} writes and flushes of both devices");
     assert!(records < COUNT / 8, "{records} for {COUNT} blocks");

@@ -1,5 +1,4 @@
-//! An older copy of a cache device, such as a restored snapshot or a file that was copied back: it is not served, and
-//! its data is not used.
+//! An older copy of a cache device, such as a restored snapshot.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -35,8 +34,8 @@ fn reads(spec: &Spec, byte: u8) {
     daemon.stop();
 }
 
-/// A cache device with dirty blocks of ones was copied, and written to since: blocks of twos, on the origin as well if they
-/// were drained.
+/// A cache device with dirty blocks of ones was copied, and has blocks of twos since, on the origin as well
+/// if they were drained.
 fn copied(scratch: &Scratch, is_drained: bool) -> (Spec, PathBuf) {
     let spec = spec(scratch);
     write(&spec, 1);
@@ -134,7 +133,6 @@ fn an_older_copy_is_refused_and_the_newer_one_continues() {
         let detach = ["detach", text(&spec.cache), VOLUME].map(OsString::from);
         let said = refused("a detach", &detach);
         assert!(said.contains("16 blocks of v are dirty") && said.contains("older copy"), "{said}");
-        // Removing its volume makes the copy no newer, and does not affect the newer device.
         let said = tools::run(KICKCACHE, ["detach", text(&spec.cache), VOLUME, "--lose-dirty"]);
         assert!(said.contains("older copy"), "{said}");
         assert!(refused("an older copy", &spec.arguments()).contains("older copy"));
@@ -157,7 +155,6 @@ fn an_older_copy_is_drained_by_order_and_formatted() {
     reads(&spec, 1);
 }
 
-/// After a cache is lost, a copy of it is refused.
 #[test]
 fn a_copy_of_a_device_formatted_since_is_refused() {
     need_kickcache!();
@@ -184,8 +181,7 @@ fn formatting_an_older_copy_leaves_the_newer_one_noted() {
     reads(&spec, 2);
 }
 
-/// The number on the device is raised first: so a crash before the record, a lost record, or a failed start causes no
-/// refusal. A device that a program without the number has written is accepted too.
+/// The number on the device is raised first, so that a crash before the record causes no refusal.
 #[test]
 fn a_device_with_a_higher_number_or_none_is_taken() {
     need_kickcache!();
@@ -205,7 +201,7 @@ fn a_device_with_a_higher_number_or_none_is_taken() {
     reads(&spec, 1);
     let last = noted();
     assert_eq!(starts(&spec.cache), [last; 2]);
-    // An earlier program leaves no number of starts in a superblock that it changes: earlier copies are even older.
+    // An earlier program leaves no number of starts in a superblock that it changes.
     let copy = scratch.path("copy");
     fs::copy(&spec.cache, &copy).unwrap();
     set_starts(&spec.cache, 0);
@@ -236,7 +232,6 @@ fn an_older_copy_does_not_stop_other_cache_devices() {
     daemon.stop();
 }
 
-/// A number that cannot be written is no reason to leave dirty blocks where they are.
 #[test]
 fn a_device_that_takes_no_writes_is_drained_and_served() {
     need_kickcache!();

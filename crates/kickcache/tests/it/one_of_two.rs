@@ -1,4 +1,4 @@
-//! A volume that cannot be served, together with one that can: the other volume is served, and the reason is reported.
+//! A volume that cannot be served, together with one that can.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -19,7 +19,7 @@ fn dirty_elsewhere(scratch: &Scratch, pair: &Pair) -> PathBuf {
     other
 }
 
-/// Checks that `one` is not served, for a reason with the words `named`, and that `two` is served.
+/// The log must have the words `named`.
 fn one_is_left(pair: &Pair, flags: &[&str], named: &[&str]) {
     let daemon = pair.start(flags, &["two"]);
     let mut client = pair.client("two");
@@ -54,7 +54,7 @@ fn ends(daemon: Daemon) {
     assert!(said.contains("volume one was not served: "), "{said}");
 }
 
-/// Both are served after the other cache device was drained as advised.
+/// The other cache device is drained as advised.
 fn both_after_drain(pair: &Pair, other: &str, flags: &[&str]) {
     tools::run(KICKCACHE, ["drain", "v", "--cache", other]);
     let daemon = pair.start(flags, &NAMES);
@@ -89,7 +89,7 @@ fn it_is_left_without_a_cache_device_too() {
     let other = other.to_str().unwrap();
     let named = [&format!("kickcache drain v --cache {other}"), "--lose-dirty"];
     one_is_left(&pair, &["--without-cache"], &named);
-    // The same check with a cache device out of service.
+    // The cache device is out of service.
     let file = File::options().write(true).open(&pair.spec.cache).unwrap();
     file.write_all_at(&[0x5a; 100], 16_384 + 20).unwrap();
     one_is_left(&pair, &[], &named);
@@ -108,7 +108,7 @@ fn only_the_volume_dirty_on_the_unused_device_is_skipped() {
     daemon.stop();
     let drain = format!("kickcache drain one --cache {}", pair.spec.cache.display());
     one_is_left(&pair, &["--without-cache"], &["16 blocks of one are dirty", &drain, "--lose-dirty"]);
-    // The device is unreadable, so its content is unknown; the record of the other volume shows that its origin is
+    // The content of an unreadable device is unknown; the record of the other volume shows that its origin is
     // complete.
     let kept = scratch.path("kept");
     fs::rename(&pair.spec.cache, &kept).unwrap();
@@ -133,7 +133,6 @@ fn a_cache_device_without_volumes_ends_no_start() {
     let other = dirty_elsewhere(&scratch, &pair);
     let drain = format!("kickcache drain v --cache {}", other.display());
     one_is_left(&pair, &[], &[&drain]);
-    // If no volume can be served, the start ends with that sentence.
     pair.configure(&caches[0]);
     let said = refused("nothing to serve", &pair.arguments(&[]));
     assert!(said.contains(&drain), "{said}");

@@ -1,4 +1,4 @@
-//! The limit of open files: raised at the start, and never used up by clients.
+//! The limit of open files.
 
 use std::fs;
 use std::process::Command;

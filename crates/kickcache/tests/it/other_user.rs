@@ -1,4 +1,4 @@
-//! Root starts a daemon, which continues as another user without access to any of its devices.
+//! Root starts a daemon, which continues as another user without access to its devices.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -41,7 +41,7 @@ impl Place {
         self.devices.path(name).to_str().unwrap().to_owned()
     }
 
-    /// Requests a volume with an origin that was not named before.
+    /// A volume with an origin that was not named before.
     fn add_another(&self) -> String {
         self.devices.sparse("another", MIB);
         let (cache, origin) = (self.text("cache"), self.text("another"));
@@ -51,7 +51,7 @@ impl Place {
     }
 }
 
-/// A field of /proc/PID/status.
+/// Of /proc/PID/status.
 fn status(pid: u32, key: &str) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'))?;
@@ -64,7 +64,7 @@ fn monitor_of(daemon: &Daemon) -> u32 {
     children.trim().parse().unwrap()
 }
 
-/// Waits for the end of a process, which may remain as a zombie.
+/// The process may remain as a zombie.
 fn wait_for_end(pid: u32) {
     let began = Instant::now();
     while status(pid, "State").is_some_and(|state| !state.starts_with('Z')) {
@@ -110,7 +110,6 @@ fn the_daemon_has_no_rights_and_serves_the_named_devices() {
     daemon.stop();
     wait_for_end(monitor);
     assert_eq!(&fs::read(place.devices.path("origin")).unwrap()[4096..12288], [data.clone(), data].concat());
-    // The user can access root's records as well: the next daemon reads them.
     tools::run(KICKCACHE, ["detach", &next, "v"]);
     place.spec.start().stop();
 }

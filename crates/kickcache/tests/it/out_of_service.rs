@@ -1,4 +1,4 @@
-//! A cache device that was put out of service: its blocks are never served again, or written over newer data.
+//! A cache device that was put out of service.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -57,7 +57,7 @@ impl Drop for Mount {
     }
 }
 
-/// A formatted sparse cache file on a file system without space for its blocks: as a thin volume that runs full.
+/// A sparse cache file on a file system without space for its blocks, as a thin volume that runs full.
 pub(crate) fn thin_cache(scratch: &Scratch, mount: &Mount) -> PathBuf {
     let (whole, thin) = (scratch.path("whole"), mount.place.join("cache"));
     tools::run(KICKCACHE, ["format", whole.to_str().unwrap(), "--size", "48M"]);
@@ -70,7 +70,7 @@ fn content(unit: u64, version: u64) -> Vec<u8> {
     Rng::new(unit << 32 | version).bytes(usize::try_from(UNIT).unwrap())
 }
 
-/// The allowed versions of each unit of the volume: two after an error.
+/// The allowed versions of each unit of the volume: several after an error.
 struct Model(Vec<Vec<u64>>);
 
 impl Model {
@@ -125,7 +125,6 @@ impl Model {
     }
 }
 
-/// Scattered writes until the cache device is out of service, and some more; then the first places again.
 fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
     let mut client = daemon.connect();
     let mut rng = Rng::new(5);
@@ -140,7 +139,7 @@ fn go_out_of_service(daemon: &Daemon, model: &mut Model) {
     }
     // In modes that do not write to the cache device, fills do.
     for read in 0..4 * units {
-        // The reads are not in order, because a long stream is not cached.
+        // A long stream is not cached.
         client.read(read * 389 % units * UNIT, u32::try_from(UNIT).unwrap());
         if read % 50 == 0 && is_out(daemon) {
             break;
@@ -154,7 +153,7 @@ pub(crate) fn is_out(daemon: &Daemon) -> bool {
     daemon.status()["caches"][0]["health"] == "out-of-service"
 }
 
-/// The reproduction: out of service, then another life on the same device.
+/// Out of service, then another life on the same device.
 fn nothing_stale(mode: &'static str, mount: impl Fn(&Scratch) -> Result<Mount, String>) {
     for ends_in_order in [true, false] {
         let scratch = Scratch::new();
@@ -195,7 +194,6 @@ fn restart(spec: &Spec, model: &Model, was_out: bool) {
         None => {
             let said = fs::read_to_string(spec.dir.join("daemon.log")).unwrap();
             assert!(said.contains("--accept-older") && said.contains("--lose-dirty"), "{before}: {said}");
-            // Data that was written past the cache device stays on the origin after the other blocks are given up.
             let mut lost = spec.clone();
             lost.extra.push("--lose-dirty".into());
             lost.start().stop();
@@ -207,7 +205,7 @@ fn restart(spec: &Spec, model: &Model, was_out: bool) {
     }
 }
 
-/// The way back: another cache device, because no data is on the old one only.
+/// No data is on the old device only.
 fn again_in_service(spec: &Spec) {
     let check = tools::output(KICKCACHE, ["check".as_ref(), spec.cache.as_os_str()]);
     assert_eq!(check.status.code(), Some(7), "{}", String::from_utf8_lossy(&check.stderr));
@@ -242,7 +240,7 @@ reproduction! {
     bypass_on_tmpfs "bypass" tmpfs,
 }
 
-/// The marks cannot be written, and declare the device in service after the restart: only the record shows the truth.
+/// The marks cannot be written, and declare the device in service: only the record shows the truth.
 #[test]
 fn a_device_without_a_mark_is_identified_by_its_record() {
     need_kickcache!();
@@ -268,7 +266,6 @@ fn a_device_without_a_mark_is_identified_by_its_record() {
     daemon.stop();
 }
 
-/// The daemon records which blocks are newer on the origin, and reports them when it ends.
 #[test]
 fn a_drain_after_the_stop_keeps_newer_writes() {
     need_kickcache!();
@@ -349,7 +346,6 @@ fn a_device_with_one_mark_keeps_its_dirty_blocks() {
     }
     let said = refused("a device out of service", &spec.arguments());
     assert!(said.contains("10 dirty blocks (byte offset + length: 1048576 + 40960)"), "{said}");
-    // After the writeback, the origin is complete, and the device is left out from then on.
     let (code, said) = run(&["drain", VOLUME, "--cache", cache, "--accept-older"]);
     assert_eq!(code, 0, "{said}");
     check_needless(cache);
@@ -367,7 +363,6 @@ fn a_device_with_one_mark_keeps_its_dirty_blocks() {
     let daemon = spec.start();
     assert_eq!(daemon.connect().read(MIB, 4096), [3; 4096]);
     daemon.stop();
-    // A format needs no force now.
     let (code, said) = run(&["format", cache]);
     assert_eq!(code, 0, "{said}");
     let daemon = spec.start();
@@ -392,11 +387,9 @@ fn out_of_service_dirty_blocks_are_lost_by_order() {
     assert_eq!(daemon.connect().read(MIB, 4096), [0; 4096]);
     daemon.stop();
     check_needless(spec.cache.to_str().unwrap());
-    // No flag is required a second time.
     spec.start().stop();
 }
 
-/// Blocks that were written back, or given up, do not count as dirty any more.
 fn check_needless(cache: &str) {
     let (code, said) = run(&["inspect", cache]);
     assert!(
@@ -413,7 +406,6 @@ fn check_needless(cache: &str) {
     );
     let (_, said) = run(&["check", cache, "--json"]);
     assert!(said.contains("\"dirty_blocks\": 0") && said.contains("\"needless_blocks\": 10"), "{said}");
-    // Damage to unneeded blocks is no loss.
     let damaged = fs::read(cache).unwrap();
     let at = damaged.windows(4096).position(|block| block == [2; 4096]).unwrap();
     let file = File::options().write(true).open(cache).unwrap();
@@ -440,7 +432,6 @@ fn an_unreadable_out_of_service_device_is_identified_by_origin() {
     daemon.stop();
 }
 
-/// Two volumes on one cache device: only the volume that needs the device is not served.
 #[test]
 fn a_complete_volume_is_served_next_to_an_incomplete_one() {
     need_kickcache!();
@@ -480,14 +471,13 @@ fn a_complete_volume_is_served_next_to_an_incomplete_one() {
     assert_eq!(client.read(MIB, 65536), [5; 65536]);
     drop(client);
     daemon.stop();
-    // Written back, both are served.
     tools::run(KICKCACHE, ["drain", "one", "--cache", spec.cache.to_str().unwrap(), "--accept-older"]);
     let daemon = start(&[socket("one"), socket("two")]);
     assert_eq!(Client::connect(&socket("one"), "one").unwrap().read(MIB, 65536), [5; 65536]);
     daemon.stop();
 }
 
-/// The version of the format, in both superblock copies.
+/// In both superblock copies.
 fn set_version(cache: &Path, version: u32) {
     let file = File::options().read(true).write(true).open(cache).unwrap();
     for at in [0, 512 << 10] {
@@ -525,7 +515,6 @@ fn a_device_of_the_previous_version_keeps_all_its_blocks() {
     let file = File::options().write(true).open(&spec.cache).unwrap();
     MARKS.iter().for_each(|at| file.write_all_at(&[0; 4096], *at).unwrap());
     set_version(&spec.cache, 1);
-    // Commands that only read the device change no data.
     unchanged("looking", &[&spec.cache], || {
         assert_eq!(run(&["check", spec.cache.to_str().unwrap()]).0, 0);
     });
@@ -538,7 +527,6 @@ fn a_device_of_the_previous_version_keeps_all_its_blocks() {
     let daemon = spec.start();
     assert!(!is_out(&daemon));
     daemon.stop();
-    // A version that is not known yet is refused with a sentence.
     set_version(&spec.cache, 5);
     let said = unchanged("a later version", &[&spec.cache], || refused("a later version", &spec.arguments()));
     assert!(said.contains("format version 5"), "{said}");

@@ -13,7 +13,6 @@ pub(crate) const NAMES: [&str; 2] = ["one", "two"];
 /// The configuration file of two volumes, with its folder.
 pub(crate) struct Pair {
     dir: PathBuf,
-    /// The cache device in the file, the control socket, and the origin of `one`.
     pub(crate) spec: Spec,
 }
 
@@ -37,7 +36,6 @@ impl Pair {
         )
     }
 
-    /// Replaces the caches in the file.
     pub(crate) fn configure(&self, caches: &str) {
         let control = self.spec.control();
         fs::write(self.file(), format!("control = \"{}\"\n{caches}", control.display())).unwrap();
@@ -61,7 +59,7 @@ impl Pair {
         arguments
     }
 
-    /// Starts a daemon that serves these volumes, and no others.
+    /// No other volume may be served.
     pub(crate) fn start(&self, flags: &[&str], names: &[&str]) -> Daemon {
         let command = guarded(KICKCACHE, self.arguments(flags));
         let sockets: Vec<PathBuf> = names.iter().map(|name| self.socket(name)).collect();
@@ -76,7 +74,7 @@ impl Pair {
         Client::connect(&self.socket(name), name).unwrap()
     }
 
-    /// The origin of `one` only, served as the volume `v` with a cache device of its own.
+    /// The origin of `one`, served as the volume `v` with a cache device of its own.
     pub(crate) fn one_with(&self, cache: &Path) -> Spec {
         let extra = vec!["--new-cache".into()];
         Spec { cache: cache.into(), extra, ..self.spec.clone() }

@@ -1,5 +1,4 @@
-//! The real daemon with its real driver on disks that record every write: any power cut is replayed, the daemon
-//! recovers, and every acknowledged write must be present.
+//! Power cuts on disks that record every write.
 //!
 //! `KICKCACHE_IT_CUTS` is the number of power cuts a run (12 without it).
 
@@ -56,14 +55,12 @@ fn survive_cuts(mode: &'static str, seed: u64) {
     }
 }
 
-/// Writes to a volume for a while.
 fn write_a_while(disks: &FaultyDisks, daemon: &Daemon, seed: u64) -> History {
     let start = Instant::now();
     let load = Load { seed, bytes: ORIGIN_BYTES };
     load.write_until(disks, daemon.connect(), |round| start.elapsed() >= TIME && round >= 20)
 }
 
-/// A daemon on disks after a cut.
 pub(crate) fn start_on(
     scratch: &Scratch,
     mode: &'static str,
@@ -71,8 +68,7 @@ pub(crate) fn start_on(
 ) -> Option<Daemon> {
     let mut spec = Spec::new(scratch, origin, mode, "8M");
     spec.cache = cache.clone();
-    // The file had another name before the cut. The records are those at the time of the cut; the results of other cuts
-    // are unknown.
+    // The file had another name before the cut. The results of other cuts are unknown at the cut.
     let state = scratch.path("state at the cut");
     let _ = fs::remove_dir_all(&state);
     fs::create_dir(&state).unwrap();
@@ -94,7 +90,7 @@ fn check_cut(
     let daemon = start_on(scratch, mode, &files).ok_or("the daemon refuses what is left")?;
     let found = read_all(&mut daemon.connect(), ORIGIN_BYTES)?;
     history.check_volume(&found, until)?;
-    // After a read, the content is fixed: after a kill, and on the origin after a drain.
+    // After a read, the content is fixed.
     let daemon = daemon.kill().try_start().ok_or("the daemon refuses what it left itself")?;
     let again = read_all(&mut daemon.connect(), ORIGIN_BYTES)?;
     let differ = |other: &[u8], what: &str| match difference(&found, other) {
@@ -107,7 +103,7 @@ fn check_cut(
     differ(&fs::read(&files[1]).unwrap(), "on the drained origin")
 }
 
-/// The first cell in which two volumes differ.
+/// The first cell that differs.
 fn difference(one: &[u8], other: &[u8]) -> Option<usize> {
     one.chunks(4096).zip(other.chunks(4096)).position(|(one, other)| one != other)
 }
@@ -165,7 +161,7 @@ fn file_content(number: u64) -> Vec<u8> {
     rng.bytes(length)
 }
 
-/// Writes files, each synced, some deleted again; returns the place in the log at which each was durable.
+/// Returns the place in the log at which each file was durable.
 fn write_files(disks: &FaultyDisks, at: &Path) -> Vec<(u64, u64)> {
     let (start, mut synced) = (Instant::now(), Vec::new());
     for number in 0.. {

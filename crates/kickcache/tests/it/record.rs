@@ -1,4 +1,4 @@
-//! `kickcache record` and `kickcache trace` as people use them: a volume under load, a file, other programs' formats.
+//! `kickcache record` and `kickcache trace` as people use them.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,17 +19,15 @@ use crate::scratch::{MIB, Scratch};
 use crate::tmpfs::Tmpfs;
 use crate::{need_kickcache, need_tools, skip, tools};
 
-/// Longest that a test waits for an event that should happen at once.
 const SOON: Duration = Duration::from_secs(60);
 
-/// A command that records.
 struct Recorder {
     child: Child,
     file: PathBuf,
 }
 
 impl Recorder {
-    /// Begins to record; the daemon has started the recording when this returns.
+    /// The daemon has started the recording when this returns.
     fn start(daemon: &Daemon, file: &Path, more: &[&str]) -> Recorder {
         let mut arguments: Vec<OsString> = ["record", VOLUME, "--json", "-o"].map(OsString::from).to_vec();
         arguments.extend([file.into(), "--control".into(), daemon.spec.control().into()]);
@@ -45,7 +43,7 @@ impl Recorder {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 
-    /// Ends the recorder as Ctrl-C does.
+    /// As Ctrl-C.
     fn stop(self) -> Value {
         self.signal(Signal::INT);
         self.wait()
@@ -78,7 +76,7 @@ fn info(file: &Path) -> Value {
     serde_json::from_str::<Value>(&text).unwrap()[0].clone()
 }
 
-/// Converts a file, and returns the command's messages.
+/// Returns the command's messages.
 fn convert(from: &Path, to: &Path, more: &str) -> String {
     let mut arguments = words("trace convert");
     arguments.extend([from.into(), "-o".into(), to.into()]);
@@ -160,7 +158,6 @@ fn every_request_is_recorded_with_fua_and_no_promotion() {
     client.zero(131_072, 4096, 0);
     client.promote(0, 4096);
     recorder.stop();
-    // Later requests are not in the recording.
     client.read(0, 4096);
     let said = convert(&scratch.path("r.kct"), &scratch.path("r.csv"), "--to csv");
     assert!(said.contains("6 records of kickcache as csv"), "{said}");
@@ -222,7 +219,7 @@ fn a_killed_command_ends_its_recording_with_a_valid_file() {
     wait_until("the daemon notices", || daemon.log().matches("a recording has ended").count() > ended);
     client.read(0, 4096);
     assert_eq!(info(&scratch.path("r.kct"))["reads"].as_u64(), Some(1));
-    // A daemon that stops ends a recording, and the command with success.
+    // A daemon that stops ends a recording with success.
     let recorder = Recorder::start(&daemon, &scratch.path("s.kct"), &[]);
     client.read(0, 4096);
     drop(client);
@@ -296,7 +293,7 @@ fn a_full_disk_ends_the_recording_and_disturbs_no_clients() {
     daemon.stop();
 }
 
-/// The activity of fio when it replayed a log: bytes read, bytes written, and milliseconds.
+/// Bytes read, bytes written, and milliseconds of fio's replay of a log.
 fn replay(log: &Path) -> [u64; 3] {
     let mut arguments = words("--name=r --ioengine=psync --output-format=json");
     arguments.push(format!("--read_iolog={}", log.display()).into());
@@ -314,7 +311,7 @@ fn fio_replays_a_converted_trace_at_its_times() {
     need_tools!("fio");
     let scratch = Scratch::new();
     let target = scratch.random("target", MIB, 1);
-    // Half a second from the first to the last.
+    // Half a second from the first to the last request.
     let csv = "time_us,op,offset,size\n7000000,R,0,4096\n7000050,W,8192,4096\n7000060,F,0,0\n7250000,R,4096,8192\n\
                7500000,W,0,512\n";
     fs::write(scratch.path("t.csv"), csv).unwrap();

@@ -1,4 +1,4 @@
-//! A configuration file that changed, read again by the daemon that serves it.
+//! A changed configuration file that a daemon reads again.
 
 use std::ffi::OsString;
 use std::fs;
@@ -15,7 +15,6 @@ use crate::daemon::{Daemon, KICKCACHE, Spec, guarded};
 use crate::scratch::{MIB, Scratch, state_dir};
 use crate::{faulty_disks, need_kickcache, tools};
 
-/// A daemon with a configuration file that changes.
 pub(crate) struct Reloadable {
     pub(crate) scratch: Scratch,
     pub(crate) spec: Spec,
@@ -31,7 +30,6 @@ impl Reloadable {
         reloadable
     }
 
-    /// The file has these volumes from now on.
     pub(crate) fn write(&self, volumes: &[(&str, &str)]) {
         let mut text = format!(
             "control = \"{}\"\n[[cache]]\ndevice = \"{}\"\nsize = \"16M\"\n",
@@ -63,7 +61,6 @@ impl Reloadable {
         guarded(KICKCACHE, arguments)
     }
 
-    /// Starts the daemon and waits for these volumes.
     pub(crate) fn start(&self, names: &[&str]) -> Daemon {
         let sockets: Vec<PathBuf> = names.iter().map(|name| self.socket(name)).collect();
         Daemon::start(self.command(), self.spec.clone(), &sockets)
@@ -78,18 +75,16 @@ impl Reloadable {
         Client::connect(&self.socket(name), "")
     }
 
-    /// A command that talks to the daemon, however it ends.
     pub(crate) fn try_control(&self, arguments: &[&str]) -> Output {
         self.spec.try_control(arguments)
     }
 
-    /// A command that must end with this code; returns its standard error.
+    /// Returns the standard error.
     pub(crate) fn refusal(&self, arguments: &[&str], code: i32) -> String {
         self.spec.refusal(arguments, code)
     }
 }
 
-/// The status of a volume.
 pub(crate) fn volume_of(daemon: &Daemon, name: &str) -> Option<Value> {
     let status = daemon.status();
     let caches = status["caches"].as_array().unwrap();
@@ -122,7 +117,6 @@ fn a_reload_prints_and_applies_the_difference() {
         ("write-back".into(), "write-through".into())
     );
     assert_eq!(daemon.control(&["reload"]), "no difference\n");
-    // A setting that a command changed differs from the file.
     daemon.control(&["mode", "one", "bypass"]);
     assert_eq!(daemon.control(&["reload"]), "one: mode bypass -> write-back\n");
     client.write(0, &[7; 4096]);

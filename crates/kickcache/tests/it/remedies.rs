@@ -1,4 +1,4 @@
-//! Commands that messages name: each removes the cause of its message.
+//! Commands that messages name.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -14,20 +14,19 @@ use crate::reload::Reloadable;
 use crate::scratch::{MIB, Scratch, state_dir};
 use crate::{need_kickcache, tools};
 
-/// The first command in a message.
 pub(crate) fn remedy(said: &str) -> String {
     let begin = said.find("(kickcache ").unwrap_or_else(|| panic!("no command: {said}")) + 1;
     let end = said[begin..].find(')').unwrap() + begin;
     said[begin..end].to_owned()
 }
 
-/// Types a command that a message named.
 pub(crate) fn follow(command: &str) -> Output {
     let line = command.replacen("kickcache", KICKCACHE, 1);
     Command::new("sh").args(["-c", &line]).env("KICKCACHE_STATE", state_dir()).output().unwrap()
 }
 
-/// A cache device with clean blocks of `four` and a configuration without `four`. After a kill the record of `four` has the dirty flag.
+/// A cache device with clean blocks of `four`, and a configuration without `four`. After a kill the record of
+/// `four` has the dirty flag.
 fn with_an_unserved_volume() -> Reloadable {
     let reloadable = Reloadable::new(&[("one", ""), ("four", "mode = \"write-back\"")]);
     let daemon = reloadable.start(&["one", "four"]);
@@ -74,7 +73,6 @@ fn a_volume_that_is_not_served_is_left_out_too() {
 fn a_drain_of_a_clean_device_clears_its_record() {
     need_kickcache!();
     let reloadable = with_an_unserved_volume();
-    // Another cache device is served in place of the first.
     let first = reloadable.spec.cache.clone();
     let text = fs::read_to_string(reloadable.scratch.path("config.toml")).unwrap();
     let other = reloadable.scratch.path("other").display().to_string();

@@ -1,5 +1,4 @@
-//! Servers of remote origins that die when they receive a request, or hang in the handshake: requests and starts still
-//! end in time.
+//! Servers of remote origins that die when they receive a request, or hang in the handshake.
 
 use std::ffi::OsString;
 use std::fs;
@@ -54,7 +53,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
         assert_eq!(victim.join().unwrap(), EIO);
         stop.store(true, Ordering::Relaxed);
     });
-    // The pauses between the attempts limit the connections: without pauses there would be about 50 in 3 s.
+    // Pauses between the attempts limit the connections.
     let connections = server.accepted() - before;
     assert!((2..=16).contains(&connections), "{connections} connections: {}", daemon.log());
     let lines = daemon.log().lines().filter(|line| line.contains("is lost")).count();
@@ -118,7 +117,6 @@ fn a_start_waits_for_silent_servers_in_parallel() {
     };
     start("4s", &[spec.socket()]).stop();
     servers[..5].iter().for_each(EvilServer::hang);
-    // No handshake ends before the others have begun.
     let before: Vec<u64> = servers.iter().map(EvilServer::accepted).collect();
     let mut daemon = start("1h", &[]);
     let began = Instant::now();
@@ -162,8 +160,7 @@ fn servers_are_compared_with_the_cache_side_by_side() {
     }
     fill(&mut daemon.connect());
     daemon.stop();
-    // If the daemon compared the servers one by one, the first would wait for ever at the barrier, and its volume would
-    // be refused.
+    // Compared one by one, the first server would wait for ever at the barrier.
     let all = Arc::new(Barrier::new(servers.len()));
     servers.iter().for_each(|server| server.answer_with(&all));
     let daemon = start();
@@ -190,7 +187,7 @@ fn a_signal_ends_a_start_that_waits_for_a_server() {
             thread::sleep(Duration::from_millis(10));
         }
         daemon.signal(signal);
-        // A start waits two minutes for a server; without the signal, this wait of one minute would fail.
+        // A start waits two minutes for a server; without the signal, a wait of one minute would fail.
         let status = daemon.wait();
         daemon.check_end(status);
         assert!(!spec.cache.exists() && !spec.control().exists(), "it leaves something behind");

@@ -153,7 +153,6 @@ fn a_stop_answers_requests_that_the_server_has_not() {
         waiting.join().unwrap().unwrap(),
         [StatusExtent { length: 4 * MIB, hole: false, zero: false }]
     );
-    // The stop waits for the engine's requests to the server.
     server.signal(Signal::CONT);
     let status = daemon.wait();
     daemon.check_end(status);

@@ -1,5 +1,5 @@
-//! Origins that are exports of an NBD server that is killed, restarts, is slow, lacks features, or is replaced by
-//! another one.
+//! Origins that are exports of an NBD server that is killed, restarts, is slow, lacks features, or is
+//! replaced.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};
@@ -21,12 +21,11 @@ use crate::rng::Rng;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// Blocks that the tests write.
 const BLOCKS: u64 = 2_048;
 const BLOCK: usize = 4_096;
 const BLOCK_LENGTH: u32 = 4_096;
 const BLOCK_BYTES: u64 = 4_096;
-/// `NBD_CMD_FLAG_FAST_ZERO`, and the error of its refusal.
+/// `NBD_CMD_FLAG_FAST_ZERO`
 const FAST_ZERO: u16 = 1 << 4;
 const ENOTSUP: u32 = 95;
 
@@ -42,7 +41,7 @@ fn cell(block: u64, version: u64) -> Vec<u8> {
     bytes
 }
 
-/// The work of one client until `stop` is set; each read must return its last write. Returns the version of each block.
+/// Each read must return the client's last write. Returns the version of each block.
 fn work(mut client: Client, stop: &AtomicBool, seed: u64) -> Vec<u64> {
     let mut rng = Rng::new(seed);
     let mut versions = vec![0; usize::try_from(BLOCKS).unwrap()];
@@ -76,12 +75,12 @@ fn check_disk(disk: &Path, versions: &[u64]) {
     }
 }
 
-/// Rounds of a test that kills a server: few by default.
+/// `KICKCACHE_IT_ROUNDS` sets another number.
 fn rounds() -> u64 {
     std::env::var("KICKCACHE_IT_ROUNDS").ok().and_then(|rounds| rounds.parse().ok()).unwrap_or(3)
 }
 
-/// The server is killed again and again while a client works, and loses its unflushed data.
+/// The server loses its unflushed data at each kill.
 fn outlive_servers(mode: &'static str) {
     need_kickcache!();
     need_tools!("nbdkit");
@@ -164,7 +163,7 @@ fn a_long_outage_fails_only_requests_that_need_the_origin() {
     assert!(waited >= Duration::from_secs(3), "{waited:?}");
     daemon.wait_for_log(&["fail until it returns"]);
     assert_eq!(read(&mut client, 6_000), Err(5));
-    // Writeback fails as well, and its flushes, which no client's flush depends on.
+    // No client's flush depends on the flushes of writeback.
     for version in 0..8 {
         beside.write(2 * BLOCK_BYTES, &cell(2, version));
         beside.flush();
@@ -458,7 +457,6 @@ fn an_offline_drain_can_be_interrupted_and_reports_failures() {
         assert!(start.elapsed() < Duration::from_secs(60), "the drain does not begin");
         thread::sleep(Duration::from_millis(20));
     }
-    // The write that the server holds back has been sent by then, most likely.
     thread::sleep(Duration::from_millis(500));
     let start = Instant::now();
     kill_process(Pid::from_child(&child), Signal::INT).unwrap();

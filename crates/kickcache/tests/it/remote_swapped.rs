@@ -1,4 +1,4 @@
-//! Remote origins that return with other content of the same size: another disk, or an older state of the disk.
+//! Remote origins that return with other content of the same size.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -69,8 +69,7 @@ fn another_disk_of_equal_size_is_not_used() {
     daemon.stop();
 }
 
-/// A server is followed by another one with an older state of its disk, and after the refusal of that, by a server with
-/// the disk.
+/// A server with an older state of the disk, and after its refusal, a server with the disk.
 fn older_is_refused(scratch: &Scratch, daemon: &Daemon, server: Server, older: &Path, disk: &Path) -> Server {
     drop(server);
     let server = Server::start(scratch, older, &[], &[]);
@@ -97,8 +96,8 @@ fn a_server_that_lost_flushed_writes_is_not_used() {
     daemon.stop();
 }
 
-/// In write-around, only blocks that are read again after a write distinguish an older state from a newer one; a single
-/// difference is enough.
+/// In write-around, only blocks that are read again after a write distinguish an older state from a newer
+/// one.
 #[test]
 fn a_server_that_lost_recent_writes_is_not_used() {
     need_kickcache!();
@@ -121,7 +120,7 @@ fn a_server_that_lost_recent_writes_is_not_used() {
     daemon.stop();
 }
 
-/// Serves a disk, caches some blocks, and stops; the next server has another disk.
+/// The next server has another disk.
 fn exchanged(scratch: &Scratch, work: impl FnOnce(&Daemon)) -> (Spec, Server) {
     let (disk, other) = (scratch.random("disk", SIZE, 1), scratch.random("other", SIZE, 2));
     let server = Server::start(scratch, &disk, &[], &[]);

@@ -1,4 +1,4 @@
-//! Files that are removed while they are served: their data end with the daemon, and are not lost without a word.
+//! Files that are removed while they are served.
 
 use std::fs;
 use std::process::Output;
@@ -36,7 +36,6 @@ fn copy(said: &str, to: &str) -> String {
     format!("cp {arguments} '{to}'")
 }
 
-/// The condition of a removed file.
 fn condition(daemon: &Daemon) -> Option<Value> {
     let conditions = daemon.status()["conditions"].as_array().unwrap().clone();
     conditions.into_iter().find(|condition| condition["kind"] == "file-unlinked")
@@ -102,7 +101,6 @@ fn dirty_blocks_of_a_removed_cache_file_are_written_back() {
     let daemon = spec.start();
     assert_eq!(daemon.connect().read(0, 4096), [7; BLOCK]);
     assert_eq!(condition(&daemon), None);
-    // If there are no dirty blocks, no data is lost.
     daemon.drain();
     fs::remove_file(&spec.cache).unwrap();
     assert!(condition(&daemon).is_some());

@@ -23,7 +23,6 @@ use crate::{faulty_disks, need_kickcache, need_tools, tools};
 const VOLUME_BYTES: u64 = 48 * MIB;
 const WRITERS: u64 = 4;
 
-/// The path of the cache device in the status.
 fn device(daemon: &Daemon) -> PathBuf {
     daemon.status()["caches"][0]["device"].as_str().unwrap().into()
 }
@@ -32,12 +31,11 @@ fn replace(daemon: &Daemon, with: &Path) -> String {
     daemon.control(&["replace", "--with", with.to_str().unwrap()])
 }
 
-/// `kickcache replace` must be refused; returns its standard error.
+/// Returns the standard error.
 fn refusal(daemon: &Daemon, words: &[&str]) -> String {
     daemon.spec.refusal(&[&["replace"], words].concat(), 1)
 }
 
-/// Clients write, another device takes over, and the daemon is killed at some point.
 fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &mut Rng) -> Spec {
     let before = Duration::from_millis(rng.between(0, 400));
     let longest = [100_000, 400_000, 1_000_000][usize::try_from(rng.below(3)).unwrap()];
@@ -52,7 +50,7 @@ fn replace_and_kill(daemon: Daemon, ledgers: &mut [Ledger], with: &Path, rng: &m
     kill_under_writes(daemon, ledgers, begin_soon, |mut replace| _ = replace.wait())
 }
 
-/// The configuration always names the first device.
+/// The configuration names the first device.
 #[test]
 fn acknowledged_writes_survive_kills_during_replace() {
     need_kickcache!();
@@ -151,7 +149,6 @@ fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     assert_eq!(stage, "planned");
     let done: Value = serde_json::from_str(&daemon.control(&words[..5])).unwrap();
     assert_eq!((&dry, done["with"].as_str()), (&done, full.to_str()));
-    // A larger device can grow, under either name.
     daemon.control(&["grow", daemon.spec.cache.to_str().unwrap()]);
     assert_eq!(daemon.status()["caches"][0]["device_bytes"].as_u64().unwrap(), 17 * MIB);
     let mut spec = daemon.kill();
@@ -161,7 +158,6 @@ fn a_replaced_device_leads_to_its_successor_or_is_refused() {
     let daemon = spec.start();
     assert_eq!(device(&daemon), full);
     spec = daemon.kill();
-    // The old device alone is refused.
     let away = scratch.dir().join("away");
     std::fs::rename(&full, &away).unwrap();
     assert!(spec.try_start().is_none());
@@ -215,7 +211,7 @@ fn an_early_copy_of_the_replaced_device_is_refused() {
     daemon.stop();
 }
 
-/// The new device is named by a link, as below /dev/disk/by-id.
+/// As below /dev/disk/by-id.
 #[test]
 fn a_device_goes_by_the_name_that_it_was_given() {
     need_kickcache!();
@@ -249,7 +245,7 @@ fn end(replace: Child) -> (Option<i32>, String) {
     (output.status.code(), String::from_utf8(output.stderr).unwrap())
 }
 
-/// Begins a replacement, and waits until a part has been copied.
+/// Waits until a part has been copied.
 fn begin_copy(daemon: &Daemon, with: &Path) -> Child {
     let replace = begin(daemon, with);
     let start = Instant::now();
@@ -316,7 +312,7 @@ fn clients_do_not_wait_for_a_silent_new_device() {
     let said = refusal(&daemon, &["--with", scratch.dir().join("other").to_str().unwrap()]);
     assert!(said.contains("was cancelled, and the device has not responded yet"), "{said}");
     drop(client);
-    // A stop does not wait for it either; the process cannot end while operations on the device are in flight.
+    // The process cannot end while operations on the device are in flight.
     daemon.signal(Signal::TERM);
     daemon.wait_for_log(&["the server has stopped"]);
     disks.tell("clear");
@@ -327,7 +323,6 @@ fn clients_do_not_wait_for_a_silent_new_device() {
     daemon.stop();
 }
 
-/// The preparation may take long, and the daemon serves meanwhile.
 #[test]
 fn the_preparation_of_a_new_device_is_shown_without_waiting() {
     need_kickcache!();
@@ -373,7 +368,6 @@ fn dirty_devices_need_force_and_unfinished_ones_are_missed() {
     let words = ["replace", "--with", with.to_str().unwrap(), "--force", "--dry-run"];
     let said = daemon.control(&words);
     assert!(said.contains("64 KiB of v ") && said.contains("would take over"), "{said}");
-    // A replacement that was interrupted by a kill is reported at the next start.
     let new = scratch.dir().join("new");
     std::os::unix::fs::symlink(disks.file("next"), &new).unwrap();
     disks.tell("fault next write hang 8388608+8388608");

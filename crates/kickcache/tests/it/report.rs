@@ -1,4 +1,4 @@
-//! The report in a real browser: no element is wider than the screen, the script runs, and the page can be printed.
+//! The report in a real browser.
 //!
 //! `KICKCACHE_REPORT_DIR` names a directory in which the page and its pictures are kept for inspection.
 
@@ -15,7 +15,7 @@ use crate::{need_kickcache, need_tools, tools};
 
 const SECONDS: u64 = 300;
 
-/// The shape of a run: operations per second of each job at the start and at the end, and the hit ratio.
+/// Operations per second of each job at the start and at the end, and the hit ratio.
 #[derive(Clone, Copy)]
 struct Shape {
     name: &'static str,
@@ -87,7 +87,6 @@ fn page() -> String {
     Report { title: "A cache in front of hard disks", introduction, runs: &runs }.html()
 }
 
-/// Shows a page in the browser; returns its output.
 fn browse(profile: &Path, page: &Path, arguments: &[&str]) -> String {
     let own = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run"];
     let profile = format!("--user-data-dir={}", profile.display());
@@ -98,7 +97,7 @@ fn browse(profile: &Path, page: &Path, arguments: &[&str]) -> String {
     )
 }
 
-/// Adds measurements of the browser to the document, so that `--dump-dom` prints them.
+/// Measurements of the browser in the document, so that `--dump-dom` prints them.
 const PROBE: &str = "<script>{
   const root = document.documentElement;
   const svg = [...document.querySelectorAll('svg.plot')].filter((svg) => svg.getBoundingClientRect().width > 0)[0];

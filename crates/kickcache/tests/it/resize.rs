@@ -1,4 +1,4 @@
-//! Origins that are extended: while they are served, and while they are not.
+//! Origins that are extended.
 
 use std::fs::{self, File};
 
@@ -21,7 +21,7 @@ fn sectors(guest: &mut Guest) -> u64 {
     u64::from_le_bytes(guest.config()[..8].try_into().unwrap())
 }
 
-/// `kickcache resize` must be refused; returns its standard error.
+/// Returns the standard error.
 fn refusal(daemon: &Daemon) -> String {
     let control = daemon.spec.control();
     let output = tools::output(KICKCACHE, ["resize", VOLUME, "--control", control.to_str().unwrap()]);
@@ -49,7 +49,6 @@ fn guests_and_clients_are_notified_of_an_extended_origin() {
     early.write(0, &[1; 4096]);
     let mut late = daemon.connect();
     assert_eq!((late.size, late.read(last, 4096)), (12 * MIB, vec![7; 4096]));
-    // Data that was written after the old end survives a kill, and the volume keeps its size.
     let daemon = daemon.kill().start();
     guest.reconnect();
     assert_eq!(sectors(&mut guest), 12 * MIB / 512);

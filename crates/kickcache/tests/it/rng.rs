@@ -1,6 +1,5 @@
 //! A small seeded random source (splitmix64).
 
-/// Gives the same numbers for the same seed.
 pub(crate) struct Rng(u64);
 
 impl Rng {
@@ -16,12 +15,11 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// A number below `bound`.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Both included.
     pub(crate) fn between(&mut self, low: u64, high: u64) -> u64 {
         low + self.below(high - low + 1)
     }

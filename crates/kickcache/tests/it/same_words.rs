@@ -21,7 +21,7 @@ impl Desk {
         Desk { scratch }
     }
 
-    /// Runs a command in the directory; its exit code and both outputs.
+    /// The exit code and both outputs of a command in the directory.
     fn run(&self, line: &str) -> (i32, String) {
         let script = format!("cd '{}' && exec {KICKCACHE} {line}", self.scratch.dir().display());
         let output = tools::output("sh", ["-c", &script]);
@@ -29,7 +29,6 @@ impl Desk {
         (output.status.code().unwrap(), String::from_utf8(said).unwrap())
     }
 
-    /// All of these must be refused as a wrong argument, in these words.
     fn refuse(&self, expected: &str, lines: &[&str]) {
         for line in lines {
             let (code, said) = self.run(line);

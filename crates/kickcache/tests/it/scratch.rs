@@ -1,4 +1,4 @@
-//! A directory for one test, and operations on its files.
+//! A directory for one test.
 
 use std::cell::RefCell;
 use std::fs::{self, File};
@@ -17,11 +17,11 @@ pub(crate) const MIB: u64 = 1 << 20;
 pub(crate) struct Scratch(TempDir);
 
 thread_local! {
-    /// The state directory of the programs that this thread starts: in its first scratch directory.
+    /// In the first scratch directory of this thread.
     static STATE: RefCell<Option<PathBuf>> = const { RefCell::new(None) };
 }
 
-/// The state directory of the programs of this test, never the system's state directory.
+/// The state directory of the programs of this test.
 pub(crate) fn state_dir() -> PathBuf {
     let named = STATE.with_borrow(Clone::clone);
     named.unwrap_or_else(|| Path::new(env!("CARGO_TARGET_TMPDIR")).join("state"))
@@ -53,14 +53,12 @@ impl Scratch {
         self.dir().join(name)
     }
 
-    /// A file that is one hole.
     pub(crate) fn sparse(&self, name: &str, size: u64) -> PathBuf {
         let path = self.path(name);
         File::create(&path).unwrap().set_len(size).unwrap();
         path
     }
 
-    /// A file of random bytes.
     pub(crate) fn random(&self, name: &str, size: u64, seed: u64) -> PathBuf {
         let path = self.path(name);
         let bytes = Rng::new(seed).bytes(usize::try_from(size).unwrap());
@@ -69,7 +67,6 @@ impl Scratch {
     }
 }
 
-/// Says where two files differ first.
 pub(crate) fn difference(left: &Path, right: &Path) -> Option<String> {
     let (mut a, mut b) = (File::open(left).unwrap(), File::open(right).unwrap());
     let (length_a, length_b) = (a.metadata().unwrap().len(), b.metadata().unwrap().len());
@@ -92,7 +89,6 @@ pub(crate) fn difference(left: &Path, right: &Path) -> Option<String> {
     None
 }
 
-/// Turns over the bits of one byte.
 pub(crate) fn flip_byte(path: &Path, offset: u64) -> io::Result<()> {
     let file = File::options().read(true).write(true).open(path)?;
     let mut byte = [0];

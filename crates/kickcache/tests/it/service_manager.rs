@@ -16,7 +16,6 @@ use crate::{need_kickcache, need_tools};
 struct Listener(UnixDatagram);
 
 impl Listener {
-    /// Waits for messages until a line is `wanted`.
     fn hear(&self, wanted: impl Fn(&str) -> bool) -> String {
         let (mut heard, mut bytes) = (String::new(), [0; 4096]);
         while !heard.lines().any(&wanted) {

@@ -1,4 +1,4 @@
-//! `kickcache simulate` shared among machines: the shards' tables together are the whole's.
+//! `kickcache simulate` shared among machines.
 
 use std::fs::File;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::need_kickcache;
 use crate::scratch::Scratch;
 use crate::{bad_input::refused, tools};
 
-/// A directory of traces, each a loop over a number of blocks of its own, and a job file.
+/// A directory of traces, each over a number of blocks of its own, and a job file.
 fn desk() -> Scratch {
     let scratch = Scratch::new();
     std::fs::create_dir(scratch.path("volumes")).unwrap();
@@ -25,7 +25,7 @@ fn desk() -> Scratch {
     scratch
 }
 
-/// Runs a simulation and reads its table: each row as text.
+/// Each row as text.
 fn rows(scratch: &Scratch, words: &str) -> Vec<String> {
     let table = scratch.path("t.parquet");
     let line = format!("simulate {words} --parquet {}", table.display());

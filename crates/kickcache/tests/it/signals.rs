@@ -1,4 +1,4 @@
-//! Signals that stop the daemon cleanly, also during writes, and signals that have no effect.
+//! Signals to the daemon.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;

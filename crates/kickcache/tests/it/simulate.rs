@@ -1,4 +1,4 @@
-//! `kickcache simulate` as people use it: job files, traces, device files, reports, and refused inputs.
+//! `kickcache simulate` as people use it.
 
 use std::ffi::OsString;
 use std::fmt::Write as _;
@@ -41,7 +41,7 @@ impl Desk {
         self.0.path(name)
     }
 
-    /// The arguments after `simulate`, with full paths for the names of the desk's files.
+    /// With full paths for the names of the desk's files.
     fn arguments(&self, words: &str) -> Vec<OsString> {
         let whole = |word: &str| {
             let is_file = [".fio", ".csv", ".toml", ".html"].iter().any(|end| word.ends_with(end));
@@ -142,7 +142,8 @@ fn a_trace_is_counted_with_reference_policies_and_charted() {
 fn sizes_that_are_too_small_are_omitted_or_reported() {
     need_kickcache!();
     let desk = Desk::new();
-    // 3,001 places: 1 % of these is too small, and 10 % is smaller than the smallest cache device, unless scaled.
+    // 3,001 places: 1 % of these is too small, and 10 % is smaller than the smallest cache device, unless
+    // scaled.
     let table = desk.simulate("trace vm.csv --sizes 1%,10%,50%");
     assert!(table.contains("1 %: left out; it has"), "{table}");
     assert!(table.contains("10 %: KICKCACHE and WIDE got the smallest"), "{table}");
@@ -253,7 +254,7 @@ fn a_run_without_measured_accesses_is_reported() {
     assert!(output.status.success() && said.contains("its figures are meaningless"), "{said}");
 }
 
-/// Runs a program with a pipe as standard input; calls `look` when all bytes are in the pipe.
+/// Standard input is a pipe; calls `look` when all bytes are in the pipe.
 fn piped(program: &str, arguments: &[OsString], bytes: &[u8], look: impl FnOnce()) -> String {
     let (input, output) = (Stdio::piped(), Stdio::piped());
     let mut command = Command::new(program);

@@ -1,6 +1,5 @@
-//! Power cuts at one instant of the cache devices, the origins and the state directory, during changes of a daemon that
-//! serves. After each, the daemon serves all flushed data. With another device in the place of the cache device it does,
-//! too, or refuses and names the remedy.
+//! Power cuts at one instant of the cache devices, the origins and the state directory, during changes of a
+//! daemon that serves.
 
 use std::fs::{self, File};
 use std::io::Write;
@@ -22,7 +21,7 @@ use crate::state_disk::StateDisk;
 use crate::{disk, need_kickcache, skip, tools};
 
 const VOLUME_BYTES: u64 = 8 * MIB;
-/// Bytes of the load; after these are the first block after a change, and a block that a check writes.
+/// Bytes of the load; behind these are the first block after a change, and a block that a check writes.
 const LOAD_BYTES: u64 = 7 * MIB;
 const FIRST: u64 = LOAD_BYTES;
 const CHECKED: u64 = LOAD_BYTES + MIB / 2;
@@ -36,7 +35,7 @@ const DISKS: [NewDisk; 5] = [
     ("next", CACHE_BYTES + 4 * MIB),
     ("state-disk", VOLUME_BYTES),
 ];
-/// Delays of superblock writes and of record flushes, so that clients write between the steps of a change.
+/// Delays, so that clients write between the steps of a change.
 const DELAYS: [&str; 5] = [
     "fault state-disk flush delay=10",
     "fault cache write delay=10 0+4096",
@@ -47,23 +46,22 @@ const DELAYS: [&str; 5] = [
 
 /// A change of a daemon that serves v.
 struct Change {
-    /// The mode of v before.
+    /// Of v before the change.
     mode: &'static str,
     /// The steps before the first power cut.
     prepare: fn(&Scene, &Daemon),
     run: fn(&Scene, &Daemon),
-    /// The volumes afterwards.
+    /// After the change.
     volumes: &'static [&'static str],
-    /// Cache devices that the configuration may name after it.
+    /// Cache devices that the configuration may name after the change.
     names: &'static [&'static str],
     /// Whether the first cache device in its state before the change may still be served.
     older_copy: OlderCopy,
 }
 
-/// The longest wait for the locks of a killed daemon.
+/// For the locks of a killed daemon.
 const LOCK_MAX: Duration = Duration::from_secs(120);
 
-/// Whether an older copy may be served.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum OlderCopy {
     Current,
@@ -83,7 +81,6 @@ impl Change {
     }
 }
 
-/// The disks, and the folder with the configuration.
 struct Scene {
     state: StateDisk,
     disks: FaultyDisks,
@@ -105,7 +102,6 @@ fn socket(scratch: &Scratch, volume: &str) -> PathBuf {
     scratch.path(&format!("{volume}.sock"))
 }
 
-/// Makes the configuration name a cache device and volumes, each with its mode.
 fn configure(scratch: &Scratch, cache: &str, volumes: &[(&str, &str)]) {
     let path = |name: &str| scratch.path(name).display().to_string();
     let (control, cache) = (path("control.sock"), path(cache));
@@ -118,7 +114,7 @@ fn configure(scratch: &Scratch, cache: &str, volumes: &[(&str, &str)]) {
     fs::write(scratch.path("config.toml"), text).unwrap();
 }
 
-/// Starts a daemon with the configuration; returns it if it serves this volume, else its log.
+/// Returns the daemon if it serves this volume, else its log.
 fn try_start(scratch: &Scratch, state: &Path, volume: &str, moved: &[&str]) -> Result<Daemon, String> {
     let mut arguments = vec!["serve".into(), "--config".into(), scratch.path("config.toml").into()];
     arguments.extend(["--state".into(), state.into()]);
@@ -161,7 +157,7 @@ impl Scene {
         let (rounds, stop) = (AtomicU64::new(0), AtomicBool::new(false));
         let mut histories = Vec::new();
         let (from, first, to) = thread::scope(|scope| {
-            // Also if the change fails.
+            // Ends the writes also if the change fails.
             let _stop = Stop(&stop);
             let writing = scope.spawn(|| {
                 let load = Load { seed: 1, bytes: LOAD_BYTES };
@@ -213,7 +209,6 @@ fn wait_for_rounds(rounds: &AtomicU64, count: u64) {
     }
 }
 
-/// A power cut behind a number of records.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     until: u64,
@@ -221,8 +216,7 @@ struct Cut {
 }
 
 impl Recorded {
-    /// Random power cuts from before the change until after it, and two that lose all unflushed writes: after the first
-    /// write of v, and at the end.
+    /// Random power cuts from before the change until after it, and two that lose all unflushed writes.
     fn cuts(&self) -> Vec<Cut> {
         let mut rng = Rng::new(self.to);
         let count = number_of_cuts().div_ceil(3);
@@ -237,7 +231,7 @@ impl Recorded {
         cuts
     }
 
-    /// Brings the disks to their state after a cut; gives the state directory.
+    /// Gives the state directory.
     fn replay(&self, cut: Cut) -> PathBuf {
         let files = DISKS.map(|(name, _)| self.scratch.path(name));
         self.recording.replay(cut.until, cut.loss, files.to_vec());
@@ -246,7 +240,8 @@ impl Recorded {
         state
     }
 
-    /// A daemon that serves all these volumes, with a cache device of this name in the configuration; else its log.
+    /// A daemon that serves all these volumes, with a cache device of this name in the configuration; else
+    /// its log.
     fn start(&self, volumes: &[&str], cache: &str, state: &Path) -> Result<Daemon, String> {
         let begun = Instant::now();
         loop {
@@ -262,7 +257,7 @@ impl Recorded {
         let modes: Vec<_> = volumes.iter().map(|volume| (*volume, "write-back")).collect();
         configure(&self.scratch, cache, &modes);
         let mut daemon = try_start(&self.scratch, state, volumes[0], volumes)?;
-        // The log names refused volumes before the others are served, one after another.
+        // The log names refused volumes before the others are served.
         if volumes.iter().any(|volume| daemon.log().contains(&format!("volume {volume} is not served"))) {
             let log = daemon.log();
             daemon.kill();
@@ -287,7 +282,6 @@ impl Recorded {
         })
     }
 
-    /// Every device that the configuration may name leads to the same data.
     fn check_names(&self, change: &Change, cut: Cut) -> Result<(), String> {
         for first in change.names {
             let state = self.replay(cut);
@@ -319,7 +313,7 @@ impl Recorded {
         Ok(())
     }
 
-    /// The cache device must record all volumes by name; otherwise other volumes would get their numbers, and their blocks.
+    /// Without their names, other volumes would get their numbers, and their blocks.
     fn check_names_of_volumes(&self, change: &Change) {
         self.replay(Cut { until: self.to, loss: Loss::All });
         let named = change.names.last().unwrap();
@@ -334,7 +328,7 @@ impl Recorded {
 
     /// A daemon on other cache devices serves all data, or refuses and names a remedy.
     fn check_others(&self, change: &Change, cut: Cut, place: impl Fn()) -> Result<(), String> {
-        // Each volume is also started alone: a refusal of one volume refuses a start of all.
+        // A refusal of one volume refuses a start of all.
         let alone = change.volumes.chunks(1).filter(|_| change.volumes.len() > 1);
         for volumes in alone.chain([change.volumes]) {
             for name in change.names {
@@ -361,7 +355,6 @@ impl Recorded {
         }
     }
 
-    /// Keeps the first cache device from before the change.
     fn keep_older(&self) -> PathBuf {
         self.replay(Cut { until: self.from, loss: Loss::All });
         let older = self.scratch.path("older copy");
@@ -421,7 +414,7 @@ fn flushed_writes_survive_power_cuts_during_insertion() {
     let take_in = |scene: &Scene, daemon: &Daemon| {
         control(daemon, &["replace", "--with", scene.disks.file("next").to_str().unwrap()]);
     };
-    // Two volumes: their records are written one by one.
+    // The records of two volumes are written one by one.
     let prepare = |scene: &Scene, daemon: &Daemon| {
         configure(&scene.scratch, "cache", &[("v", "write-back"), ("w", "write-back")]);
         control(daemon, &["reload"]);

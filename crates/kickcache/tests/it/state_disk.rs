@@ -1,5 +1,4 @@
-//! A state directory on a file system of its own, on a disk with a log: a power cut loses renames and contents that
-//! were not synced.
+//! A state directory on a disk with a log: a power cut loses renames and contents that were not synced.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,17 +6,16 @@ use std::path::{Path, PathBuf};
 use crate::disk::attach_loop;
 use crate::tools;
 
-/// For a while, ext4 writes nothing by itself: neither its journal, nor the contents of a file before its rename.
+/// For a while, ext4 writes neither its journal nor the contents of a file before its rename by itself.
 const LAZY: &str = "noauto_da_alloc,commit=300";
 
-/// The mounted file system; unmounted when dropped.
+/// Unmounted when dropped.
 pub(crate) struct StateDisk {
     device: String,
     at: PathBuf,
 }
 
 impl StateDisk {
-    /// Makes a file system in a file and mounts it at a folder.
     pub(crate) fn make(file: &Path, at: &Path) -> Result<StateDisk, String> {
         let device = attach_loop(file, "on")?;
         let options = ["-q", "-F", "-E", "lazy_itable_init=0,lazy_journal_init=0", &device];
@@ -35,7 +33,7 @@ impl StateDisk {
         }
     }
 
-    /// The state directory in the file system, which a daemon makes.
+    /// The state directory, which a daemon makes.
     pub(crate) fn folder(&self) -> PathBuf {
         self.at.join("state")
     }

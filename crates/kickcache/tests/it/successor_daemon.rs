@@ -1,4 +1,4 @@
-//! A daemon that ends during a command, and the next one on its control socket, as a service manager starts it.
+//! A daemon that ends during a command, and the next one on its control socket.
 
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -15,7 +15,6 @@ fn begin(spec: &Spec, words: &[&str]) -> Child {
     command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
-/// Waits until the daemon reports the drain.
 fn wait_for_drain(daemon: &Daemon) {
     let start = Instant::now();
     while daemon.status()["caches"][0]["volumes"][0]["draining"] != true {

@@ -1,5 +1,4 @@
-//! The superblock of a served cache device: its copies become durable one after the other, and each later superblock has all earlier
-//! changes.
+//! The superblock of a served cache device.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,7 +19,7 @@ fn names(device: &Value) -> Vec<&str> {
     device["volumes"].as_array().unwrap().iter().map(|volume| volume["name"].as_str().unwrap()).collect()
 }
 
-/// If the second copy is not written, as in a power cut, the first one is already durable.
+/// As in a power cut, the second copy is not written.
 #[test]
 fn one_copy_is_durable_before_the_other_is_written() {
     need_kickcache!();

@@ -1,4 +1,4 @@
-//! NBD over TLS, with other implementations of clients: which clients are served, and which are refused.
+//! NBD over TLS, with other implementations of clients.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
@@ -13,7 +13,6 @@ use crate::daemon::{Daemon, Spec, VOLUME};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
-/// A daemon with TLS.
 fn serve(scratch: &Scratch, certificates: &Path, extra: &[&str]) -> Daemon {
     let origin = scratch.path("origin");
     if !origin.exists() {
@@ -25,7 +24,6 @@ fn serve(scratch: &Scratch, certificates: &Path, extra: &[&str]) -> Daemon {
     spec.start()
 }
 
-/// The port that the system chose for a daemon.
 fn port(daemon: &Daemon) -> u16 {
     daemon.wait_for_log(&["listening on: "]);
     let log = daemon.log();
@@ -53,7 +51,7 @@ fn is_served(uri: &str) -> bool {
     is_served
 }
 
-/// The test's folders: of the server, and of a client that it serves.
+/// The folders of the server, and of a client that it serves.
 struct Folders {
     authority: Authority,
     server: PathBuf,
@@ -94,7 +92,7 @@ fn the_tools_of_others_copy_there_and_back() {
     daemon.stop();
 }
 
-/// The program with the certificates of its user: a URI cannot name a folder to fio, and root has one place for the whole machine.
+/// A URI cannot name a folder of certificates to fio, and root has one place for the whole machine.
 fn as_user_of<'a>(home: &'a str, program: &'a str) -> Vec<&'a str> {
     let mut words = if tools::is_root() {
         vec!["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "env"]
@@ -246,7 +244,6 @@ fn certificates_are_replaced_while_clients_are_served() {
     assert!(!is_served(&uri(&daemon, &client)), "it trusts another authority");
     assert!(daemon.control(&["status", "--check"]).starts_with("good"));
     assert!(is_served(&uri(&daemon, &next.client("client", VALID, "vm1"))));
-    // If the path is not a regular file, the daemon does not wait for it.
     fs::remove_file(server.join("server-key.pem")).unwrap();
     tools::run("mkfifo", [server.join("server-key.pem")]);
     daemon.wait_for_log(&["it is no regular file"]);
@@ -276,7 +273,7 @@ fn option(number: u32) -> Vec<u8> {
     [&b"IHAVEOPT"[..], &number.to_be_bytes(), &[0; 4]].concat()
 }
 
-/// The daemon's reply to some bytes, until the connection ends.
+/// Until the connection ends.
 fn answer(daemon: &Daemon, bytes: &[u8]) -> Vec<u8> {
     let mut socket = UnixStream::connect(daemon.spec.socket()).unwrap();
     let mut greeting = [0; 18];

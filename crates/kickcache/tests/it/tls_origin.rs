@@ -12,7 +12,7 @@ use crate::{need_kickcache, need_tools};
 
 const BLOCK: u64 = 4096;
 
-/// An nbdkit that serves a file to clients with certificates only.
+/// Serves clients with certificates only.
 fn start(scratch: &Scratch, disk: &Path, certificates: &Path) -> Server {
     let folder = format!("--tls-certificates={}", certificates.display());
     Server::start(scratch, disk, &["--tls=require", &folder, "--tls-verify-peer"], &[])
@@ -59,7 +59,7 @@ fn an_origin_over_tls_survives_a_restart_of_its_server() {
     daemon.drain();
     check(&disk, 1);
     server.kill();
-    // The server restarts with certificates of another authority, which the daemon reads when it connects.
+    // The certificates are of another authority.
     let next = Authority::new(&scratch, "next");
     let certificates = next.server("server", VALID, "localhost");
     next.install(&client);

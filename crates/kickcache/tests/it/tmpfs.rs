@@ -6,13 +6,13 @@ use std::path::PathBuf;
 use crate::scratch::Scratch;
 use crate::tools;
 
-/// A file system in memory, mounted until it is dropped.
+/// Mounted until it is dropped.
 pub(crate) struct Tmpfs {
     pub(crate) place: PathBuf,
 }
 
 impl Tmpfs {
-    /// A file system of this many bytes, in the notation of mount(8).
+    /// The size is in the notation of mount(8).
     pub(crate) fn new(scratch: &Scratch, size: &str) -> Result<Tmpfs, String> {
         let place = scratch.path("tmpfs");
         fs::create_dir(&place).unwrap();
@@ -24,7 +24,6 @@ impl Tmpfs {
         }
     }
 
-    /// Uses all free space.
     pub(crate) fn fill(&self) {
         let mut size = 1 << 20;
         let mut content = Vec::new();
@@ -38,12 +37,11 @@ impl Tmpfs {
         let _ = fs::write(self.ballast(), content);
     }
 
-    /// Frees the occupied space again.
     pub(crate) fn clear(&self) {
         fs::remove_file(self.ballast()).unwrap();
     }
 
-    /// Makes the file system read-only for all users, or writable again.
+    /// `how` is `ro` or `rw`.
     pub(crate) fn remount(&self, how: &str) {
         let how = format!("remount,{how}");
         tools::run("mount", ["-o", &how, self.place.to_str().unwrap()]);

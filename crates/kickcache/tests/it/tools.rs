@@ -7,7 +7,6 @@ use std::process::{Command, Output, Stdio};
 
 use crate::scratch::state_dir;
 
-/// The longest time of a tool, in seconds.
 const TOOL_SECONDS_MAX: &str = "120";
 
 /// Prints why a test cannot run here, and skips the test.
@@ -19,7 +18,6 @@ macro_rules! skip {
     }};
 }
 
-/// Skips the test if a program is not installed.
 #[macro_export]
 macro_rules! need_tools {
     ($($tool:literal),+) => {
@@ -31,7 +29,7 @@ macro_rules! need_tools {
     };
 }
 
-/// Prints that a test is skipped; not by `eprintln!`, which the test harness hides for tests that pass.
+/// Not by `eprintln!`, which the test harness hides for tests that pass.
 pub(crate) fn say_skipped(why: &str) {
     let test = std::thread::current().name().unwrap_or("a test").to_owned();
     let _ = writeln!(std::io::stderr(), "skipped: {test}: {why}");
@@ -47,7 +45,6 @@ pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }
 
-/// Runs a tool to its end and returns its output.
 pub(crate) fn output<I>(tool: &str, arguments: I) -> Output
 where
     I: IntoIterator,
@@ -59,7 +56,7 @@ where
     command.output().unwrap()
 }
 
-/// As [`output`], and the tool must succeed; returns its standard output.
+/// The tool must succeed; returns its standard output.
 pub(crate) fn run<I>(tool: &str, arguments: I) -> String
 where
     I: IntoIterator,

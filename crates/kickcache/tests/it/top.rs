@@ -12,7 +12,6 @@ use crate::daemon::{KICKCACHE, Spec, guarded};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools};
 
-/// Reads until a text has arrived.
 fn read_until(terminal: &mut impl Read, wanted: &str) -> String {
     let (mut seen, mut bytes) = (String::new(), [0; 4096]);
     while !seen.contains(wanted) {
@@ -23,7 +22,7 @@ fn read_until(terminal: &mut impl Read, wanted: &str) -> String {
     seen
 }
 
-/// Runs `top` in a terminal of 80 columns that another program makes.
+/// In a terminal of 80 columns that another program makes.
 fn in_terminal(control: &Path) -> Command {
     let top = format!("stty rows 24 cols 80; exec {KICKCACHE} top --every 1 --control {}", control.display());
     let arguments = ["-qfec", &top, "/dev/null"].map(Into::into).to_vec();

@@ -1,5 +1,4 @@
-//! If a message contains a command, that command works in a shell that does not know the daemon's state directory; a
-//! command without the state directory overwrites no newer data.
+//! Commands in messages work in a shell that does not know the daemon's state directory.
 
 use std::ffi::OsString;
 use std::fs;
@@ -55,7 +54,6 @@ fn is_on_origin(spec: &Spec, byte: u8) {
     assert!(fs::read(&spec.origin).unwrap()[..BYTES] == [byte; BYTES], "not what {byte} wrote");
 }
 
-/// Types a command that a message has in parentheses, into a shell.
 fn type_command(said: &str, name: &str) -> String {
     let command = printed_command(said, name);
     let folder = Path::new(KICKCACHE).parent().unwrap();
@@ -63,7 +61,7 @@ fn type_command(said: &str, name: &str) -> String {
     tools::run("sh", ["-c", &path])
 }
 
-/// The command of this name that a message prints, up to where it ends.
+/// The command of this name that a message prints, up to its end.
 fn printed_command(said: &str, name: &str) -> String {
     let lines = said.replace('\n', " ");
     let start = lines.find(&format!("kickcache {name} ")).unwrap_or_else(|| panic!("no {name}: {said}"));
@@ -102,7 +100,6 @@ fn the_command_after_a_missing_dirty_cache_drains_it() {
     is_on_origin(&one, 1);
     reads(&two, 1);
     write(&two, 2);
-    // Another cache device is present, without the blocks of the first one.
     let said = refused("another cache device", &one.arguments());
     type_command(&said, "drain");
     is_on_origin(&one, 2);
@@ -165,7 +162,7 @@ fn the_commands_for_an_older_copy_drain_and_format_it() {
     reads(&spec, 1);
 }
 
-/// The flag of this name that a message prints, as a shell reads it.
+/// As a shell reads it.
 fn printed_flag(said: &str, name: &str) -> String {
     let lines = said.replace('\n', " ");
     let start = lines.find(&format!("{name}=")).unwrap_or_else(|| panic!("no {name}: {said}"));
@@ -188,7 +185,6 @@ fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     tools::run(KICKCACHE, ["format", text(&spec.cache), "--size", "8M", "--state", text(&state)]);
     let said = refused("another one in its place", &spec.arguments());
     assert!(!said.contains("kickcache drain") && said.contains("is another one"), "{said}");
-    // The moved cache is served at its new path.
     reads(&Spec { cache: moved.clone(), ..spec.clone() }, 1);
     fs::rename(&moved, scratch.path("away")).unwrap();
     let said = refused("another one in its place", &spec.arguments());
@@ -198,7 +194,6 @@ fn the_command_for_an_exchanged_cache_device_is_no_drain() {
     assert!(log.contains("WARN") && log.contains("gives up") && log.contains("may include dirty"), "{log}");
     daemon.connect().write(0, &[2; BYTES]);
     daemon.stop();
-    // The first device returns to the path of the recorded one.
     fs::rename(scratch.path("away"), &spec.cache).unwrap();
     let said = refused("the first one again", &spec.arguments());
     assert!(!said.contains("kickcache drain"), "{said}");
@@ -346,7 +341,6 @@ fn the_command_for_a_changed_origin_detaches_it() {
     assert!(type_command(&said, "detach").contains("LOST"));
 }
 
-/// The program's sources, without tests.
 fn sources(folder: &Path) -> Vec<PathBuf> {
     let mut found = Vec::new();
     for path in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
@@ -360,7 +354,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Commands in the strings of a source file, except in help texts, which are constants and comments.
+/// Commands in the strings of a source file, except in help texts.
 fn commands_in(source: &str) -> Vec<String> {
     const NAMES: [&str; 13] = [
         "serve", "format", "drain", "detach", "check", "status", "mode", "stop", "resize", "inspect", "dump",

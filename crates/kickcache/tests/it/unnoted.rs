@@ -1,5 +1,4 @@
-//! Every start of a cache device is recorded: otherwise an older copy of the device could be served after an unrecorded
-//! start.
+//! Every start of a cache device is recorded: otherwise an older copy of the device could be served.
 
 use std::ffi::OsString;
 use std::fs;
@@ -104,7 +103,7 @@ fn it_is_no_trouble_of_one_of_two_cache_devices() {
     }
 }
 
-/// If the detach changed data, the volume would be removed from the cache device while its origin is still recorded as dirty.
+/// A detach with changed data would leave the origin recorded as dirty.
 #[test]
 fn an_unrecordable_detach_changes_no_data() {
     need_kickcache!();

@@ -1,4 +1,4 @@
-//! Several connections use a small hot range intensively: no read may return data older than an earlier reply.
+//! No read may return data older than an earlier reply.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -23,13 +23,12 @@ const WRITES_MIN: u64 = 1500;
 /// The connections end after this time, even with fewer writes.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// The load of the connections.
 #[derive(Clone, Copy)]
 struct Load {
     cell_bytes: u64,
     /// Cells of the hot range at the start of the volume.
     hot_cells: u64,
-    /// Longest request in cells.
+    /// Of a request.
     run_cells_max: u64,
     /// One request in this many uses any place, and makes the cache reclaim.
     cold_one_in: u64,
@@ -101,7 +100,7 @@ fn judge(events: &[Event]) {
     let reads = events.iter().filter(|event| event.kind == Kind::Read).count();
     assert!(reads > 1000 && events.len() - reads > 1000, "{reads} of {} events are reads", events.len());
     history::check(events).unwrap();
-    // The check must detect one planted stale read, or its success above means little.
+    // The check must detect a planted stale read.
     let mut events = events.to_vec();
     let hot = |event: &&Event| event.kind == Kind::Write && event.version > 500;
     let write = *events.iter().find(hot).unwrap();
@@ -112,7 +111,6 @@ fn judge(events: &[Event]) {
     history::check(&events).unwrap_err();
 }
 
-/// A request in flight.
 struct Pending {
     cells: Range<u64>,
     /// `None` for a read.

@@ -1,4 +1,4 @@
-//! A driver that is not ours: the `virtio-driver` crate, which libblkio is made of.
+//! A driver that is not ours: the `virtio-driver` crate.
 
 use virtio_driver::{
     VhostUser, VirtioBlkConfig, VirtioBlkFeatureFlags, VirtioBlkQueue, VirtioBlkReqBuf, VirtioBlkTransport,
@@ -42,7 +42,7 @@ impl Driver {
         unsafe { std::slice::from_raw_parts_mut(start, BLOCK) }
     }
 
-    /// Lets a queue finish its `count` requests; gives the number of interrupts waited for.
+    /// Returns the number of interrupts waited for.
     fn finish(&mut self, queue: usize, count: usize) -> usize {
         self.queues[queue].set_used_notif_enabled(true);
         if self.queues[queue].avail_notif_needed() {

@@ -1,4 +1,4 @@
-//! Two volumes on one cache device, block devices, modes changed while serving, socket activation.
+//! Two volumes on one cache device, block devices, modes, socket activation.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,6 @@ use crate::ledger::Ledger;
 use crate::scratch::{MIB, Scratch, difference};
 use crate::{need_kickcache, need_tools, skip, tools};
 
-/// A daemon with two volumes, `one` and `two`, on one cache device.
 struct Pair {
     scratch: Scratch,
     spec: Spec,
@@ -186,7 +185,7 @@ fn modes_change_while_writes_are_running() {
     check_file(&origin, &mut ledger, &spec);
 }
 
-/// Checks that the origin has all data if it is served without the old cache device.
+/// The origin is served without the old cache device.
 fn check_file(origin: &Path, ledger: &mut Ledger, spec: &Spec) {
     let cache = spec.cache.with_extension("new");
     // Blocks that were written through before the kill may be marked dirty again.
@@ -255,7 +254,7 @@ fn runtime_dir(scratch: &Scratch) -> OsString {
     variable
 }
 
-/// The command line without `--nbd`: the socket is inherited.
+/// The socket is inherited.
 fn without_nbd(spec: &Spec) -> Vec<OsString> {
     let mut arguments = spec.arguments();
     let at = arguments.iter().position(|argument| argument == "--nbd").unwrap();

@@ -1,4 +1,4 @@
-//! If the loss of one volume or cache device is accepted, no other volume or cache device is affected.
+//! Accepted losses of one volume or cache device of two.
 
 use std::fs;
 use std::path::PathBuf;
@@ -46,7 +46,6 @@ fn a_new_cache_replaces_the_named_device_only() {
     }
     let said = refused("no such device", &pair.arguments(&["--new-cache=/nowhere"]));
     assert!(said.contains("/nowhere") && said.contains(devices[0].to_str().unwrap()), "{said}");
-    // The advice for one is followed.
     let daemon = pair.start(&[&flag("--new-cache", &devices[1])], &["two"]);
     let log = daemon.log();
     assert!(!devices[0].exists(), "a cache was made");

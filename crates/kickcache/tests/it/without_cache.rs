@@ -1,4 +1,4 @@
-//! Volumes served without their cache device: a loss is refused or reported, and lost blocks are never restored.
+//! Volumes served without their cache device.
 
 use std::fs;
 use std::path::Path;
@@ -13,7 +13,8 @@ use crate::tools;
 const SIZE: u64 = 8 * MIB;
 const BLOCK: usize = 4096;
 
-/// Stopped in write-back with clean blocks of ones from 0 on and ten dirty blocks of twos, at 1 MiB and 2 MiB.
+/// Stopped in write-back with clean blocks of ones from 0 on and ten dirty blocks of twos, at 1 MiB and 2
+/// MiB.
 fn used(scratch: &Scratch) -> Spec {
     let spec = Spec::new(scratch, &scratch.sparse("origin", SIZE), "write-back", "8M");
     let daemon = spec.start();
@@ -44,7 +45,6 @@ fn refusal(spec: &Spec) -> String {
     fs::read_to_string(spec.dir.join("daemon.log")).unwrap()
 }
 
-/// Every write is stored on the origin at once, in every mode.
 fn works_without_cache(daemon: Daemon) -> Spec {
     daemon.control(&["mode", VOLUME, "write-back"]);
     let mut client = daemon.connect();
@@ -64,7 +64,6 @@ fn works_without_cache(daemon: Daemon) -> Spec {
     spec
 }
 
-/// Every block reads as on the origin.
 fn check_against_origin(daemon: &Daemon, origin: &Path) {
     let expected = fs::read(origin).unwrap();
     assert!(daemon.connect().read(0, u32::try_from(SIZE).unwrap()) == expected, "old data is served");
@@ -99,7 +98,7 @@ fn a_refused_start_loses_no_data() {
     let spec = used(&scratch);
     let said = refusal(&without_cache(&spec, &["--lose-dirty", "--nbd", "unix:/nowhere/v.sock"]));
     assert!(said.contains("/nowhere") && !said.contains("LOST"), "{said}");
-    // With another state directory the origin is unknown too, and here it looks like a cache device.
+    // With another state directory the origin is unknown too.
     let cache = fs::read(&spec.cache).unwrap();
     let mut origin = fs::read(&spec.origin).unwrap();
     origin[..BLOCK].copy_from_slice(&cache[..BLOCK]);

@@ -1,4 +1,4 @@
-//! Devices that the administrator mixed up or mistyped: refused with a sentence, and without any change.
+//! Devices that the administrator mixed up or mistyped.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -53,7 +53,7 @@ fn a_cache_device_is_no_origin() {
     forced.start().stop();
 }
 
-/// A thin disk with only unwritten blocks reads as zeroes, but is a known origin.
+/// A thin disk with only unwritten blocks reads as zeroes.
 #[test]
 fn a_blank_origin_that_is_known_becomes_no_cache_device() {
     need_kickcache!();
@@ -126,7 +126,8 @@ fn paths_that_are_not_utf8_are_refused_by_every_command() {
     assert!([&cache, &new, &folder.join("cache")].iter().all(|path| !path.exists()), "a cache was made");
 }
 
-/// Puts another file in the place of an origin, as a restore with `mv`; gives where the first one is now.
+/// Puts another file in the place of an origin, as a restore with `mv`; returns the new path of the first
+/// one.
 fn replace(scratch: &Scratch, spec: &Spec) -> PathBuf {
     let (was, restored) = (scratch.path("was"), scratch.random("restored", SIZE, 9));
     fs::rename(&spec.origin, &was).unwrap();
@@ -149,7 +150,7 @@ fn a_replaced_origin_is_not_written_over() {
         assert!(said.contains("was replaced") && said.contains("16 dirty blocks"), "{said}");
         assert!(said.contains("--origin-moved=v") && said.contains("--lose-dirty=v"), "{said}");
     }
-    // The first file is in its place again, and then a copy replaces it. A rename changes the ctime of a file.
+    // A rename changes the ctime of a file.
     fs::rename(&was, &spec.origin).unwrap();
     let said = refused("an origin with another ctime", &spec.arguments());
     assert!(said.contains("changed while it was not served") && said.contains("--origin-moved=v"), "{said}");
@@ -217,7 +218,6 @@ fn clean_cache(scratch: &Scratch) -> Daemon {
     daemon
 }
 
-/// Writes to an origin while it is not served.
 fn change(spec: &Spec) -> Vec<u8> {
     let bytes = vec![9; usize::try_from(SIZE).unwrap()];
     fs::write(&spec.origin, &bytes).unwrap();
@@ -235,7 +235,6 @@ fn clean_blocks_of_an_origin_that_was_changed_are_dropped() {
         let daemon = spec.start();
         assert!(daemon.log().contains("changed while it was not served"), "{end}: {}", daemon.log());
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
-        // The dropped blocks stay dropped after a kill.
         let daemon = daemon.kill().start();
         assert_eq!(daemon.connect().read(0, 65536), bytes[..65536], "{end}");
         daemon.stop();
@@ -306,8 +305,8 @@ fn dirty_blocks_reach_a_changed_origin_only_by_order() {
     daemon.stop();
 }
 
-/// Reads 64 KiB until the cache has them: a client is answered before they are written to it, and a busy cache device may
-/// leave some out.
+/// A client is answered before the blocks are written to the cache, and a busy cache device may leave some
+/// out.
 fn read_in(daemon: &Daemon) {
     let start = Instant::now();
     while daemon.volume_count("cached_bytes") < 65536 {
@@ -363,7 +362,6 @@ fn a_cache_device_without_superblocks_is_kept_if_maybe_dirty() {
     }
 }
 
-/// One of the two copies is enough, and the repair is reported.
 #[test]
 fn a_damaged_superblock_copy_is_rewritten_and_reported_once() {
     need_kickcache!();
@@ -385,7 +383,6 @@ fn a_damaged_superblock_copy_is_rewritten_and_reported_once() {
     }
 }
 
-/// Cache and origin, each in the place of the other.
 fn swapped(used: &Spec) {
     let swapped = Spec { origin: used.cache.clone(), cache: used.origin.clone(), ..used.clone() };
     let said = unchanged("a swapped pair", &[&used.cache, &used.origin], || {

@@ -14,17 +14,12 @@ use crate::shell_command::ShellCommand;
 /// The data of an origin that are compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
-    /// The volume's name.
     pub name: &'a str,
-    /// The present size of the origin in bytes.
     pub size: u64,
-    /// The present identity of the origin.
     pub identity: &'a str,
     /// Identities that older versions of the daemon gave the origin.
     pub older: &'a [OlderIdentity],
-    /// The user's claims about the origin.
     pub claims: OriginClaims,
-    /// The state directory with the record of the origin.
     pub state: &'a StatePlace,
 }
 
@@ -62,8 +57,7 @@ pub(crate) fn attach(
     Ok(known.id)
 }
 
-/// Whether an origin was extended; a smaller origin is refused, and a larger one unless the user claims the
-/// extension.
+/// Whether an origin was extended, as the user claims; another change of its size is refused.
 fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, ServeError> {
     let is_larger = origin.size > known;
     if origin.size == known {
@@ -87,8 +81,7 @@ fn is_grown(path: &Path, known: u64, origin: OriginFacts<'_>) -> Result<bool, Se
 }
 
 fn check_owner(superblock: &Superblock, origin: OriginFacts<'_>) -> Result<(), ServeError> {
-    // With --origin-moved a match by the kernel's name of a disk is ignored: another disk may have had the
-    // recorded name.
+    // With --origin-moved, a match by a weak older identity is ignored: another disk may have had it.
     let is_sure = |identity: &str| {
         let is_weak = |older: &OlderIdentity| older.identity == identity && older.strength == Strength::Weak;
         !origin.claims.moved || identity == origin.identity || !origin.older.iter().any(is_weak)

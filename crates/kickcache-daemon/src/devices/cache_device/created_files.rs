@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::devices::origin_records::OriginRecords;
 use crate::driver::rights::access;
 
-/// The files to be undone.
 #[derive(Default)]
 pub(crate) struct CreatedFiles {
     files: Vec<(PathBuf, Undo)>,
@@ -16,29 +15,25 @@ pub(crate) struct CreatedFiles {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Undo {
-    /// The file did not exist.
     Remove,
     /// Restore a file of this many zero bytes.
     Blank(u64),
 }
 
 impl CreatedFiles {
-    /// A file that did not exist.
     pub(super) fn new_file(&mut self, path: &Path) {
         self.files.push((path.into(), Undo::Remove));
     }
 
-    /// Notes a file of `size` zero bytes that is going to be formatted.
     pub(super) fn blank_file(&mut self, path: &Path, size: u64) {
         self.files.push((path.into(), Undo::Blank(size)));
     }
 
-    /// Records of origins: unless they are kept, the earlier records are restored.
+    /// Records of origins, which are restored unless they are kept.
     pub(crate) fn notes(&mut self, notes: Arc<OriginRecords>) {
         self.notes = Some(notes);
     }
 
-    /// Keeps all files and records, because the start succeeded.
     pub(crate) fn keep(&mut self) {
         self.files.clear();
         self.notes = None;

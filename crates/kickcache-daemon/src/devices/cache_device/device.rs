@@ -15,13 +15,10 @@ use crate::devices::cache_device::superblocks::{decode, read_copies, store_super
 use crate::driver::device::{AccessMode, BlockFile, Emptiness};
 use crate::serve::error::ServeError;
 
-/// An open cache device with its superblock.
 pub struct CacheDevice {
-    /// The device.
     pub file: BlockFile,
     /// The content of the superblock; [`CacheDevice::store`] writes changes.
     pub superblock: Superblock,
-    /// Whether this process has just formatted the device.
     pub is_new: bool,
     /// The uuid of the cache that the device had before this process formatted it; `None` without such a
     /// cache or format.
@@ -30,7 +27,6 @@ pub struct CacheDevice {
 }
 
 impl CacheDevice {
-    /// A device with the superblock that was read.
     pub(super) fn of(file: BlockFile, superblock: Superblock) -> CacheDevice {
         let is_changed = superblock.version < FORMAT_VERSION;
         CacheDevice { file, superblock, is_new: false, replaced: None, is_changed }
@@ -59,9 +55,8 @@ impl CacheDevice {
     /// The volume of an origin, added if the superblock does not have it.
     ///
     /// # Errors
-    /// If the volume is recorded with another size, and that is no claimed extension, or with another origin
-    /// without a claimed move; if the origin belongs to another volume; or if the superblock can have no further
-    /// volume.
+    /// If the superblock records another size or origin that the user does not claim, the origin belongs to
+    /// another volume, or the superblock can have no further volume.
     pub fn attach(&mut self, origin: OriginFacts<'_>) -> Result<VolumeId, ServeError> {
         let before = self.superblock.volumes.clone();
         let id = attach(&mut self.superblock, self.file.path(), origin)?;
@@ -69,15 +64,13 @@ impl CacheDevice {
         Ok(id)
     }
 
-    /// Replaces the list of volumes of a device that was formatted just now.
     pub(crate) fn set_volumes(&mut self, volumes: Vec<VolumeRecord>) {
         self.superblock.volumes = volumes;
         self.is_changed = true;
     }
 
     /// Stores the number of the coming start, durably: above the last number in this superblock and above
-    /// `noted`, the one in the state directory. If the device accepts no writes, its number stays, and the
-    /// start goes on.
+    /// `noted`. If the device accepts no writes, its number stays, and the start goes on.
     pub(crate) fn count_start(&mut self, noted: u64) {
         let mut counted = self.superblock.clone();
         counted.starts = counted.starts.max(noted) + 1;
@@ -90,7 +83,7 @@ impl CacheDevice {
         }
     }
 
-    /// Writes the superblock if it was changed: over the older copy first, so that a power cut leaves one good copy.
+    /// Writes the superblock if it was changed.
     ///
     /// # Errors
     /// If the device cannot be written.
@@ -104,7 +97,6 @@ impl CacheDevice {
     }
 }
 
-/// The id of a cache device, or of a replacement.
 pub(crate) fn random_uuid() -> Result<[u8; 16], ServeError> {
     let mut uuid = [0; 16];
     File::open("/dev/urandom")

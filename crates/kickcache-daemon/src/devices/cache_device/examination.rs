@@ -33,37 +33,28 @@ use crate::signature;
 /// The records about a device in the state directory.
 #[derive(Clone, Copy)]
 pub struct DeviceRecords<'a> {
-    /// The place of the records.
     pub state: &'a StatePlace,
     /// The volumes that may need the device, if a record has it out of service.
     pub incomplete: &'a dyn Fn(&Superblock) -> Option<VolumeSet>,
 }
 
-/// The result of the examination.
 pub(crate) enum Examination {
-    /// A cache device.
     Ours(Box<CacheDevice>),
     /// A file or device that may be overwritten.
     Free {
-        /// The file or device, opened and locked.
         file: BlockFile,
-        /// Whether it is a file of zeroes, apart from marks of `in service`; a failed start makes it a file of zeroes
-        /// again.
+        /// Whether it is a file of zeroes, apart from marks of `in service`.
         is_blank_file: bool,
     },
     /// The file is missing or empty, and becomes a cache device of this many bytes.
     Nothing {
-        /// The path of the file.
         path: PathBuf,
-        /// The size of the new cache device in bytes.
         size: u64,
-        /// Whether an empty file exists.
         is_there: bool,
     },
 }
 
 impl Examination {
-    /// Examines a path that is to be served as a cache device, and refuses unsuitable ones.
     pub(crate) fn look(
         path: &Path,
         size: Option<u64>,
@@ -107,7 +98,6 @@ impl Examination {
         }
     }
 
-    /// The open file or device; `None` if the file is missing or empty.
     pub(crate) fn file(&self) -> Option<&BlockFile> {
         match self {
             Examination::Ours(device) => Some(&device.file),
@@ -116,7 +106,6 @@ impl Examination {
         }
     }
 
-    /// The cache device, if the file or device already is one.
     pub(crate) fn ours(&self) -> Option<&CacheDevice> {
         match self {
             Examination::Ours(device) => Some(device),
@@ -134,7 +123,6 @@ impl Examination {
         Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })
     }
 
-    /// Returns the cache device, after a format if it is not yet one.
     pub(crate) fn make(self, made: &mut CreatedFiles) -> Result<CacheDevice, ServeError> {
         match self {
             Examination::Ours(device) => Ok(*device),
@@ -163,7 +151,6 @@ impl Examination {
     }
 }
 
-/// Formats a device; see [`CacheDevice::format_noted`].
 pub(super) fn format(
     path: &Path,
     size: Option<u64>,
@@ -175,14 +162,12 @@ pub(super) fn format(
     Ok(CacheDevice { replaced, ..found.make(made)? })
 }
 
-/// A device to be formatted.
 struct ToFormat {
     found: Examination,
     /// The uuid of the previous cache on the device.
     replaced: Option<[u8; 16]>,
 }
 
-/// Checks a device that is to be formatted, without a change. Returns its size.
 pub(super) fn check_format(
     path: &Path,
     size: Option<u64>,
@@ -254,7 +239,6 @@ fn look_to_format(
     Ok(ToFormat { found: Examination::Free { file, is_blank_file }, replaced: old.map(|old| old.uuid) })
 }
 
-/// The commands that write back blocks that are on a device out of service alone.
 fn drains(
     path: &Path,
     superblock: &Superblock,
@@ -273,7 +257,7 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // If the marks are unreadable, every volume counts as needing the device, which then needs --force.
+    // If the marks are unreadable, every volume counts as needing the device.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))
@@ -286,7 +270,7 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         Ok(metadata) if metadata.is_file() && metadata.len() == 0 => true,
         Ok(_) => return Ok(None),
         Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        // An error without an errno is not of the system; it is a refusal by the monitor, for example.
+        // An error without an errno is not the system's.
         Err(source) if source.raw_os_error().is_none() => return Err(refuse(source.to_string())),
         Err(source) => return Err(cache_io(path, "look at the cache device", source)),
     };
@@ -304,7 +288,6 @@ fn look_for_nothing(path: &Path, size: Option<u64>) -> Result<Option<Examination
         let what = format!("{found}; give the size of the cache file (--size), or another path");
         return Err(refuse(what));
     };
-    // Sizes that the engine refuses are refused before anything is made.
     Superblock::new([0; 16], size).map_err(|source| ServeError::Engine { path: path.into(), source })?;
     let folder =
         path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or_else(|| Path::new("."));
@@ -346,13 +329,11 @@ fn too_small(path: &Path, found: u64) -> ServeError {
     ServeError::Cache { path: path.into(), what }
 }
 
-/// The contents of a device, in words.
 fn contents(file: &BlockFile) -> Result<&'static str, ServeError> {
     let bytes = read(file, 0, signature::LOOK_BYTES);
     Ok(signature::name(&bytes.map_err(|source| cache_io(file.path(), "look for old data", source))?))
 }
 
-/// Logs a requested size that differs from the present one.
 fn tell_size(file: &BlockFile, wanted: Option<u64>) {
     let found = file.exact_size();
     if let Some(wanted) = wanted.filter(|wanted| *wanted != found) {
@@ -371,8 +352,8 @@ pub(super) fn check_room(file: &File, path: &Path, size: u64) -> Result<(), Serv
     check_free(file, path, size, has)
 }
 
-/// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack the
-/// room. `on` is any file there.
+/// Refuses a file of `size` bytes, with `has` bytes allocated already, if its file system is known to lack
+/// the room.
 fn check_free(on: &File, path: &Path, size: u64, has: u64) -> Result<(), ServeError> {
     // Some FUSE file systems do not report their free space.
     let told = rustix::fs::fstatvfs(on).ok().filter(|system| system.f_blocks > 0);
@@ -390,7 +371,7 @@ fn no_room(path: &Path, size: u64, room: u64) -> ServeError {
     ServeError::Cache { path: path.into(), what }
 }
 
-/// Allocates all blocks of a sparse file, if its file system can: without space, a device is put out of service.
+/// Allocates all blocks of a sparse file, if its file system can.
 fn allocate(file: &BlockFile) -> Result<(), ServeError> {
     if file.kind() == Kind::Block {
         return Ok(());
@@ -407,8 +388,8 @@ fn give_blocks(file: &BlockFile, size: u64) -> Result<(), ServeError> {
     }
 }
 
-/// Extends a cache file of `has` bytes to `size`, if that is more, and allocates its blocks if the file system can,
-/// durably. After an error, the old length is restored, or the failure of that is logged.
+/// Extends a cache file of `has` bytes to `size`, if that is more, and allocates its blocks if the file
+/// system can, durably.
 pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), ServeError> {
     let failed = |source| cache_io(file.path(), "extend the cache file", source);
     check_room(file.file(), file.path(), size)?;
@@ -424,7 +405,6 @@ pub(super) fn allocate_to(file: &BlockFile, has: u64, size: u64) -> Result<(), S
     done
 }
 
-/// Restores the length of a file after a failed extension.
 pub(super) fn shorten_again(file: &BlockFile, has: u64) {
     if let Err(error) = file.file().set_len(has) {
         tracing::warn!(
@@ -453,8 +433,8 @@ fn format_open(file: BlockFile) -> Result<CacheDevice, ServeError> {
     Ok(device)
 }
 
-/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB, where other formats
-/// have their signatures. A file with marks of `in service` alone counts as blank: a format writes them first.
+/// Whether a device is blank: a file everywhere, a block device in its first and its last MiB. A file with
+/// marks of `in service` alone counts as blank: a format writes them first.
 fn is_blank(file: &BlockFile) -> Result<bool, ServeError> {
     let area = usize::try_from(SUPERBLOCK_AREA).expect("1 MiB");
     let mut next = Some(0);
@@ -483,7 +463,6 @@ fn leave_marks_out(bytes: &mut [u8]) {
     }
 }
 
-/// The next place from `offset` on that may contain data; of a block device, only the last MiB is left.
 fn next_to_look_at(file: &BlockFile, offset: u64) -> Option<u64> {
     let last = file.size().saturating_sub(SUPERBLOCK_AREA) / 4096 * 4096;
     if file.kind() == Kind::Block {

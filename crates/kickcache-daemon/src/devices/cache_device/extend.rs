@@ -1,5 +1,4 @@
-//! A cache device that is to use more bytes: a file is extended and its blocks are allocated, a block device must
-//! already have the size; and the new area is searched for remains of the device. Each step may wait for the device.
+//! A cache device that is to use more bytes.
 
 use std::path::Path;
 
@@ -14,10 +13,8 @@ use crate::devices::cache_device::io::{cache_io, read};
 use crate::driver::device::{BlockFile, Kind};
 use crate::serve::error::ServeError;
 
-/// A size that a cache device can grow to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extended {
-    /// Bytes that the cache device is to use.
     pub(crate) size: u64,
     /// See [`Superblock::grow`].
     pub(crate) found: Option<Generation>,
@@ -46,7 +43,6 @@ pub(crate) fn extend(
     let Some(planned) = plan(file, superblock, wanted)? else { return Ok(None) };
     if file.kind() == Kind::File {
         allocate_to(file, planned.has, planned.size).map_err(|error| match error {
-            // The device is in use, and stays in use with its old size.
             ServeError::CacheIo { source, .. } => {
                 let size = planned.size;
                 refuse(
@@ -77,7 +73,6 @@ pub(crate) fn check_extension(
     Ok(Some(planned.size))
 }
 
-/// An extension that is possible, as far as it can be checked in advance.
 struct Planned {
     has: u64,
     size: u64,

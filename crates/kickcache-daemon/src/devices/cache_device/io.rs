@@ -27,7 +27,6 @@ pub(super) fn read(file: &BlockFile, offset: u64, length: usize) -> io::Result<V
     })
 }
 
-/// Writes bytes at an offset.
 pub(super) fn write(file: &BlockFile, offset: u64, bytes: &[u8]) -> io::Result<()> {
     with_memory(bytes.len(), |chunk| {
         chunk.bytes_mut(bytes.len()).copy_from_slice(bytes);
@@ -43,7 +42,6 @@ fn with_memory<T>(length: usize, work: impl FnOnce(&mut Chunk) -> io::Result<T>)
     result
 }
 
-/// The error of an operation on a cache device.
 pub(super) fn cache_io(path: &Path, action: &'static str, source: io::Error) -> ServeError {
     ServeError::CacheIo { path: path.into(), action, source }
 }

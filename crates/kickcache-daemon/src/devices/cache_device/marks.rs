@@ -13,22 +13,16 @@ use crate::serve::error::ServeError;
 /// The first format version that has marks.
 const VERSION_WITH_MARKS: u32 = 2;
 
-/// The meaning of both marks. A mark with invalid bytes may have had any content; a device of version 1 has
-/// no marks, and counts as in service.
+/// The meaning of both marks. A device of version 1 has no marks, and counts as in service.
 ///
 /// # Errors
-/// If a mark of a device of a later version cannot be read, unless the other one means out of service: the next
-/// read may succeed, so the device does not count as out of service.
+/// If a mark of a device of a later version cannot be read, unless the other one means out of service.
 pub(crate) fn read_marks(file: &BlockFile, superblock: &Superblock) -> Result<ServiceMark, ServeError> {
     let copies = MARK_OFFSETS.map(|offset| read(file, offset, MARK_BYTES));
     of_reads(copies, superblock)
         .map_err(|source| ServeError::Cache { path: file.path().into(), what: unreadable(&source) })
 }
 
-/// The meaning of the marks from two reads, which may have failed.
-///
-/// # Errors
-/// If a mark of a device that has marks cannot be read, and the other does not mean out of service.
 pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock) -> io::Result<ServiceMark> {
     match copies {
         [Ok(first), Ok(second)] => Ok(decode_marks([&first, &second], superblock)),
@@ -41,7 +35,6 @@ pub(crate) fn of_reads(copies: [io::Result<Vec<u8>>; 2], superblock: &Superblock
     }
 }
 
-/// Says that a mark cannot be read.
 fn unreadable(source: &io::Error) -> String {
     format!(
         "one of its service marks cannot be read ({source}), so that it is unknown whether it is out of \
@@ -50,7 +43,6 @@ fn unreadable(source: &io::Error) -> String {
     )
 }
 
-/// The meaning of two marks.
 fn decode_marks(copies: [&[u8]; 2], superblock: &Superblock) -> ServiceMark {
     if superblock.version < VERSION_WITH_MARKS {
         return ServiceMark::InService;
@@ -69,7 +61,6 @@ pub(crate) fn together(mark: ServiceMark, noted: Option<VolumeSet>) -> Option<Vo
     }
 }
 
-/// The volumes of a set that are in the superblock.
 pub(crate) fn of_known(superblock: &Superblock, volumes: VolumeSet) -> VolumeSet {
     superblock.volumes.iter().map(|record| record.id).filter(|id| volumes.contains(*id)).collect()
 }

@@ -1,4 +1,4 @@
-//! The cache device: its superblock read, a new one formatted, volumes attached.
+//! The cache device.
 
 mod attach;
 mod created_files;

@@ -1,10 +1,10 @@
-//! Whether a device with data may be formatted.
+//! The permission to overwrite a device.
 
 /// Whether the old content of a device may be overwritten.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Overwrite {
     /// The device must be missing, empty or blank, or a cache device out of service with no needed blocks.
     Refuse,
-    /// All present data is lost.
+    /// The present data may be lost.
     Allow,
 }

@@ -1,5 +1,4 @@
-//! A device that is to take over from a cache device: it is checked, emptied, copied to, and recorded on both
-//! devices. Each step may wait for a device.
+//! A device that is to take over from a cache device.
 
 use std::io;
 use std::path::Path;
@@ -23,23 +22,18 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::whole_path::whole_path;
 
-/// The device that is to take over.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
-    /// The path of the device, or of the file to be made.
     pub path: std::path::PathBuf,
     /// The size in bytes of a file to be made, by default the size of the present cache device; an existing
     /// device must have a given size.
     pub size: Option<u64>,
-    /// Whether the present data of the device may be lost.
     pub overwrite: Overwrite,
 }
 
-/// A device that was prepared for the copy.
 pub(crate) struct Successor {
     pub(crate) file: BlockFile,
-    /// The uuid and path of the device for other records: the path is that of the user, as a name in
-    /// /dev/disk/by-id stays valid after a reboot.
+    /// The uuid and the user's path of the device, for other records.
     pub(crate) called: OtherDevice,
 }
 
@@ -71,7 +65,6 @@ impl Successor {
     }
 }
 
-/// A device that may take over.
 enum Candidate {
     /// The device was already prepared as the successor of this cache device.
     Its(Box<BlockFile>),
@@ -80,7 +73,6 @@ enum Candidate {
 }
 
 impl SuccessorSpec {
-    /// Checks a device that is to take over, without a change.
     pub(crate) fn check(
         &self,
         old: &BlockFile,
@@ -125,7 +117,7 @@ fn check_size(path: &Path, size: u64, superblock: &Superblock) -> Result<(), Ser
     Ok(())
 }
 
-/// Whether a device was to take over from this cache device before.
+/// Whether a device is an incomplete successor of this cache device.
 fn is_its_own(found: &Superblock, superblock: &Superblock) -> bool {
     found.uuid == superblock.uuid && matches!(found.takeover, Takeover::Incomplete(_))
 }
@@ -153,7 +145,6 @@ fn too_small(found: u64, size: u64) -> String {
     )
 }
 
-/// The form of a path in superblocks.
 fn utf8(path: &Path) -> Result<String, ServeError> {
     let text = path.to_str().filter(|text| text.len() <= OTHER_PATH_MAX);
     let what = "its path is not UTF-8, or has more than 4000 bytes; give one that fits a superblock";
@@ -171,7 +162,6 @@ fn mark_incomplete(file: &BlockFile, superblock: &Superblock) -> io::Result<()> 
     Ok(())
 }
 
-/// Reads a part of a cache device.
 pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, ServeError> {
     let length = usize::try_from(part.length).expect("a part fits into memory");
     let bytes = read(old, part.start, length).and_then(|bytes| match bytes.len() == length {
@@ -181,18 +171,15 @@ pub(crate) fn read_part(old: &BlockFile, part: ByteExtent) -> Result<Vec<u8>, Se
     bytes.map_err(|source| cache_io(old.path(), "read a part to be copied of", source))
 }
 
-/// Writes a part to the device that is to take over.
 pub(crate) fn write_part(new: &BlockFile, part: ByteExtent, bytes: &[u8]) -> Result<(), ServeError> {
     write(new, part.start, bytes).map_err(|source| cache_io(new.path(), "copy to", source))
 }
 
-/// Makes all writes to a device durable.
 pub(crate) fn flush(file: &BlockFile) -> Result<(), ServeError> {
     file.file().sync_data().map_err(|source| cache_io(file.path(), "flush", source))
 }
 
-/// Refuses a device that was cut short, or is no longer found both at its path and at its recorded name: the
-/// next start could not reach its blocks.
+/// Refuses a device that was cut short, or is no longer found both at its path and at its recorded name.
 pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeError> {
     let refuse = |path: &Path, what: &str| {
         let what = format!("{what} during the copy, and it does not take over; replace it again");
@@ -216,8 +203,7 @@ pub(crate) fn check_place(new: &BlockFile, called: &Path) -> Result<(), ServeErr
     Ok(())
 }
 
-/// Marks the old device as replaced, durably; then the new one as the cache. Returns the new superblock.
-/// `superblock` is the old one's.
+/// Marks the old device as replaced, durably; then the new one as the cache. `superblock` is the old one's.
 pub(crate) fn note_replaced(
     old: &BlockFile,
     new: &BlockFile,

@@ -42,7 +42,6 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     Ok(())
 }
 
-/// The meaning of both copies.
 pub(super) fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> {
     Superblock::decode([&copies[0], &copies[1]], file.size())
 }
@@ -52,14 +51,13 @@ pub(crate) fn carries_superblock(file: &BlockFile) -> Result<bool, ServeError> {
     Ok(read_copies(file)?.iter().any(|copy| copy.starts_with(&SUPERBLOCK_MAGIC)))
 }
 
-/// The bytes where the copies are; short at the end of a small device, empty if one copy cannot be read.
+/// The bytes of the two copies of the superblock.
 pub(super) fn read_copies(file: &BlockFile) -> Result<[Vec<u8>; 2], ServeError> {
     let copies = copies_by(|offset| read(file, offset, SUPERBLOCK_SIZE));
     copies.map_err(|source| cache_io(file.path(), "read the superblock", source))
 }
 
-/// Reads both copies. A copy that cannot be read counts as damaged, as the other copy suffices; if both cannot be
-/// read, that is an error.
+/// A copy that cannot be read counts as damaged; if both cannot be read, that is an error.
 pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Result<[Vec<u8>; 2]> {
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),

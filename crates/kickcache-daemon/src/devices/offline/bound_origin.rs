@@ -1,10 +1,11 @@
 //! The origin that a cache device names, before a command writes to it.
 //!
-//! A user with write access to a cache device can enter any file, block device or server as the origin. The entry is valid only if
-//! the state directory confirms it with a record that other users than root and the caller cannot write.
+//! A user with write access to a cache device can enter any file, block device or server as the origin. The
+//! entry is valid only if the state directory confirms it with a record that other users than root and the
+//! caller cannot write.
 //!
-//! Invariants: before this check, no file is opened for writing and no server is connected. The opened file is the checked file: its
-//! number is compared again after the open, and the file is held until then, so that the number is not reused.
+//! Invariants: before this check, no file is opened for writing and no server is connected. The opened file
+//! is the checked file, by its number.
 
 use std::fs::File;
 use std::io;
@@ -21,7 +22,6 @@ use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 use crate::whole_path::whole_path;
 
-/// An origin that was checked.
 pub(super) struct BoundOrigin {
     /// The number of the checked file or block device; `None` for a server, and for an origin that the
     /// command line names.
@@ -33,19 +33,14 @@ pub(super) struct BoundOrigin {
 /// Why the origin that a cache device names is not written to.
 #[derive(Debug, thiserror::Error)]
 pub enum Unbound {
-    /// There is no state directory.
     #[error("there is no state directory that confirms it")]
     NoDirectory,
-    /// Others can write the records.
     #[error("{0}, so that its records are no proof")]
     Directory(String),
-    /// No record in this state directory confirms the origin.
     #[error("no record in {} confirms it", .0.display())]
     NoRecord(PathBuf),
-    /// The record cannot be read.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Another file is at the recorded path.
     #[error("the record has another file there, with another inode number or birth time")]
     Replaced,
     /// Other users can change where the path leads, and no recorded inode number identifies the file behind it.
@@ -65,7 +60,6 @@ impl From<Untrusted> for Unbound {
 }
 
 impl BoundOrigin {
-    /// An origin without a checked file: the command line names it, or it is a server.
     pub(super) fn named() -> BoundOrigin {
         BoundOrigin { number: None, _held: None }
     }

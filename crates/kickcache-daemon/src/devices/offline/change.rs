@@ -1,5 +1,4 @@
-//! Changes to a cache device that no daemon serves: the engine recovers it on the real driver, changes its
-//! metadata, and stops as after serving.
+//! Changes to a cache device that no daemon serves.
 
 use std::path::{Path, PathBuf};
 
@@ -25,7 +24,6 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::Flag;
 
-/// Bytes of payload memory; none is used, as there are no clients.
 const REQUEST_BYTES: usize = 1 << 20;
 
 /// Whether dirty blocks may be lost.
@@ -37,18 +35,13 @@ pub enum DirtyBlocks {
     Lose,
 }
 
-/// A volume that was removed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Detached {
-    /// Clean blocks that were dropped.
     pub clean_blocks: u64,
-    /// Dirty extents that were lost.
     pub lost: Vec<ByteExtent>,
     /// Extents that were dirty only because of a crash, and that the origin has, by the records.
     pub complete: Vec<ByteExtent>,
-    /// The uuid of the cache device.
     pub uuid: [u8; 16],
-    /// The identity of the volume's origin.
     pub origin: String,
 }
 
@@ -68,13 +61,11 @@ pub fn repair(path: &Path, damaged: &[BlockKey], state: &StatePlace) -> Result<u
     Ok(demoted)
 }
 
-/// Removes a volume from a cache device: its blocks first, durably, then its name. The caller changes its
-/// records.
+/// Removes a volume from a cache device: its blocks first, durably, then its name.
 ///
 /// # Errors
-/// If the device is in use or out of service, cannot be read or written, or has no such volume; if the volume has
-/// dirty blocks that its origin may lack and that are not to be lost; or if the record of its origin is to be
-/// changed and cannot be written.
+/// If the device is in use, out of service or unusable, or has no such volume; if dirty blocks would be lost
+/// although `dirty` keeps them; or if a record cannot be written.
 pub fn detach(
     path: &Path,
     name: &str,
@@ -105,18 +96,15 @@ pub fn detach(
     Ok(Detached { clean_blocks, lost, complete, uuid: change.superblock.uuid, origin })
 }
 
-/// The record of an origin will be changed afterwards: an unwritable state directory is refused before any
-/// change.
+/// Refuses an unwritable state directory, before any change, if the record of an origin will be changed.
 fn check_note(state: &StatePlace, superblock: &Superblock, origin: &str) -> Result<(), OfflineError> {
     let Some(store) = state.store() else { return Ok(()) };
     match store.origin(origin) {
         Ok(Some(note)) if note.cache_uuid == uuid_text(superblock.uuid) => Ok(store.keep_origin(&note)?),
-        // The record will not be changed.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// An open cache device with a recovered engine, which serves no volume.
 struct Change {
     path: PathBuf,
     superblock: Superblock,
@@ -126,7 +114,6 @@ struct Change {
 }
 
 impl Change {
-    /// Opens and locks the device and lets the engine recover. No volume is served: dirty blocks stay where they are.
     fn open(path: &Path, rotted_log: RottedLog, state: &StatePlace) -> Result<Change, OfflineError> {
         let cache = CacheDevice::existing(path)?;
         if cache.service()? != ServiceMark::InService {
@@ -152,7 +139,6 @@ impl Change {
         }
     }
 
-    /// Lets engine and driver work as long as the condition holds.
     fn work_while(&mut self, is_wanted: impl Fn(&Engine) -> bool) -> Result<(), OfflineError> {
         loop {
             self.pump();
@@ -205,7 +191,6 @@ impl Change {
         }
     }
 
-    /// Makes all changes durable, and stops the engine.
     fn finish(&mut self) -> Result<(), OfflineError> {
         self.engine.stop(self.clock.now());
         self.work_while(|engine| engine.phase() != Phase::Stopped)?;
@@ -220,7 +205,6 @@ impl Change {
         Err(ServeError::Cache { path: self.path.clone(), what }.into())
     }
 
-    /// Writes both copies of the superblock, once all changes are durable.
     fn store(&mut self) -> Result<(), OfflineError> {
         self.superblock.journal = self.engine.stopped_journal().unwrap_or(self.superblock.journal);
         let file = self.driver.file(Device::Cache).expect("the cache device is a file or block device");

@@ -1,6 +1,4 @@
-//! Verifies a whole cache device: both superblocks, the journal, and in each segment that is not free the headers,
-//! the summary and the checksums of the blocks that recovery finds. The metadata are as the engine recovers them;
-//! the device is unchanged.
+//! Verifies a whole cache device. The metadata are as the engine recovers them; the device is unchanged.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -27,51 +25,40 @@ use crate::devices::offline::out_of_service::OutOfServiceDevice;
 use crate::driver::checksum::checksum;
 use crate::extents::{Extent, extents};
 
-/// The most bytes of the journal that are read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
-/// The verdict on a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// All data is intact.
     Good,
-    /// Clean blocks are damaged, or a copy of the superblock is damaged or older; no data is lost, and a repair mends
-    /// it.
+    /// Clean blocks are damaged, or a copy of the superblock is damaged or older.
     Repairable,
-    /// Dirty blocks are damaged: their data is lost, because the origin does not have it.
+    /// Dirty blocks are damaged: their data is lost.
     Lost,
-    /// A part of the log that recovery needs is damaged or unreadable: its content is unknown, so that blocks may be
-    /// older than the last writes, even blocks that are not listed as lost.
+    /// A part of the log that recovery needs is damaged or unreadable, so that blocks may be older than the
+    /// last writes.
     Suspect,
 }
 
-/// The findings on a cache device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Findings {
-    /// The verdict.
     pub verdict: Verdict,
-    /// Bytes of the device.
     pub device_bytes: u64,
     /// The two copies of the superblock: `good`, or the defect.
     pub superblocks: [String; 2],
-    /// The part of the log that has rotted or cannot be read, so that a daemon refuses the device.
+    /// The part of the log that has rotted or cannot be read.
     pub rotted: Option<String>,
-    /// The journal.
     pub journal: JournalFindings,
-    /// The segments.
     pub segments: SegmentFindings,
-    /// The blocks of each volume.
     pub volumes: Vec<VolumeFindings>,
     /// The clean blocks that a repair drops.
     #[serde(skip)]
     pub damaged_clean: Vec<BlockKey>,
 }
 
-/// The findings in the journal.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct JournalFindings {
-    /// Blocks of the ring.
     pub blocks: u64,
     /// Whole blocks of records of this cache.
     pub records_blocks: u64,
@@ -83,49 +70,40 @@ pub struct JournalFindings {
     pub damaged_needed: Vec<u64>,
 }
 
-/// The findings in the segments.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct SegmentFindings {
-    /// Segments in all.
     pub count: u64,
     /// Segments that are neither free nor retired.
     pub in_use: u64,
-    /// Segments that receive no new blocks, mostly after a write error.
     pub retired: u64,
     /// Segments with a whole summary of their present generation.
     pub with_summary: u64,
-    /// Damaged summaries; recovery reads the batches instead.
     pub damaged_summaries: u64,
     /// Whole batch headers of the present generations of the segments.
     pub headers: u64,
-    /// Blocks in a summary and in no whole header; recovery does not need the headers then.
+    /// Blocks in a summary and in no whole header.
     pub without_header: u64,
-    /// Blocks of batches that a crash cut short, or that are damaged without a record of their durability:
-    /// they do not exist.
+    /// Blocks of batches that a crash cut short, or that are damaged without a record of their durability.
     pub unfinished: u64,
 }
 
-/// The findings on a volume.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct VolumeFindings {
     /// The volume's name; empty for blocks of a volume that is not in the superblock.
     pub name: String,
-    /// Clean blocks with a correct checksum.
     pub clean_blocks: u64,
-    /// Dirty blocks with a correct checksum.
     pub dirty_blocks: u64,
-    /// Blocks that were dirty and that the volume no longer needs: they were written back, or abandoned,
-    /// after the device was taken out of service.
+    /// Blocks that were dirty and that the volume no longer needs.
     pub needless_blocks: u64,
-    /// Extents of clean blocks that are damaged or cannot be read: the origin has them.
+    /// Extents of clean blocks that are damaged or cannot be read.
     pub damaged: Vec<Extent>,
-    /// Extents of dirty blocks that are damaged or unreadable: their data is lost.
+    /// Extents of dirty blocks that are damaged or unreadable.
     pub lost: Vec<Extent>,
 }
 
 impl Findings {
-    /// A device out of service is not written any more, so its log still records written-back blocks as
-    /// dirty: they count as long as the volume may need them.
+    /// Counts the dirty blocks of volumes that do not need them as needless: the log of a device out of
+    /// service still records them as dirty.
     pub fn drop_needless(&mut self, standing: &OutOfServiceDevice) {
         for volume in self.volumes.iter_mut().filter(|volume| !standing.is_needed_by(&volume.name)) {
             volume.needless_blocks = mem::take(&mut volume.dirty_blocks) + blocks_in(&volume.lost);
@@ -134,7 +112,6 @@ impl Findings {
         self.judge();
     }
 
-    /// Sets the verdict.
     fn judge(&mut self) {
         let is_lost = self.volumes.iter().any(|volume| !volume.lost.is_empty());
         let is_suspect = self.rotted.is_some() || !self.journal.damaged_needed.is_empty();
@@ -150,7 +127,6 @@ impl Findings {
     }
 }
 
-/// Blocks in extents.
 #[must_use]
 pub fn blocks_in(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| extent.length / BLOCK_SIZE).sum()
@@ -181,10 +157,8 @@ pub fn check(path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<Findings
     Ok(check.finish(superblocks))
 }
 
-/// The metadata of a device, recovered from the intact part of the log if a part is damaged or unreadable.
 struct Readable {
     metadata: Metadata,
-    /// The damaged part of the device's log, in words.
     rotted: Option<String>,
 }
 
@@ -218,7 +192,6 @@ fn check_superblocks(source: &OfflineDevice) -> Result<[String; 2], OfflineError
     }))
 }
 
-/// A check in progress.
 struct Check<'a> {
     metadata: &'a Metadata,
     rotted: Option<String>,
@@ -322,7 +295,6 @@ impl Check<'_> {
         Ok(())
     }
 
-    /// Counts blocks that the summary has and no header does.
     fn compare(&mut self, summary: &Summary, batches: &[BatchHeader]) {
         let described: u64 = batches
             .iter()
@@ -333,7 +305,6 @@ impl Check<'_> {
         self.segments.without_header += u64::try_from(known).unwrap_or(u64::MAX).saturating_sub(described);
     }
 
-    /// Counts blocks with a header and invalid data, except blocks that recovery finds.
     fn unfinished(&mut self, segment: SegmentIndex, batches: &[BatchHeader], blocks: &ReadBlocks) {
         let first = self.metadata.superblock().geometry.first_location(segment);
         let live: Vec<_> = self.metadata.engine().blocks_in(segment).map(|block| block.location).collect();
@@ -393,7 +364,7 @@ impl Check<'_> {
         self.volumes.iter().flat_map(of).collect()
     }
 
-    /// Every clean block: after damage to the log, no clean block can be trusted.
+    /// After damage to the log, no clean block can be trusted.
     fn all_clean(&self) -> Vec<BlockKey> {
         let engine = self.metadata.engine();
         let segments = (0..self.metadata.superblock().geometry.segment_count).map(SegmentIndex::new);

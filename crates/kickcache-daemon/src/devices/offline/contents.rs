@@ -11,12 +11,9 @@ use crate::devices::offline::metadata::Metadata;
 use crate::devices::offline::offline_device::OfflineDevice;
 use crate::extents::extents;
 
-/// The content of a cache device.
 #[derive(Debug)]
 pub struct Contents {
-    /// Bytes of the device.
     pub device_size: u64,
-    /// The superblock of the device.
     pub superblock: Superblock,
     /// The state that a daemon would start with.
     pub status: Status,

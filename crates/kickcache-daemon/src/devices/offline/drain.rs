@@ -1,4 +1,4 @@
-//! Writes the dirty blocks of a volume back without serving it: the server of `kickcache serve` with no address.
+//! Writes the dirty blocks of a volume back without serving it.
 
 use std::path::Path;
 
@@ -29,10 +29,8 @@ use crate::serve::config::{ServerConfig, StatePlace};
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// What to drain.
 #[derive(Clone, Copy, Debug)]
 pub struct DrainPlan<'a> {
-    /// The cache device.
     pub cache: &'a Path,
     /// The volume; `None` selects the only volume of the cache device.
     pub volume: Option<&'a str>,
@@ -40,60 +38,44 @@ pub struct DrainPlan<'a> {
     pub origin: Option<&'a OriginSource>,
     /// How long requests wait for a server that is lost, if the origin is an export; `None` for the default.
     pub origin_timeout: Option<OriginTimeout>,
-    /// The user's claims about the origin.
     pub claims: OriginClaims,
-    /// Whether dirty blocks are written back if the origin may have newer blocks, as after a time without the cache device.
     pub older: OlderBlocks,
-    /// The state directory with the records of dirty blocks.
     pub state: &'a StatePlace,
 }
 
 /// Whether to write back blocks that may be older than the origin's data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OlderBlocks {
-    /// The drain is refused.
     Refuse,
-    /// The older blocks are written back, at the user's request.
     Accept,
 }
 
-/// A drained volume.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drained {
-    /// The volume.
     pub name: String,
-    /// Its origin.
     pub origin: OriginSource,
-    /// The outcome.
     pub outcome: DrainOutcome,
     /// Dirty bytes that were not written back, because the origin has newer data there.
     pub overtaken_bytes: u64,
 }
 
-/// The outcome of a drain.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DrainOutcome {
-    /// The device may be stale or is out of service, and has no dirty block that the origin lacks: neither was
-    /// written to.
+    /// The device may be stale or is out of service, and has no dirty block that the origin lacks.
     Nothing,
     /// This many bytes were written back; 0 if no block was dirty.
     Written(u64),
-    /// This many bytes were written back over possibly newer data; the volume was removed from the cache
-    /// device with this number of clean blocks, as these may be older than the data of the origin.
-    Removed {
-        /// Bytes that were written back.
-        bytes: u64,
-        /// Clean blocks that were dropped.
-        clean_blocks: u64,
-    },
+    /// This many bytes were written back over possibly newer data, and the volume was removed from the cache
+    /// device.
+    Removed { bytes: u64, clean_blocks: u64 },
 }
 
-/// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data, and
-/// flushes the origin; `progress` gets the bytes done and the total.
+/// Writes the dirty blocks of a volume back, except where the records show that the origin has newer data;
+/// `progress` gets the bytes done and the total.
 ///
 /// # Errors
-/// If cache device or origin cannot be used, the origin may have newer data and the user does not accept that, or a
-/// block cannot be written back.
+/// If cache device or origin cannot be used, the origin may have newer data and the user does not accept
+/// that, or a block cannot be written back.
 pub fn drain(plan: DrainPlan<'_>, progress: &mut dyn FnMut(u64, u64)) -> Result<Drained, OfflineError> {
     let contents = super::read(plan.cache)?;
     let record = choose(&contents.superblock, plan)?;
@@ -191,7 +173,6 @@ fn bind(
     })
 }
 
-/// The damage, and its remedy.
 fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
     let detach =
         ShellCommand::new("detach").word("--lose-dirty").path(plan.cache).word(name).state(plan.state);
@@ -202,8 +183,7 @@ fn damaged(plan: DrainPlan<'_>, name: &str) -> String {
     )
 }
 
-/// The dirty blocks of a volume on a cache device out of service that were written on the origin since, as its daemon noted when
-/// it stopped.
+/// The dirty blocks of a volume on a cache device out of service that were written on the origin since.
 fn overtaken_blocks(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -218,8 +198,7 @@ fn overtaken_blocks(
     Ok(overtaken.map(|at| BlockKey::new(record.id, BlockIndex::new(at / BLOCK_SIZE))).collect())
 }
 
-/// Clears the dirty flag of an origin's record with this cache device, because the device has no blocks that the origin
-/// needs, unless the device is an older copy: other commands refuse the origin for the flag, and advise a drain.
+/// Clears the dirty flag of an origin's record with this cache device, unless the device is an older copy.
 fn forget_needless(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -235,8 +214,7 @@ fn forget_needless(
     }
 }
 
-/// Records that the origin needs no block of the newer cache device any more. An earlier record marks the blocks
-/// there as stale.
+/// Records that the origin needs no block of the newer cache device any more.
 fn give_up_newer(
     plan: DrainPlan<'_>,
     superblock: &Superblock,
@@ -254,19 +232,16 @@ fn give_up_newer(
 
 /// Whether dirty blocks may be older than the data of the origin.
 enum Age {
-    /// By the records, the device's dirty blocks are newer than the data of the origin.
+    /// No record shows newer data on the origin.
     Current,
-    /// The cache device is out of service.
     OutOfService(OutOfServiceDevice),
-    /// The origin was or may have been served past the cache device, or is not to be compared with its clean
-    /// blocks.
+    /// The origin counts as served past the cache device.
     Overtaken,
-    /// The cache device is an older copy.
     Copy,
 }
 
-/// The possible age of a volume's dirty blocks; `None` if the device may be stale, is out of service or is an older
-/// copy, and has none to write back.
+/// The possible age of a volume's dirty blocks; `None` if the device may be stale, and has none to write
+/// back.
 fn age(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -304,8 +279,7 @@ fn age(
     }
 }
 
-/// Reports that a cache device was served without a record here: the origin may have been served without the
-/// device since, with a record elsewhere.
+/// The error if a cache device was served, and the state directory has no record of it.
 fn unnoted(
     plan: DrainPlan<'_>,
     contents: &Contents,
@@ -336,13 +310,11 @@ fn unnoted(
     Some(OfflineError::Unnoted { path, name, place, what })
 }
 
-/// The volume, if its origin was served past the cache device.
 fn find_outdated(
     plan: DrainPlan<'_>,
     record: &VolumeRecord,
     origin: &OriginSource,
 ) -> Result<Option<StaleVolume>, OfflineError> {
-    // A missing origin is refused when it is opened.
     let Ok(identity) = origin.identity() else { return Ok(None) };
     let asked = VolumeQuery { name: &record.name, identity, claims: plan.claims };
     Ok(outdated(plan.cache, plan.state, &[asked], Replacement::Refuse)?.pop())
@@ -410,7 +382,6 @@ fn server_config(
     ServerConfig { state: plan.state.clone(), ..ServerConfig::new(cache) }
 }
 
-/// The number of dirty blocks of a volume in these contents.
 fn dirty_blocks(contents: &Contents, record: &VolumeRecord) -> u64 {
     let of_volume = contents.dirty.iter().filter(|(id, _)| *id == record.id);
     of_volume.flat_map(|(_, extents)| extents).map(|extent| extent.length / BLOCK_SIZE).sum()

@@ -1,7 +1,6 @@
-//! The whole metadata of a cache device, as one JSON document that is written while it is read: one line for each
-//! journal block and each segment with data of this cache, so that memory does not grow with the device.
+//! The whole metadata of a cache device as a JSON document, written while the device is read.
 //!
-//! The dump has the structures as they are on the device, without recovery, even if the device cannot be recovered.
+//! The dump has the structures as they are on the device, without recovery.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -17,21 +16,18 @@ use serde_json::{Value, json};
 use crate::devices::offline::error::OfflineError;
 use crate::devices::offline::offline_device::{OfflineDevice, ReadBlocks};
 
-/// The most bytes of the journal that are read at a time.
 const JOURNAL_READ_BYTES: u64 = 1 << 20;
 
 /// Why a dump ended early.
 #[derive(Debug, thiserror::Error)]
 pub enum DumpError {
-    /// The device cannot be read.
     #[error(transparent)]
     Device(#[from] OfflineError),
-    /// The dump cannot be written.
     #[error("cannot write the dump")]
     Write(#[from] io::Error),
 }
 
-/// Writes the dump.
+/// Writes the dump of a cache device.
 ///
 /// # Errors
 /// If the device has no valid superblock, is in use or cannot be read, or the dump cannot be written.
@@ -54,7 +50,6 @@ pub fn dump(path: &Path, out: &mut dyn Write) -> Result<(), DumpError> {
     Ok(())
 }
 
-/// An element of an array on a line of its own.
 fn line(out: &mut dyn Write, index: usize, value: &Value) -> io::Result<()> {
     if index > 0 {
         writeln!(out, ",")?;
@@ -192,7 +187,7 @@ fn segments(source: &OfflineDevice, superblock: &Superblock, out: &mut dyn Write
     Ok(())
 }
 
-/// A segment with all of this cache's structures in it, of any generation; `None` if there are none.
+/// A segment with all of this cache's structures in it, of any generation.
 fn segment_value(superblock: &Superblock, segment: SegmentIndex, blocks: &ReadBlocks) -> Option<Value> {
     let geometry = superblock.geometry;
     let (data, summary) = blocks.bytes().split_at(BLOCK_BYTES * geometry.batch_blocks() as usize);

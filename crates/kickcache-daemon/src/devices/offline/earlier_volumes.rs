@@ -1,4 +1,4 @@
-//! The volumes that a cache device served before: from its superblock, if that is readable, and from the records.
+//! The volumes that a cache device served before.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,12 +10,10 @@ use crate::driver::rights::access;
 use crate::plan::origin_source::OriginSource;
 use crate::serve::config::StatePlace;
 
-/// Volumes that were served with a cache device. Any other volume is new there, and its path may be mistyped.
+/// Volumes that were served with a cache device.
 pub struct EarlierVolumes {
-    /// Names in the superblock.
     names: BTreeSet<String>,
     uuid: Option<String>,
-    /// Where the device is now: the absolute path, and the path without links if it could be found.
     paths: Vec<PathBuf>,
     notes: Vec<OriginRecord>,
 }
@@ -23,14 +21,12 @@ pub struct EarlierVolumes {
 /// Whether a device may be touched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Touch {
-    /// The device answers.
     Allowed,
     /// The device does not answer, and an access may block for ever.
     Forbidden,
 }
 
 impl EarlierVolumes {
-    /// The volumes of the cache device at a path.
     pub fn of(path: &Path, touch: Touch, state: &StatePlace) -> EarlierVolumes {
         let found = match touch {
             Touch::Allowed => OfflineDevice::open(path).and_then(|source| superblock(&source)).ok(),

@@ -25,147 +25,64 @@ pub const EXTENTS_SHOWN: usize = 4;
 /// Why a cache device cannot be looked at or changed.
 #[derive(Debug, thiserror::Error)]
 pub enum OfflineError {
-    /// The device cannot be opened, examined or read.
     #[error("cannot read {}", .path.display())]
-    Io {
-        /// The device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The path is neither a file nor a block device.
+    Io { path: PathBuf, source: io::Error },
     #[error("{} is neither a regular file nor a block device; give a cache device", .0.display())]
     Type(PathBuf),
     /// The device holds other data, or is too small.
     #[error("{} is not a kickcache cache device: it {found}; give another path", .path.display())]
-    Foreign {
-        /// The device.
-        path: PathBuf,
-        /// The contents that the device seems to have.
-        found: String,
-    },
-    /// The device is blank.
+    Foreign { path: PathBuf, found: String },
     #[error("{} is blank, and no cache device: give another path, or format it first", .0.display())]
     Blank(PathBuf),
-    /// Another process has it.
     #[error(
         "{} is in use{}; if a daemon serves it, use: {}", .path.display(), in_brackets(.by.as_ref()), ShellCommand::new("status")
     )]
-    Busy {
-        /// The device.
-        path: PathBuf,
-        /// The process, if it could be found.
-        by: Option<Opener>,
-    },
-    /// The engine cannot use the content of the cache device.
+    Busy { path: PathBuf, by: Option<Opener> },
     #[error("{}: {source}", .path.display())]
-    Content {
-        /// The device.
-        path: PathBuf,
-        /// Why.
-        source: Error,
-    },
-    /// A record in the state directory cannot be read or written.
+    Content { path: PathBuf, source: Error },
     #[error(transparent)]
     State(#[from] StateError),
-    /// The cache device is out of service.
     #[error(
         "{} is out of service, and is unchanged: format it before you use it again ({})", .path.display(),
         ShellCommand::new("format").path(.path).state(.state)
     )]
-    OutOfService {
-        /// The state directory, which may have the device's record.
-        state: StatePlace,
-        /// The device.
-        path: PathBuf,
-    },
+    OutOfService { state: StatePlace, path: PathBuf },
     /// The cache device is out of service, and may have dirty blocks.
     #[error(
         "{} is out of service, and its blocks of {name} ({what}) may be older than later writes; use \
          --accept-older to write them back", .path.display()
     )]
-    Older {
-        /// The device.
-        path: PathBuf,
-        /// The volume.
-        name: String,
-        /// Which blocks.
-        what: String,
-    },
-    /// The cache device has dirty blocks, and the origin was served, replaced or changed without it since, or its
-    /// record cannot be read.
+    Older { path: PathBuf, name: String, what: String },
+    /// The cache device has dirty blocks, and the origin was or may have been used without it.
     #[error(
         "{since} since {} had {name}: it still holds {what}, possibly older than the data of the origin; \
          {}write that over the data of the origin ({}), which removes the volume from this device, as \
          its other blocks are stale, too, or serve it without them (serve {}, or {})", .path.display(), .since.other_way(.name), ShellCommand::drain_older(.name, .path, .state), lose_dirty(.name),
         ShellCommand::new("detach").word("--lose-dirty").path(.path).word(.name).state(.state)
     )]
-    Overtaken {
-        /// The place of the record.
-        state: StatePlace,
-        /// The device.
-        path: PathBuf,
-        /// The volume.
-        name: String,
-        /// How its origin was served since.
-        since: ServedSince,
-        /// Which blocks.
-        what: String,
-    },
+    Overtaken { state: StatePlace, path: PathBuf, name: String, since: ServedSince, what: String },
     /// The origin was not found, or cannot be looked up, at its last known path.
     #[error(
         "the origin of {name} was {} and cannot be opened; if it has another path, use {}", .origin.display(),
         ShellCommand::drain_offline(.name, .path).word("--origin").word("NEW").word("--origin-moved").state(.state)
     )]
-    OriginGone {
-        /// The place of the records.
-        state: StatePlace,
-        /// The device.
-        path: PathBuf,
-        /// The volume.
-        name: String,
-        /// The last known path of the origin.
-        origin: PathBuf,
-        /// Why.
-        source: Box<OpenError>,
-    },
+    OriginGone { state: StatePlace, path: PathBuf, name: String, origin: PathBuf, source: Box<OpenError> },
     /// The state directory does not confirm the origin that the device names.
     #[error(
         "{} names {origin} as the origin of {name}, and {why}; no data was written: check it, and name the origin ({drain})",
         .path.display()
     )]
-    Unbound {
-        /// The device.
-        path: PathBuf,
-        /// The volume.
-        name: String,
-        /// The origin that the cache device names.
-        origin: String,
-        /// Why the name on the device is not accepted.
-        why: Box<Unbound>,
-        /// The drain command that names this origin.
-        drain: ShellCommand,
-    },
+    Unbound { path: PathBuf, name: String, origin: String, why: Box<Unbound>, drain: ShellCommand },
     /// The cache device is older than its record.
     #[error("{}: {copy}", .path.display())]
-    OlderCopy {
-        /// The device.
-        path: PathBuf,
-        /// The copy and its record.
-        copy: Box<OlderCopy>,
-    },
+    OlderCopy { path: PathBuf, copy: Box<OlderCopy> },
     /// Another cache device may hold blocks that the origin lacks.
     #[error(
         "the cache device {} may hold newer blocks of {name} than its origin; drain that one first, or, if it is \
          lost, serve with {} and {}", .other.display(), Flag::new("--without-cache", .other.as_os_str()),
          lose_dirty(.name)
     )]
-    Missed {
-        /// The volume.
-        name: String,
-        /// The other cache device.
-        other: PathBuf,
-    },
+    Missed { name: String, other: PathBuf },
     /// The cache device was served, and the given state directory has no record for it.
     #[error(
         "{} was served before, and {place} has no record for it: the origin of {name} may have newer \
@@ -173,91 +90,41 @@ pub enum OfflineError {
          --origin to write {what} over the data of the origin, and to remove the volume from this \
          device, as its other blocks may be stale", .path.display()
     )]
-    Unnoted {
-        /// The device.
-        path: PathBuf,
-        /// The volume.
-        name: String,
-        /// The state directory in which the record was looked for.
-        place: String,
-        /// The dirty blocks.
-        what: String,
-    },
+    Unnoted { path: PathBuf, name: String, place: String, what: String },
     /// The cache device cannot be opened for changes, or a change failed.
     #[error(transparent)]
     Change(#[from] ServeError),
-    /// No volume of this name.
     #[error("{} has no volume `{name}`; {}", .path.display(), known_volumes(.known))]
-    NoVolume {
-        /// The device.
-        path: PathBuf,
-        /// The requested name.
-        name: String,
-        /// The volumes of the cache device.
-        known: Vec<String>,
-    },
-    /// A volume has dirty blocks.
+    NoVolume { path: PathBuf, name: String, known: Vec<String> },
     #[error(
         "{} of {name} {} dirty: the origin lacks them ({}); write them back ({drain}), or use {lose} to lose them",
         counted(block_count(.extents), "block"), are(block_count(.extents)), show_extents(.extents, EXTENTS_SHOWN)
     )]
-    Dirty {
-        /// The volume.
-        name: String,
-        /// Which extents.
-        extents: Vec<ByteExtent>,
-        /// The command that writes the dirty blocks back.
-        drain: ShellCommand,
-        /// The flag with which the command loses the dirty blocks.
-        lose: Flag,
-    },
+    Dirty { name: String, extents: Vec<ByteExtent>, drain: ShellCommand, lose: Flag },
     /// The contents of a cache device are unknown.
     #[error(
         "{} cannot be read, and may hold blocks that the origins lack; make it readable, or lose its \
          blocks of a volume ({lose})", .path.display()
     )]
-    Unknown {
-        /// The flag that gives up its blocks.
-        lose: Flag,
-        /// The cache device.
-        path: PathBuf,
-        /// Why it cannot be read.
-        source: Box<OfflineError>,
-    },
+    Unknown { lose: Flag, path: PathBuf, source: Box<OfflineError> },
     /// Blocks stay dirty: the origin fails, or the cache device cannot read them.
     #[error(
         "{} of {name} cannot be written back ({}): {why}", counted(*.blocks, "block"), show_extents(.extents, EXTENTS_SHOWN)
     )]
-    Undrained {
-        /// The volume.
-        name: String,
-        /// The number of blocks that stay dirty.
-        blocks: u64,
-        /// Which extents.
-        extents: Vec<ByteExtent>,
-        /// Why.
-        why: String,
-    },
-    /// A signal interrupted the drain.
+    Undrained { name: String, blocks: u64, extents: Vec<ByteExtent>, why: String },
     #[error(
         "the drain of {0} was interrupted; the remaining dirty blocks stay on the cache device: drain it again"
     )]
     Interrupted(String),
     /// The cache device has several volumes or none, and the user named none.
     #[error("{} has {} volumes; name one: {}", .path.display(), .known.len(), .known.join(", "))]
-    WhichVolume {
-        /// The device.
-        path: PathBuf,
-        /// The volumes of the cache device.
-        known: Vec<String>,
-    },
+    WhichVolume { path: PathBuf, known: Vec<String> },
     /// The engine waits for an event that never occurs, in a recovery or in a change.
     #[error("{}: recovery of its log does not end; please report this", .0.display())]
     Stuck(PathBuf),
 }
 
 impl OfflineError {
-    /// The error of a volume that has dirty blocks on a device.
     pub fn dirty(
         state: &StatePlace,
         path: &Path,
@@ -268,8 +135,7 @@ impl OfflineError {
         OfflineError::Dirty { name: name.into(), extents, drain: drain_from(path, name, state), lose }
     }
 
-    /// Replaces the drain command of the error for an older copy of a cache device: `drain` refuses such a
-    /// copy without `--accept-older`.
+    /// Replaces the drain command of the error for an older copy of a cache device.
     #[must_use]
     pub fn of_older_copy(self, copy: &OlderCopy) -> OfflineError {
         match self {

@@ -1,5 +1,4 @@
-//! Messages about a path that is not a cache device, or holds dirty blocks, before it is overwritten or given
-//! up.
+//! Messages about a path that is not a cache device, or holds dirty blocks.
 
 use std::path::Path;
 
@@ -14,8 +13,7 @@ use crate::devices::offline::{self, OfflineError};
 use crate::serve::config::StatePlace;
 use crate::shell_command::ShellCommand;
 
-/// An error of a tool with a remedy for a damaged log. If the path has no cache device any more, the message names
-/// the recorded one, if that may hold dirty blocks.
+/// An error of a tool, with the remedy for a damaged log or a lost superblock, if there is one.
 pub fn with_notes(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Error {
     if let OfflineError::Content { source, .. } = &error
         && let Some(next) = damaged_log(source, path, state)
@@ -68,8 +66,7 @@ pub(crate) fn refuse_dirty(path: &Path, state: &StatePlace) -> anyhow::Result<()
     ))
 }
 
-/// Refuses to format an unreadable cache device while its blocks may be needed. Other defects are reported when
-/// the device is opened.
+/// Refuses to format an unreadable cache device while its blocks may be needed.
 fn refuse_noted(error: OfflineError, path: &Path, state: &StatePlace) -> anyhow::Result<()> {
     match (&error, noted_dirty(path, state)) {
         (OfflineError::Content { .. }, Some(names)) => Err(anyhow!(

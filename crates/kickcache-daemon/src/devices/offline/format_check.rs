@@ -22,7 +22,6 @@ pub struct FormatCheck<'a> {
     pub path: &'a Path,
     /// Bytes of a file that does not exist yet or is empty.
     pub size: Option<u64>,
-    /// Whether the present contents may be lost.
     pub overwrite: Overwrite,
     pub state: &'a StatePlace,
 }
@@ -63,7 +62,7 @@ impl FormatCheck<'_> {
     /// Refuses to overwrite data that may be needed, unless the user accepts the loss.
     ///
     /// # Errors
-    /// If there is such data; the error names the data, and the command that writes back its dirty blocks.
+    /// If there is such data.
     pub(crate) fn check_contents(&self) -> anyhow::Result<()> {
         if self.overwrite == Overwrite::Allow {
             return Ok(());

@@ -1,5 +1,4 @@
-//! Giving a cache device up: its volumes will be served from their origins alone, so their blocks on the
-//! device must be dropped.
+//! Giving a cache device up.
 
 use std::path::Path;
 
@@ -22,16 +21,15 @@ pub struct AbandonedDevice {
     pub lost: Vec<(String, Vec<ByteExtent>)>,
     /// The volumes with dropped dirty blocks which, by the records, the origins have too.
     pub dropped: Vec<String>,
-    /// Why the device could not record this; `None` if it could. Its blocks are then stale, and it must be
-    /// formatted before it is used again.
+    /// Why the device could not record this; `None` if it could.
     pub untold: Option<OfflineError>,
 }
 
 /// Removes volumes from a cache device, as far as it can still be read and written.
 ///
 /// # Errors
-/// If the device is in use; and, unless dirty blocks may be lost, if the device has dirty blocks of these
-/// volumes that may be needed, or is unreadable, so that this is unknown.
+/// If the device is in use; and, unless dirty blocks may be lost, if it is unreadable, or has dirty blocks of
+/// these volumes that may be needed.
 pub fn leave(
     path: &Path,
     names: &[&str],
@@ -73,16 +71,14 @@ pub fn leave(
 
 /// A volume with dirty blocks on a device that its origin may lack.
 pub struct Needed {
-    /// Its name.
     pub name: String,
-    /// The extents of the dirty blocks.
     pub dirty: Vec<ByteExtent>,
 }
 
-/// The volumes among these that have dirty blocks on the device which their origins may lack.
+/// The volumes with dirty blocks on the device which their origins may lack.
 ///
 /// # Errors
-/// If the device is in use, or is unreadable, so that the answer is unknown.
+/// If the device is in use or unreadable.
 pub fn needed(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<Needed>, OfflineError> {
     let held = held(path, names, state).map_err(|error| match error {
         OfflineError::Busy { .. } => error,
@@ -100,12 +96,10 @@ pub fn uuid_of(path: &Path) -> Option<String> {
     superblock(&OfflineDevice::open(path).ok()?).ok().map(|superblock| uuid_text(superblock.uuid))
 }
 
-/// The error if the blocks on a device are unknown, for any volume.
 fn unknown(path: &Path, error: OfflineError) -> OfflineError {
     OfflineError::Unknown { path: path.into(), lose: lose_dirty("VOLUME"), source: Box::new(error) }
 }
 
-/// The blocks of a volume on a device.
 struct VolumeExtents {
     name: String,
     dirty: Vec<ByteExtent>,
@@ -118,7 +112,6 @@ impl VolumeExtents {
     }
 }
 
-/// The volumes among these that the device has, with their blocks.
 fn held(path: &Path, names: &[&str], state: &StatePlace) -> Result<Vec<VolumeExtents>, OfflineError> {
     let Contents { superblock, dirty, .. } = read(path)?;
     let known = superblock.volumes.iter().zip(dirty);

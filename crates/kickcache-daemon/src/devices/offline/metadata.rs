@@ -24,7 +24,6 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    /// Lets an engine recover; its writes are acknowledged and dropped.
     pub(crate) fn read(source: OfflineDevice) -> Result<Metadata, OfflineError> {
         Metadata::read_rotted(source, RottedLog::Refused)
     }
@@ -54,7 +53,6 @@ impl Metadata {
     }
 }
 
-/// The superblock of a device.
 pub(super) fn superblock(source: &OfflineDevice) -> Result<Superblock, OfflineError> {
     let [first, second] = source.superblock_copies()?;
     match Superblock::decode([&first, &second], source.size()) {
@@ -64,7 +62,6 @@ pub(super) fn superblock(source: &OfflineDevice) -> Result<Superblock, OfflineEr
     }
 }
 
-/// Describes a device that is no cache device.
 fn foreign(source: &OfflineDevice) -> Result<OfflineError, OfflineError> {
     let (path, size) = (source.path().to_path_buf(), source.size());
     if size >= DEVICE_SIZE_MIN && source.is_blank().unwrap_or(false) {

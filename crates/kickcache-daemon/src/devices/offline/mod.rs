@@ -1,8 +1,4 @@
-//! A cache device that no daemon serves: reading, verifying, dumping, repairing and draining it, and removing a
-//! volume.
-//!
-//! Recovery is the engine's own: its writes are dropped by tools that only read (`metadata`), and made by the
-//! driver for tools that change the device ([`change`]), or by a server for a drain.
+//! A cache device that no daemon serves.
 
 mod bound_origin;
 pub mod change;

@@ -19,20 +19,16 @@ use crate::serve::error::ServeError;
 /// The longest wait for a lock of another process to end.
 const LOCK_WAIT: Duration = Duration::from_millis(1_000);
 
-/// Bytes that are looked at together for signs of data.
 const LOOK_BYTES: u64 = 1 << 20;
 
-/// A cache device, read only.
 #[derive(Debug)]
 pub(crate) struct OfflineDevice {
     file: File,
     path: PathBuf,
     size: u64,
-    /// The layers below, locked as well.
     _below: Vec<File>,
 }
 
-/// Blocks that were read together, and which of these are unreadable.
 pub(crate) struct ReadBlocks {
     bytes: Vec<u8>,
     unreadable: Vec<bool>,
@@ -57,13 +53,10 @@ impl OfflineDevice {
         &self.path
     }
 
-    /// Bytes of the device.
     pub(crate) fn size(&self) -> u64 {
         self.size
     }
 
-    /// The bytes where the copies of the superblock are; short at the end of a small device, empty if they cannot be
-    /// read.
     pub(crate) fn superblock_copies(&self) -> Result<[Vec<u8>; 2], OfflineError> {
         let copies = copies_by(|offset| self.read_at_most(offset, SUPERBLOCK_SIZE));
         copies.map_err(|source| OfflineError::Io { path: self.path.clone(), source })
@@ -90,8 +83,7 @@ impl OfflineDevice {
         Ok(bytes)
     }
 
-    /// Whether the device is blank: a file everywhere, a block device in its first and last MiB, where other
-    /// formats have their signatures.
+    /// Whether the device is blank: a file everywhere, a block device in its first and last MiB.
     pub(crate) fn is_blank(&self) -> io::Result<bool> {
         let is_file = self.file.metadata()?.is_file();
         let mut start = 0;
@@ -132,14 +124,12 @@ impl ReadBlocks {
         &self.bytes
     }
 
-    /// A block, if it could be read.
     pub(crate) fn get(&self, index: usize) -> Option<&[u8]> {
         let is_readable = self.unreadable.get(index).is_some_and(|unreadable| !unreadable);
         self.bytes.chunks_exact(BLOCK_BYTES).nth(index).filter(|_| is_readable)
     }
 }
 
-/// The next place from `offset` on that may contain data; holes are skipped.
 fn next_data(file: &File, offset: u64) -> Option<u64> {
     match rustix::fs::seek(file, rustix::fs::SeekFrom::Data(offset)) {
         Ok(data) => Some(data),

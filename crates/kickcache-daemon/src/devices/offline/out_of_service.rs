@@ -20,20 +20,17 @@ use crate::extents::{Extent, extents};
 use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 
-/// A cache device that is out of service.
 #[derive(Debug)]
 pub struct OutOfServiceDevice {
-    /// The uuid, path and last start of the device: from its superblock, or from its record if the superblock
-    /// is unreadable.
+    /// The uuid, path and last start of the device.
     pub cache: CacheRecord,
     /// The volumes that may have dirty blocks on this device alone.
     pub incomplete: Vec<Incomplete>,
-    /// The error of an unreadable record, if there is one: the device may then be in service.
+    /// The error of an unreadable record, if there is one.
     pub doubt: Option<StateError>,
 }
 
 impl OutOfServiceDevice {
-    /// Whether a volume may need the blocks of the device.
     #[must_use]
     pub fn is_needed_by(&self, volume: &str) -> bool {
         self.incomplete.iter().any(|known| known.name == volume)
@@ -43,15 +40,13 @@ impl OutOfServiceDevice {
 /// A volume that may have dirty blocks which are on a device out of service alone.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Incomplete {
-    /// Its name.
     pub name: String,
     /// The extents of the dirty blocks, never empty; `None` if they are unknown.
     pub extents: Option<Vec<ByteExtent>>,
 }
 
-/// Checks whether a cache device is out of service, by its marks or by its record; an unreadable device is checked
-/// by the records of the origins with these identities. `None` if it is in service, is in use, or is no cache
-/// device.
+/// Checks whether a cache device is out of service, by its marks or its record, or, if it is unreadable, by
+/// the records of these origins. `None` if it is in service, is in use, or is no cache device.
 ///
 /// # Errors
 /// If the record of the device is of a later version, or, for an unreadable device, cannot be read.
@@ -64,7 +59,6 @@ pub fn out_of_service(
     match looked {
         Ok((superblock, source)) => Ok(of_readable(source, &superblock, state)?),
         Err(OfflineError::Io { .. } | OfflineError::Content { .. }) => Ok(of_origins(state, origins)?),
-        // A device that is in use or is no cache device is refused later, when it is opened.
         Err(_) => Ok(None),
     }
 }
@@ -78,7 +72,6 @@ fn of_readable(
     let noted = noted(state, superblock)?;
     let incomplete = match mark(&source, superblock) {
         Ok(mark) => together(mark, noted.incomplete),
-        // The error is reported when the device is opened.
         Err(_) => noted.incomplete,
     };
     let Some(incomplete) = incomplete else { return Ok(None) };
@@ -107,7 +100,7 @@ fn mark(source: &OfflineDevice, superblock: &Superblock) -> io::Result<ServiceMa
 fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<OutOfServiceDevice>, StateError> {
     let Some(store) = state.store() else { return Ok(None) };
     for identity in origins {
-        // An unreadable record concerns its origin alone, and is reported when the origin is served.
+        // An unreadable record concerns its origin alone.
         let Some(origin) = store.origin(identity).ok().flatten() else { continue };
         let Some(cache) = store.cache(&origin.cache_uuid)? else { continue };
         if let Some(out) = &cache.out_of_service {
@@ -119,8 +112,7 @@ fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<OutOfServ
     Ok(None)
 }
 
-/// Puts on record, durably, that a device is out of service and which volumes no longer need it: on the device, or
-/// elsewhere, or both.
+/// Puts on record, durably, that a device is out of service and which volumes no longer need it.
 ///
 /// # Errors
 /// If neither can be written.
@@ -181,7 +173,6 @@ pub(crate) fn newest(
     let Some(store) = state.store() else { return Ok(None) };
     let record = match store.cache(&uuid_text(superblock.uuid)) {
         Err(error @ StateError::Newer { .. }) => return Err(error),
-        // An unreadable record gives no information.
         record => record.ok().flatten(),
     };
     let known = record.and_then(|record| record.out_of_service).map_or_else(Vec::new, |out| out.newest);

@@ -1,4 +1,4 @@
-//! The cache device that replaced a device out of use: the configuration may still name the old device.
+//! The cache device that replaced a device out of use.
 
 use std::path::PathBuf;
 
@@ -12,9 +12,8 @@ use crate::devices::state::{OriginRecord, uuid_text};
 use crate::plan::cache_spec::{CacheService, CacheSpec};
 use crate::serve::config::StatePlace;
 
-/// Replaces a cache device of a plan by its successor, if the named one was replaced by another device, or is out of
-/// service and has no unique blocks, and the known origins were last served with the successor, and not without a
-/// cache since. A plan with a cache device that is not in service stays as it is.
+/// Replaces a cache device of a plan by the device that took its place, if the superblocks and the records
+/// show one. A plan with a cache device that is not in service stays as it is.
 ///
 /// # Errors
 /// If records cannot be read.
@@ -34,15 +33,13 @@ pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), Of
         event = "cache_successor",
         "{now} is the cache device, and not {before}, which is not used any more: name {now} in the configuration"
     );
-    // The configured size is that of the former device.
     cache.size = None;
     let before = std::mem::replace(&mut cache.device, other.path);
     cache.former.push(before);
     Ok(())
 }
 
-/// Whether a cache device has no block that an origin lacks: its blocks were copied to a device that replaced it, or
-/// it was left out.
+/// Whether a cache device was replaced, or is out of service and has no needed block.
 fn is_given_up(
     cache: &CacheSpec,
     superblock: &Superblock,
@@ -56,15 +53,13 @@ fn is_given_up(
     Ok(standing.is_some_and(|standing| standing.incomplete.is_empty() && standing.doubt.is_none()))
 }
 
-/// The cache device that served some origins last.
 struct LastDevice {
     path: PathBuf,
     uuid: String,
 }
 
-/// The device that last served these origins. When a device is taken in, the records of the origins are written one by one,
-/// after its superblock and before its first block. If a kill leaves only some of the records, the superblock has the
-/// other volumes, without blocks.
+/// The device that last served these origins. A kill may leave only some of the records of a device that was
+/// taken in: its superblock has the other volumes.
 fn other_of(state: &StatePlace, identities: &[String]) -> Option<LastDevice> {
     let store = state.store()?;
     let records = identities.iter().map(|identity| store.origin(identity));

@@ -1,5 +1,4 @@
-//! The blocks on a cache device of origins that were served, replaced or changed without this device: the volumes,
-//! and their dirty blocks.
+//! The blocks on a cache device of origins that were used without this device.
 
 use std::path::Path;
 
@@ -19,53 +18,40 @@ use crate::plan::cache_spec::Replacement;
 use crate::plan::origin_claims::OriginClaims;
 use crate::serve::config::StatePlace;
 
-/// A volume to be checked.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct VolumeQuery<'a> {
-    /// Its name.
     pub name: &'a str,
-    /// The identity of the volume's origin.
     pub identity: String,
-    /// The user's claims about the origin.
     pub claims: OriginClaims,
 }
 
 /// A volume with possibly stale blocks on a cache device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StaleVolume {
-    /// Its name.
     pub name: String,
-    /// Why they are stale.
     pub since: ServedSince,
-    /// The volume's dirty blocks on the cache device, which may be older than the origin's data.
     pub dirty: Vec<ByteExtent>,
-    /// Whether the dirty blocks may be needed.
     pub need: Need,
 }
 
 /// Whether dirty blocks are on a cache device alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Need {
-    /// The blocks may be needed.
     Possible,
-    /// The origin has all of the blocks, or newer ones: the cache device was complete when it was last
-    /// served.
+    /// The origin has all of the blocks, or newer ones.
     None,
 }
 
 impl StaleVolume {
-    /// Whether the loss of the dirty blocks may be a loss of data.
     pub fn is_needed(&self) -> bool {
         !self.dirty.is_empty() && self.need == Need::Possible
     }
 
-    /// The dirty blocks, in words.
     pub fn shown(&self) -> String {
         shown(&self.dirty)
     }
 }
 
-/// Dirty blocks, in words.
 pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
     let blocks = dirty.iter().map(|extent| extent.length).sum::<u64>() / BLOCK_SIZE;
     match blocks {
@@ -74,18 +60,17 @@ pub(crate) fn shown(dirty: &[ByteExtent]) -> String {
     }
 }
 
-/// Finds the volumes with possibly stale blocks on a cache device. If another cache device may hold blocks that the
-/// origin of a volume lacks, the volume is left to the start, which refuses it, unless the user accepts the loss.
+/// Finds the volumes with possibly stale blocks on a cache device. A volume may be left out if another cache
+/// device may hold blocks that its origin lacks.
 ///
 /// # Errors
-/// If, by the superblock and the records, there are such volumes, and the log of the cache device cannot be read.
+/// If there are such volumes, and the log of the cache device cannot be read.
 pub fn outdated(
     path: &Path,
     state: &StatePlace,
     volumes: &[VolumeQuery<'_>],
     replacement: Replacement,
 ) -> Result<Vec<StaleVolume>, OfflineError> {
-    // A device that is unreadable, or in use, is refused when it is opened.
     let looked = OfflineDevice::open(path).and_then(|source| Ok((superblock(&source)?, source)));
     let Ok((superblock, source)) = looked else { return Ok(Vec::new()) };
     let uuid = uuid_text(superblock.uuid);
@@ -118,8 +103,7 @@ pub fn outdated(
     Ok(outdated.collect())
 }
 
-/// Finds the volumes of a cache device with origins that were served, replaced or changed without it since; none
-/// after a read error. Read errors are reported by tools that read the whole device.
+/// Finds the volumes with possibly stale blocks on a cache device; none after a read error.
 pub fn bypassed(path: &Path, state: &StatePlace) -> Vec<StaleVolume> {
     let Ok(superblock) = OfflineDevice::open(path).and_then(|source| superblock(&source)) else {
         return Vec::new();

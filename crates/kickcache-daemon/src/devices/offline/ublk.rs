@@ -16,62 +16,47 @@ use crate::serve::frontend::ublk::in_use::known_user_of;
 pub use crate::serve::frontend::ublk::in_use::user_of;
 use crate::serve::frontend::ublk::state::{DeviceState, stuck};
 
-/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkState {
     /// The device was never started, or is being deleted.
     Dead,
-    /// A process serves the device.
     Live,
-    /// The server of the device has ended; the kernel keeps or fails requests until the next server.
+    /// The server of the device has ended.
     Waiting,
-    /// The device has a server for the kernel, and that process has no open descriptor: it is ending or has
-    /// ended.
+    /// The device has a server for the kernel, and that process has no open descriptor.
     Ending,
 }
 
-/// The creator of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkMaker {
-    /// A daemon of kickcache.
     Kickcache,
-    /// Another program.
     Other,
 }
 
-/// A device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UblkDevice {
-    /// Its number.
     pub id: u32,
-    /// The block device.
     pub path: PathBuf,
-    /// The state of the device.
     pub state: UblkState,
     /// The size in bytes; 0 if it is unknown.
     pub size: u64,
     /// The process that serves the device; `None` unless the device is live.
     pub server: Option<i32>,
-    /// The creator.
     pub maker: UblkMaker,
-    /// Its user.
     pub user: Option<DeviceUser>,
 }
 
 /// Whether a device is removed that is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum InUse {
-    /// A device in use is not removed.
     #[default]
     Keep,
     /// Remove the device nevertheless: its waiting requests fail.
     Fail,
 }
 
-/// The result of a removal.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Removed {
-    /// The device is deleted.
     Gone,
     /// The waiting requests fail, and the device is deleted once this user closes it.
     Ended(DeviceUser),
@@ -106,7 +91,6 @@ fn remove_with(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<Re
     Ok(user.or_else(|| known_user_of(&path_of(id))).map_or(Removed::Gone, Removed::Ended))
 }
 
-/// A removal, and the user of the device.
 struct PendingRemoval {
     removal: Removal,
     user: Option<DeviceUser>,
@@ -119,7 +103,6 @@ struct ListedDevice {
 }
 
 impl ListedDevice {
-    /// Whether a daemon is about to end, or about to start.
     fn is_under_way(&self) -> bool {
         DeviceState::of(&self.info) == DeviceState::Ending || self.starter.is_some()
     }
@@ -134,7 +117,6 @@ fn find(control: &mut ControlDevice, id: u32) -> Result<Option<ListedDevice>, St
     Ok(Some(ListedDevice { info, starter: if has_server { None } else { control.opener(id) } }))
 }
 
-/// Refuses a device that must not be removed, otherwise makes the kernel delete it; returns its user.
 fn begin_removal(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<PendingRemoval, String> {
     let ListedDevice { info, starter } = find(control, id)?
         .ok_or_else(|| format!("there is no /dev/ublkb{id}; `kickcache ublk list` shows which there are"))?;
@@ -168,7 +150,6 @@ fn begin_removal(control: &mut ControlDevice, id: u32, in_use: InUse) -> Result<
 /// # Errors
 /// A sentence.
 pub fn check_name_is_free(cache: &Path, name: &str) -> Result<(), String> {
-    // If the cache device is unreadable, the detach reports the reason.
     let read = OfflineDevice::open(cache).and_then(|device| superblock(&device));
     let Some((known, record)) =
         read.ok().and_then(|known| known.volume(name).cloned().map(|record| (known, record)))
@@ -221,7 +202,6 @@ fn describe(control: &mut ControlDevice, info: &DeviceInfo) -> UblkDevice {
     UblkDevice { id, state, size, server, maker, user, path }
 }
 
-/// Bytes of a started device.
 fn size_of_disk(id: u32) -> Option<u64> {
     let sectors = fs::read_to_string(Path::new("/sys/block").join(format!("ublkb{id}")).join("size"));
     Some(sectors.ok()?.trim().parse::<u64>().ok()? * 512)
@@ -261,7 +241,6 @@ mod tests {
             let (kernel, nodes) = scene(|info| info.state = state);
             let node = nodes.path().join(format!("ublkc{ID}"));
             fs::remove_file(&node).unwrap();
-            // A character device that this process has open.
             let _open = fs::File::open("/dev/null").unwrap();
             std::os::unix::fs::symlink("/dev/null", node).unwrap();
             let said = remove_with(&mut kernel.control(), ID, InUse::Fail).unwrap_err();

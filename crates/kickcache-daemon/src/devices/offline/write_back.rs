@@ -1,4 +1,4 @@
-//! Serves a volume without any client, until it has no dirty blocks.
+//! Serves a volume without any client, to write its dirty blocks back.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -18,25 +18,19 @@ use crate::serve::server::{Server, ServerHandle};
 use crate::serve::stop_wish::StopWish;
 use crate::signals::{self, Wish};
 
-/// The interval of checks for the end of the start, for a signal, and for progress.
 const ASK_EVERY: Duration = Duration::from_millis(50);
 /// How long an interrupted drain waits for the stop of its server.
 const STOP_MAX: Duration = Duration::from_secs(1);
 /// The longest time without progress, if the origin has failed an operation since the start.
 const PATIENCE: Duration = Duration::from_secs(15);
 
-/// The end of a drain.
 pub(super) enum End {
-    /// This many bytes were written back.
     Drained(u64),
     /// The remaining dirty blocks are damaged.
     Damaged,
-    /// Blocks stay dirty, for this reason.
     Stuck(String),
 }
 
-/// Serves the volume until it has no dirty and unflushed blocks, or no more can be written back, or a signal
-/// interrupts it, also during the server's start.
 pub(super) fn write_back(
     config: ServerConfig,
     record: &VolumeRecord,
@@ -69,8 +63,7 @@ pub(super) fn write_back(
     Err(OfflineError::Interrupted(record.name.clone()))
 }
 
-/// Starts the server on a thread of its own, which is abandoned after a stop request; the cache device is
-/// then as after a kill.
+/// Starts the server on a thread of its own, which is abandoned after a stop request.
 fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, OfflineError> {
     let stop = config.stop_wish.clone();
     let (sender, answer) = mpsc::channel();
@@ -90,8 +83,8 @@ fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, Of
     }
 }
 
-/// Waits until no block is dirty or unflushed, or the remaining ones cannot be written back. `dirty` is the number
-/// before the server began: it may have written all of these blocks back before the first check.
+/// Waits until no block is dirty or unflushed, or the remaining ones cannot be written back. `dirty` is the
+/// number before the server began.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,
@@ -126,7 +119,6 @@ fn watch(
     }
 }
 
-/// The reason why the origin of the server's only volume cannot be written.
 fn origin_error(handle: &ServerHandle) -> String {
     let errors = handle.status().ok().and_then(|status| status.origin_troubles.first()?.errors);
     let Some(last) = errors.map(|errors| errors.last) else { return "the origin cannot be written".into() };
@@ -143,7 +135,6 @@ fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, Serve
     found.ok_or(ServeError::Stopped)
 }
 
-/// Blocks that are dirty, or written back and not flushed.
 fn left(status: &VolumeStatus) -> u64 {
     status.dirty_blocks + status.unflushed_blocks
 }

@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::device::identity::file_of_identity;
 use crate::driver::rights::access;
 
-/// Identifies a file: no other file that was ever at the same path has both of these numbers. Device numbers
-/// of file systems are omitted, as they change at a reboot.
+/// The numbers of a file that together identify it at its path. Device numbers of file systems are omitted,
+/// as they change at a reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileIdentity {
     /// The number of the file in its file system; 0 if the file system assigns new numbers at each mount, or is
@@ -26,8 +26,7 @@ const MADE_UP_INODES: [u64; 7] =
     [0x4d44, 0x2011_bab0, 0x6573_5546, 0x794c_7630, 0x0102_1997, 0xff53_4d42, 0xfe53_4d42];
 
 impl FileIdentity {
-    /// Identifies the file of an origin, or the file below a loop device; `None` for other block devices, and if the
-    /// file cannot be opened or its file system records no creation times.
+    /// The identity of the file of an origin, or of the file below a loop device, if it can be found.
     pub fn of_origin(identity: &str) -> Option<FileIdentity> {
         FileIdentity::of_file(&access::look(file_of_identity(identity)?).ok()?)
     }

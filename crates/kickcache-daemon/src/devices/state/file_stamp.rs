@@ -8,10 +8,8 @@ use serde::{Deserialize, Serialize};
 use crate::driver::device::identity::path_of_file;
 use crate::driver::rights::access;
 
-/// Size and times of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileStamp {
-    /// The size in bytes.
     pub size: u64,
     /// The last change of its content (mtime), in nanoseconds since 1970.
     pub modified_ns: i64,
@@ -20,8 +18,7 @@ pub struct FileStamp {
 }
 
 impl FileStamp {
-    /// The stamp of an origin that is a file; `None` for block devices and exports, and if the file cannot be
-    /// examined.
+    /// The stamp of an origin that is a file, if it can be examined.
     pub fn of_origin(identity: &str) -> Option<FileStamp> {
         Some(FileStamp::of(&access::metadata(path_of_file(identity)?).ok()?))
     }
@@ -32,7 +29,6 @@ impl FileStamp {
         FileStamp { modified_ns: 0, changed_ns: 0, ..self }
     }
 
-    /// The stamp of a file with this metadata.
     pub fn of(metadata: &Metadata) -> FileStamp {
         let nanoseconds =
             |seconds: i64, rest: i64| seconds.saturating_mul(1_000_000_000).saturating_add(rest);

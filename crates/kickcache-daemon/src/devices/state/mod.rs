@@ -1,9 +1,8 @@
 //! The state directory: records that are needed when a cache device is missing or unreadable.
 //!
-//! One file for each origin records the origin's last cache device, and whether that device may hold blocks which the
-//! origin lacks. One file for each cache device records its last start and whether it is out of service, and another
-//! one its recent writes. These files are JSON, replaced whole and synced. The export of a served volume has a lock
-//! file.
+//! One file for each origin records the origin's last cache device, and whether that device may hold blocks
+//! which the origin lacks. One file for each cache device records its last start and whether it is out of
+//! service, and another one its recent writes. These files are JSON, replaced whole and synced.
 
 mod file_identity;
 mod file_stamp;
@@ -28,7 +27,6 @@ pub use self::wear_record::WearRecord;
 
 /// The environment variable that names another state directory.
 pub const STATE_VARIABLE: &str = "KICKCACHE_STATE";
-/// The usual state directory of root.
 const SYSTEM_STATE: &str = "/var/lib/kickcache";
 
 /// The default state directory: `$KICKCACHE_STATE`, /var/lib/kickcache for root, or `$XDG_STATE_HOME/kickcache`, or
@@ -38,8 +36,7 @@ pub fn default_directory() -> Option<PathBuf> {
     from_environment(STATE_VARIABLE).or_else(usual_directory)
 }
 
-/// The default state directory if `$KICKCACHE_STATE` is not set: a user may type a recommended command in a
-/// shell without it.
+/// The default state directory if `$KICKCACHE_STATE` is not set.
 pub(crate) fn usual_directory() -> Option<PathBuf> {
     if rustix::process::geteuid().is_root() {
         return Some(SYSTEM_STATE.into());

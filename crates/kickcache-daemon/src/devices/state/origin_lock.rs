@@ -1,5 +1,4 @@
-//! One daemon at a time serves an export, or several read-only: the server of a remote origin does not lock the
-//! export, so a file in the state directory is locked.
+//! One daemon at a time serves an export, or several read-only.
 
 use std::fs::{DirBuilder, File, OpenOptions, TryLockError};
 use std::io;

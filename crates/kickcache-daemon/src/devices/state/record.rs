@@ -9,13 +9,11 @@ use super::file_identity::FileIdentity;
 use super::file_stamp::FileStamp;
 use crate::extents::Extent;
 
-/// Version of the files.
 pub(super) const VERSION: u32 = 1;
 
 /// An origin, by its identity ([`crate::driver::device::identity`]).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OriginRecord {
-    /// Version of the file.
     pub version: u32,
     /// The origin's identity on the cache device.
     pub identity: String,
@@ -24,24 +22,21 @@ pub struct OriginRecord {
     /// The cache device that the origin was last served with; empty if it was never served with a cache
     /// device.
     pub cache_uuid: String,
-    /// The path of that cache device.
     pub cache_path: PathBuf,
     /// Whether that cache device may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
-    /// The file of the origin, or below its loop device; `None` for other block devices and exports, and if the
-    /// file system has no such identity.
+    /// The identity of the origin's file, or of the file below its loop device, if there is one.
     #[serde(default)]
     pub file: Option<FileIdentity>,
     /// Size and times of the origin's file at the last clean stop, with times of 0 if the next start found it
     /// changed; `None` while it is served, after a kill, and for block devices and exports.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
-    /// Whether the origin may have been written without that cache device since: its blocks on every cache
-    /// device are stale.
+    /// Whether the origin may have been written without that cache device since.
     #[serde(default)]
     pub written_without: bool,
     /// Cache devices that were complete when each was last served with the origin: the origin had all
-    /// acknowledged writes. Their blocks are dirty only because of a crash.
+    /// acknowledged writes.
     #[serde(default)]
     pub complete: Vec<CompleteCache>,
     /// The uuids of other cache devices that the origin was served with, the last one first.
@@ -52,10 +47,7 @@ pub struct OriginRecord {
 /// A cache device, as of its last start with an origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CompleteCache {
-    /// The random uuid of the cache device, from its format.
     pub cache_uuid: String,
-    /// The number of the device's last start with the origin: the record does not cover writes of a later
-    /// start on another host.
     pub starts: u64,
 }
 
@@ -65,14 +57,11 @@ const COMPLETE_MAX: usize = 32;
 /// A cache device, by its uuid.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CacheRecord {
-    /// Version of the file.
     pub version: u32,
-    /// The random uuid of the cache device, from its format.
     pub uuid: String,
-    /// The last known path of the cache device.
     pub path: PathBuf,
-    /// The number of the last start, as in the superblock, or the next one after a format: a device with a
-    /// lower number is an older copy. 0 if the number is unknown.
+    /// The number of the last start, as in the superblock, or the next one after a format. 0 if the number is
+    /// unknown.
     #[serde(default)]
     pub starts: u64,
     /// If set, the cache device must not be used any more.
@@ -80,7 +69,6 @@ pub struct CacheRecord {
     pub out_of_service: Option<OutOfService>,
 }
 
-/// A cache device out of service.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OutOfService {
     /// The time of the first record, in seconds since 1970.
@@ -108,7 +96,6 @@ impl OutOfService {
 /// the origin.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct NewestBlocks {
-    /// The name of the volume.
     pub volume: String,
     /// The extents of these blocks in the volume, in bytes.
     pub extents: Vec<Extent>,
@@ -117,14 +104,12 @@ pub struct NewestBlocks {
 /// Whether an origin has all acknowledged writes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Completeness {
-    /// The origin has all acknowledged writes, even without the cache device.
     Complete,
     /// Dirty blocks may be on the cache device alone.
     MayBeDirty,
 }
 
 impl OriginRecord {
-    /// The record of an origin that is served with a cache device.
     pub fn new(
         identity: &str,
         volume: &str,
@@ -161,8 +146,7 @@ impl OriginRecord {
         self
     }
 
-    /// This record after a start of a cache device that acknowledged no writes: if the device was complete
-    /// before the start, it is recorded as complete with the new start number.
+    /// This record after a start of a cache device that acknowledged no writes.
     #[must_use]
     pub fn after_failed_start(mut self, cache: &CacheRecord) -> OriginRecord {
         let is_meant =
@@ -188,7 +172,6 @@ impl OriginRecord {
         }
     }
 
-    /// Whether another record is about the same volume of the same cache device.
     pub fn is_of_same(&self, other: &OriginRecord) -> bool {
         self.volume == other.volume && self.cache_uuid == other.cache_uuid
     }

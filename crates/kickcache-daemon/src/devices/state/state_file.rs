@@ -5,23 +5,17 @@
 
 use std::ffi::OsStr;
 
-/// A file of a state directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StateFile {
-    /// The record of an origin.
     OriginRecord,
-    /// The lock of an export.
     OriginLock,
-    /// The record of a cache device.
     CacheRecord,
-    /// Bytes that were written to a cache device.
     WearRecord,
     /// A record before it is renamed.
     Unfinished,
 }
 
 impl StateFile {
-    /// All files.
     pub const ALL: [StateFile; 5] = [
         StateFile::OriginRecord,
         StateFile::OriginLock,

@@ -24,7 +24,7 @@ struct Versioned {
     version: u32,
 }
 
-/// The most bytes of a valid file: many times the length of the longest record.
+/// The most bytes of a valid file.
 const LENGTH_MAX: u64 = 1 << 20;
 
 /// The most characters of an origin's name in a file name; the checksum after them distinguishes origins.
@@ -33,51 +33,27 @@ const NAME_BYTES_MAX: usize = 64;
 /// Why the state directory, or a record in it, cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StateError {
-    /// The system refused an action on a file or directory.
     #[error("cannot {action} {path}: {source}")]
-    Io {
-        /// The attempted operation.
-        action: &'static str,
-        /// The file or directory.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// At the path is no record of this origin: a link, no regular file, or another content.
+    Io { action: &'static str, path: PathBuf, source: io::Error },
+    /// At the path is no record of this origin.
     #[error("{path}: {what}; remove this file if its content is not needed")]
-    Content {
-        /// The file.
-        path: PathBuf,
-        /// The content found.
-        what: String,
-    },
+    Content { path: PathBuf, what: String },
     /// A later version wrote the file.
     #[error(
         "{path}: a newer kickcache wrote it (version {found}, this one reads version {VERSION}); use the \
          newer one, or remove the file if its content is not needed"
     )]
-    Newer {
-        /// The file.
-        path: PathBuf,
-        /// The version of the file.
-        found: u32,
-    },
+    Newer { path: PathBuf, found: u32 },
     /// A place where no file may be created.
     #[error("{path}: {what}")]
-    Place {
-        /// The directory.
-        path: PathBuf,
-        /// Why.
-        what: String,
-    },
-    /// There is no state directory.
+    Place { path: PathBuf, what: String },
     #[error("there is no state directory: neither $XDG_STATE_HOME nor $HOME names one")]
     NoDirectory,
 }
 
 impl StateError {
     /// Whether the error concerns the whole state directory, not one record. Every failed action except the
-    /// read of a file counts: the directory may be full or read-only.
+    /// read of a file counts.
     pub fn is_of_directory(&self) -> bool {
         match self {
             StateError::Io { action, path, .. } => *action != "read" || path.is_dir(),
@@ -87,16 +63,13 @@ impl StateError {
     }
 }
 
-/// The records of all origins.
 #[derive(Debug, Default)]
 pub struct Origins {
-    /// The readable records.
     pub records: Vec<OriginRecord>,
     /// One error for each record that cannot be read.
     pub unreadable: Vec<StateError>,
 }
 
-/// A state directory.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StateStore {
     directory: PathBuf,
@@ -108,7 +81,6 @@ impl StateStore {
         StateStore { directory: directory.into() }
     }
 
-    /// The path of the directory.
     pub fn directory(&self) -> &Path {
         &self.directory
     }
@@ -233,10 +205,9 @@ impl StateStore {
         Ok(())
     }
 
-    /// Records that no origin with a readable record lacks blocks of a cache device, and that the device is in
-    /// service with the next start number, so that copies count as older. A record that is unreadable or has no
-    /// start number is removed, and so is the record of the device's recent writes. Origins keep this device as
-    /// their last one: their blocks on other devices are stale.
+    /// Records that no origin with a readable record lacks blocks of a cache device, and that the device is
+    /// in service with the next start number. Origins keep this device as their last one: their blocks on
+    /// other devices are stale.
     ///
     /// # Errors
     /// If a record cannot be replaced or removed.
@@ -264,7 +235,6 @@ impl StateStore {
         older.into_iter().find(|older| older.exists()).unwrap_or(path)
     }
 
-    /// The path of a cache device's record.
     pub fn cache_note(&self, uuid: &str) -> PathBuf {
         self.cache_path(uuid)
     }
@@ -277,7 +247,6 @@ impl StateStore {
         self.remove(&self.cache_path(uuid))
     }
 
-    /// The path of an origin's lock.
     pub fn origin_lock_path(&self, identity: &str) -> PathBuf {
         self.path(StateFile::OriginLock, &origin_key(identity))
     }
@@ -344,7 +313,6 @@ impl StateStore {
     }
 }
 
-/// The part of a file name that identifies an origin.
 fn origin_key(identity: &str) -> String {
     let name = identity.rsplit('/').next().unwrap_or_default();
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.+@".contains(c);
@@ -353,13 +321,12 @@ fn origin_key(identity: &str) -> String {
     format!("{name}-{sum:016x}")
 }
 
-/// Whether the error means that the file does not exist.
 fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// The bytes of a file. The directory may belong to another user: a special file is not read, a link is not followed,
-/// and a file of more than [`LENGTH_MAX`] bytes is refused.
+/// The directory may belong to another user: a special file is not read, a link is not followed, and a file
+/// of more than [`LENGTH_MAX`] bytes is refused.
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, StateError> {
     let fail = |source| StateError::Io { action: "read", path: path.into(), source };
     let mut options = OpenOptions::new();

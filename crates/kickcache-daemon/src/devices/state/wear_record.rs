@@ -15,9 +15,7 @@ const DAY_SECONDS: u64 = 86_400;
 /// The writes to a cache device in the last day before the record.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct WearRecord {
-    /// Version of the file.
     pub version: u32,
-    /// The uuid of the cache device.
     pub uuid: String,
     /// The time of the record, in seconds since 1970.
     pub at: u64,
@@ -32,7 +30,6 @@ pub struct WearRecord {
 }
 
 impl WearRecord {
-    /// The record of a cache device as of now.
     pub fn new(uuid: &str, history: &WearHistory) -> WearRecord {
         let at = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
         let slots = history.slots.iter().map(|slot| (slot.written, slot.wanted)).collect();
@@ -40,7 +37,6 @@ impl WearRecord {
         WearRecord { version: VERSION, uuid: uuid.into(), at, credit: history.credit, seconds, slots }
     }
 
-    /// Converts the record to the engine's type.
     pub fn history(&self) -> WearHistory {
         let slot = |&(written, wanted): &(u64, u64)| WearSlot { written, wanted };
         let seconds = self.seconds.unwrap_or(self.slots.len() as u64 * SLOT_SECONDS).min(DAY_SECONDS);

@@ -26,17 +26,16 @@ const PART_SHIFT: u32 = 32;
 const HEAD: u64 = 1 << PART_SHIFT;
 const TAIL: u64 = 2 << PART_SHIFT;
 
-/// The device, and the requests in flight in parts.
 pub(crate) struct AlignedDevice {
     inner: Box<dyn QueuedDevice>,
     block: MinimumBlock,
-    /// Writes, and writes of zeroes, with a head or a tail, by the driver's token, until all parts have ended.
+    /// Writes, and writes of zeroes, with a head or a tail, by the driver's token.
     split: BTreeMap<u64, SplitRequest>,
     /// Writes of heads and tails that have not ended, in the order of submission.
     partial: Vec<PartialWrite>,
-    /// Discards that contain no whole block: each later poll ends one discard, and the device gets no request.
+    /// Discards that contain no whole block, which the device does not get.
     ended: VecDeque<(Instant, u64)>,
-    /// Bytes between the start of the block and the start of the requested extent, by the tokens of requests for the map of extents.
+    /// Bytes between the start of the block and of the requested extent, by the token of the query.
     question_heads: BTreeMap<u64, u64>,
 }
 
@@ -45,7 +44,6 @@ struct SplitRequest {
     error: Option<i32>,
 }
 
-/// A write of a part of one block.
 struct PartialWrite {
     token: u64,
     extent: ByteExtent,
@@ -61,7 +59,6 @@ enum Phase {
     Writing,
 }
 
-/// A write of the driver that does not consist of whole blocks.
 #[derive(Clone, Copy)]
 struct UnalignedWrite<'a> {
     extent: ByteExtent,
@@ -69,7 +66,6 @@ struct UnalignedWrite<'a> {
     bytes: Bytes<'a>,
 }
 
-/// The content of a write.
 #[derive(Clone, Copy)]
 enum Bytes<'a> {
     Data(&'a [u8]),
@@ -119,7 +115,7 @@ impl AlignedDevice {
         self.inner.submit(now, token, request);
     }
 
-    /// Starts the first partial write of a block with a read of the block, if no partial write of the block is in flight.
+    /// Starts the first partial write of a block, if none of the block is in flight.
     fn start_first(&mut self, now: Instant, extent: ByteExtent) {
         let block = self.block.widened(extent);
         let Some(first) = self.partial.iter_mut().find(|write| block.contains(write.extent)) else { return };
@@ -129,8 +125,6 @@ impl AlignedDevice {
         }
     }
 
-    /// Handles the end of a request to the device. If all parts of the driver's request have ended, returns
-    /// the end of that request.
     fn on_end(&mut self, now: Instant, end: QueuedEnd) -> Option<QueuedEnd> {
         let QueuedEnd { token, result } = end;
         let whole = token & (HEAD - 1);
@@ -147,7 +141,6 @@ impl AlignedDevice {
         self.end_part(whole, result)
     }
 
-    /// The block of a partial write was read: replaces the written bytes in it, and writes the block.
     fn write_block(&mut self, now: Instant, at: usize) {
         let PartialWrite { token, extent, data, durability, phase } = &mut self.partial[at];
         let block = self.block.widened(*extent);

@@ -5,7 +5,7 @@ use super::*;
 const BLOCK: MinimumBlock = MinimumBlock::new(4096).unwrap();
 const NOW: Instant = Instant::ZERO;
 
-/// A disk in memory that refuses parts of blocks. The test ends its requests, in any order.
+/// A disk in memory that refuses parts of blocks.
 #[derive(Default)]
 struct Disk {
     bytes: Vec<u8>,
@@ -90,12 +90,11 @@ impl Fixture {
         self.device.submit(NOW, token, QueuedRequest::Write { offset: start, pieces: &pieces, durability });
     }
 
-    /// Requests of the disk in flight, in the order of the tokens.
     fn in_flight(&self) -> Vec<String> {
         self.disk.0.lock().unwrap().in_flight.values().cloned().collect()
     }
 
-    /// Ends the requests in flight, the highest tokens first; returns the ends that the driver gets.
+    /// Ends the requests in flight, the highest tokens first.
     fn end_all(&mut self, result: Result<(), i32>) -> Vec<QueuedEnd> {
         let tokens: Vec<u64> = self.disk.0.lock().unwrap().in_flight.keys().copied().collect();
         for token in tokens.into_iter().rev() {
@@ -106,7 +105,6 @@ impl Fixture {
         std::iter::from_fn(|| self.device.poll(NOW)).collect()
     }
 
-    /// Ends all requests with success until none is in flight.
     fn finish(&mut self) -> Vec<u64> {
         let mut ended: Vec<QueuedEnd> = std::iter::from_fn(|| self.device.poll(NOW)).collect();
         while !self.in_flight().is_empty() {
@@ -211,7 +209,6 @@ const ORDERS: [[u64; 3]; 6] =
     [[0, HEAD, TAIL], [0, TAIL, HEAD], [HEAD, 0, TAIL], [HEAD, TAIL, 0], [TAIL, 0, HEAD], [TAIL, HEAD, 0]];
 
 impl Fixture {
-    /// Ends one request in flight; returns the ends that the driver gets.
     fn end(&mut self, token: u64, result: Result<(), i32>) -> Vec<QueuedEnd> {
         let mut disk = self.disk.0.lock().unwrap();
         disk.in_flight.remove(&token).expect("it is in flight");

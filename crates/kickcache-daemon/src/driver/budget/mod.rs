@@ -1,15 +1,17 @@
 //! The payload memory of an event loop: grants to requests, and requests that wait.
 //!
-//! A request is charged to the first of three pools with room for its whole payload: half of a volume's part, divided between its connections; the
-//! other half of the part; the common memory of the daemon. While requests of a volume wait, its new requests use the first pool or wait as well.
+//! A request is charged to the first of three pools with room for its whole payload: half of a volume's part,
+//! divided between its connections; the other half of the part; the common memory of the daemon. While
+//! requests of a volume wait, its new requests use the first pool or wait as well.
 //!
 //! Invariants:
 //! * Charges of a loop never exceed its part plus the common memory.
-//! * A request has all of its memory or none, so that requests never wait for each other's memory with a part of their own.
+//! * A request has all of its memory or none.
 //! * Requests of a volume are granted memory in their order, except those of connections with little in
 //!   flight.
-//! * Of the volumes with waiting requests, the volume with the least common memory is next to get some, and among equal volumes the volume
-//!   with the oldest grant; with several volumes, each gets at most half, or a single larger request.
+//! * Of the volumes with waiting requests, the volume with the least common memory is next to get some, and
+//!   among equal volumes the volume with the oldest grant; with several volumes, each gets at most half, or a
+//!   single larger request.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -20,8 +22,7 @@ use crate::driver::common_memory::Member;
 use crate::driver::payload_memory::PayloadMemory;
 use crate::wakeup::Wakeup;
 
-/// The number of connections between which a volume's memory for connections is divided; an address accepts
-/// as many.
+/// The number of connections between which a volume's memory for connections is divided.
 const CONNECTION_COUNT: usize = 128;
 
 /// The memory for payload that an event loop may use.
@@ -32,21 +33,17 @@ pub struct Budget {
     part: usize,
     part_used: usize,
     common_used: usize,
-    /// Number of grants of common memory.
     common_grants: u64,
     volume_count: usize,
-    /// Whether the memory is divided among several volumes, as the daemon counted them at its start.
+    /// Whether the daemon started with several volumes.
     is_shared: bool,
     accounts: Vec<Account>,
-    /// The volumes with waiting requests.
     lines: BTreeSet<usize>,
-    /// The number of the last request that had to wait.
     ticket: u64,
-    /// Set when memory is released or a line changes other than by a grant; cleared by a poll that finds waiting requests and has no grant.
+    /// Whether waiting requests are to be polled again.
     has_changed: bool,
 }
 
-/// The memory that is charged to a volume, and the volume's requests that wait for memory.
 #[derive(Debug, Default)]
 struct Account {
     by_connections: usize,
@@ -67,24 +64,19 @@ struct WaitingRequest {
 /// A request that may get common memory: the smallest in the order of the fields is next.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct GrantCandidate {
-    /// Bytes of the common memory that the request's volume has.
     taken: usize,
-    /// The number of the last grant of common memory to the request's volume.
     last: u64,
     ticket: u64,
     volume: usize,
     bytes: usize,
 }
 
-/// Memory that a request needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Claim {
-    /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) bytes: usize,
     /// Bytes that the connection or virtual machine has in use; 0 for a block device.
     pub(crate) held: usize,
-    /// Identifies the claimant, for a late grant.
     pub(crate) key: u64,
 }
 
@@ -104,7 +96,6 @@ pub(crate) struct Grant {
     bytes: usize,
 }
 
-/// Memory for a request that waited.
 #[derive(Debug)]
 pub(crate) struct LateGrant {
     pub(crate) key: u64,
@@ -112,8 +103,7 @@ pub(crate) struct LateGrant {
 }
 
 impl Budget {
-    /// The budget of an event loop with `volumes` volumes; `wakeup` rings when the loop waits and may take common memory, and when another
-    /// loop begins to wait.
+    /// The budget of an event loop with `volumes` volumes; `wakeup` wakes the loop.
     pub fn new(memory: &PayloadMemory, volumes: usize, wakeup: Arc<Wakeup>) -> Budget {
         Budget::of(memory, volumes, Member::new(Arc::clone(&memory.common), wakeup))
     }
@@ -145,22 +135,18 @@ impl Budget {
         self.volume_count = count;
     }
 
-    /// Bytes that are charged.
     pub(crate) fn used(&self) -> usize {
         self.part_used + self.common_used
     }
 
-    /// Bytes of the loop's part that are not charged.
     pub(crate) fn unused_part(&self) -> usize {
         self.part - self.part_used
     }
 
-    /// Requests that wait for memory.
     pub(crate) fn waiting_count(&self) -> usize {
         self.lines.iter().map(|volume| self.accounts[*volume].line.len()).sum()
     }
 
-    /// Whether something has changed for requests that wait.
     pub(crate) fn has_news(&self) -> bool {
         self.has_changed && !self.lines.is_empty()
     }
@@ -222,7 +208,6 @@ impl Budget {
         None
     }
 
-    /// The request that is next to get common memory.
     fn next_for_common(&self) -> Option<GrantCandidate> {
         let firsts = self.lines.iter().filter_map(|volume| {
             let account = &self.accounts[*volume];
@@ -241,7 +226,6 @@ impl Budget {
         Some(LateGrant { key: first.key, grant })
     }
 
-    /// Removes the waiting request with a key.
     pub(crate) fn cancel(&mut self, key: u64) {
         let lines: Vec<usize> = self.lines.iter().copied().collect();
         for volume in lines {
@@ -263,7 +247,6 @@ impl Budget {
         }
     }
 
-    /// Takes memory back.
     #[expect(clippy::needless_pass_by_value, reason = "the caller must not keep the grant")]
     pub(crate) fn release(&mut self, grant: Grant) {
         let Grant { volume, pool, bytes } = grant;
@@ -300,13 +283,10 @@ impl Budget {
         }
     }
 
-    /// The bytes of the loop's part for each volume.
     fn share(&self) -> usize {
         self.part / self.volume_count.max(1)
     }
 
-    /// Whether the part of the loop has these bytes unused: a volume that is added while others have requests
-    /// in flight shares the rest of the part at first.
     fn has_part(&self, bytes: usize) -> bool {
         bytes <= self.unused_part()
     }

@@ -93,7 +93,6 @@ fn the_volume_with_the_least_common_memory_is_next() {
     for volume in [0, 1] {
         common.extend(fill(&mut budget, volume).into_iter().filter(|grant| grant.pool == Pool::Common));
     }
-    // Both wait; a third volume has a request that fits only into the common memory.
     assert!(budget.reserve(claim(2, 30 * MIB, 3)).is_none());
     assert_eq!(key(budget.poll_grant()), None);
     for _ in 0..29 {

@@ -1,4 +1,4 @@
-//! Whether devices respond at all, checked before other code would wait for them without limit.
+//! Whether devices respond at all.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
@@ -15,14 +15,13 @@ const TELL_AFTER: Duration = Duration::from_secs(3);
 /// The longest wait for the answers of all devices together.
 const SILENT_MAX: Duration = Duration::from_secs(30);
 
-/// Opens each device and reads its first block, all at the same time, and waits until all have answered, with
-/// success or not, for [`SILENT_MAX`] at most; later code reports errors. Returns the devices that did not respond, each
-/// as [`OpenError::Silent`]. A thread that waits for a silent device is abandoned.
+/// Reads the first block of each device, all at the same time, and waits for [`SILENT_MAX`] at most. Returns
+/// the devices that did not respond, each as [`OpenError::Silent`]. A thread that waits for a silent device
+/// is abandoned.
 pub fn silent_devices(paths: &[&Path]) -> Vec<OpenError> {
     let (sender, answers) = mpsc::channel();
     let mut silent: Vec<PathBuf> = Vec::new();
     for path in paths {
-        // If no thread can be started, the device is not checked here.
         if ask((*path).into(), sender.clone()).is_ok() {
             silent.push((*path).into());
         }

@@ -1,4 +1,4 @@
-//! The block devices below a path, through partitions, file systems, loop devices and devices of the device mapper and md.
+//! The block devices below a path.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -9,14 +9,11 @@ use crate::driver::device::sysfs::{loop_file, number};
 
 /// The places of the kernel's information on stacked devices.
 pub struct DeviceStack {
-    /// Where sysfs is mounted.
     pub sys: PathBuf,
-    /// The mount table of this process.
     pub mounts: PathBuf,
 }
 
 impl DeviceStack {
-    /// The devices of this host.
     pub fn of_host() -> DeviceStack {
         DeviceStack { sys: "/sys".into(), mounts: "/proc/self/mountinfo".into() }
     }
@@ -58,7 +55,6 @@ impl DeviceStack {
         if is_part { place.parent().map(Path::to_path_buf) } else { Some(place) }
     }
 
-    /// The numbers of the devices below a device.
     fn below(&self, device: &Path) -> Vec<String> {
         let slaves = fs::read_dir(device.join("slaves")).into_iter().flatten().flatten();
         let mut numbers: Vec<String> =
@@ -68,8 +64,7 @@ impl DeviceStack {
         numbers
     }
 
-    /// The number of a block device, or of the block device below a file's file system; the number of the file system if no
-    /// device is found below it.
+    /// The number of a block device, or of the block device or file system that a file is on.
     fn number_of(&self, path: &Path) -> Option<String> {
         let path = existing(path)?;
         let found = fs::metadata(&path).ok()?;
@@ -83,7 +78,6 @@ impl DeviceStack {
         source.or_else(|| Some(number(found.dev())))
     }
 
-    /// The device of a file system that has a number of its own, such as btrfs: its mount source, if this is a block device.
     fn source_of(&self, path: &Path) -> Option<String> {
         let found = fs::metadata(self.mount_source(path)?).ok()?;
         found.file_type().is_block_device().then(|| number(found.rdev()))
@@ -101,7 +95,6 @@ impl DeviceStack {
     }
 }
 
-/// The file, or the nearest of its folders that exists.
 fn existing(path: &Path) -> Option<PathBuf> {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
     path.ancestors().find(|path| path.exists()).map(Path::to_path_buf)

@@ -7,129 +7,58 @@ use crate::opener::{Opener, in_front};
 use crate::own_user::own_user;
 use crate::path_text::NotUtf8;
 
-/// Why a device cannot be used. Each sentence names the path of the device.
+/// Why a device cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
-    /// The device cannot be opened or examined.
     #[error("cannot open {path}: {source}")]
-    Open {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The user of the process may not open the device.
+    Open { path: PathBuf, source: io::Error },
     #[error(
         "{user} may not open {path} ({source}); give this user the right, in its folders too (namei -l {path}), or use another user"
     )]
-    Denied {
-        /// Which device.
-        path: PathBuf,
-        /// The user of the process.
-        user: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// The device's path without links is not UTF-8.
+    Denied { path: PathBuf, user: String, source: io::Error },
     #[error(transparent)]
     Text(#[from] NotUtf8),
-    /// The path is neither a file nor a block device.
     #[error("{path} is a {found}; give a regular file or a block device")]
-    Type {
-        /// Which device.
-        path: PathBuf,
-        /// The kind of the file.
-        found: &'static str,
-    },
-    /// The user of the process may not write the device.
+    Type { path: PathBuf, found: &'static str },
     #[error("{path} cannot be written by {user} ({source}); make it writable, or serve it read-only")]
-    ReadOnly {
-        /// Which device.
-        path: PathBuf,
-        /// The user of the process.
-        user: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// The device is not readable.
+    ReadOnly { path: PathBuf, user: String, source: io::Error },
     #[error("{path} cannot be read: the first read failed ({source}); check the device, then start again")]
-    Unreadable {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The device cannot be flushed.
+    Unreadable { path: PathBuf, source: io::Error },
     #[error(
         "{path} cannot be flushed ({source}), so that it may lose acknowledged writes when its power \
          fails; to accept this loss, even of flushed writes, use --origin-no-flush"
     )]
-    Unflushable {
-        /// Which device.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The kernel refuses writes to the device.
+    Unflushable { path: PathBuf, source: io::Error },
     #[error(
         "{path} is a read-only block device; make it writable (blockdev --setrw), or, if it is an origin, serve it \
          read-only (--read-only)"
     )]
-    Protected {
-        /// Which device.
-        path: PathBuf,
-    },
+    Protected { path: PathBuf },
     /// Another process has opened the device exclusively, has mounted it, or has locked it or a file below it.
     #[error(
         "{path} is in use by another process ({}{detail}); stop that one first (a file system on it must be unmounted)",
         in_front(.by.as_ref())
     )]
-    Busy {
-        /// Which device.
-        path: PathBuf,
-        /// The process; `None` if it is not known.
-        by: Option<Opener>,
-        /// How the other use was detected, in words.
-        detail: &'static str,
-    },
-    /// The device does not answer.
+    Busy { path: PathBuf, by: Option<Opener>, detail: &'static str },
     #[error(
         "{path} does not answer: its first block could not be read in {seconds} s; check the device, then start again"
     )]
-    Silent {
-        /// Which device.
-        path: PathBuf,
-        /// The seconds after which the wait was given up.
-        seconds: u64,
-    },
+    Silent { path: PathBuf, seconds: u64 },
     /// The file or device is smaller than one sector of 512 bytes.
     #[error("{path} has {found} bytes, which is less than one sector of 512; give a device with data")]
-    Empty {
-        /// Which device.
-        path: PathBuf,
-        /// The size of the device in bytes.
-        found: u64,
-    },
-    /// Two paths name one device.
+    Empty { path: PathBuf, found: u64 },
     #[error(
         "{first} and {second} are the same device; use a separate device for the cache and for each origin"
     )]
-    Same {
-        /// One path.
-        first: PathBuf,
-        /// The other path.
-        second: PathBuf,
-    },
+    Same { first: PathBuf, second: PathBuf },
 }
 
 impl OpenError {
-    /// A device in use by a process that is not known yet.
     pub(crate) fn busy(path: &Path, detail: &'static str) -> OpenError {
         OpenError::Busy { path: path.into(), by: None, detail }
     }
 }
 
-/// The system's error for a device.
 pub(super) fn open_error(path: &Path, source: io::Error) -> OpenError {
     // A refusal by the monitor has no errno, but a sentence as its reason.
     if source.raw_os_error() == Some(libc::EACCES) {

@@ -12,19 +12,15 @@ const FUSE: i64 = 0x6573_5546;
 const REMOTE: [i64; 9] =
     [FUSE, 0x6969, 0xff53_4d42, 0xfe53_4d42, 0x0102_1997, 0x00c3_6400, 0x5346_414f, 0x6b41_4653, 0x0bd0_0bd0];
 
-/// Whether the type of the file system is in [`KEEP_DSYNC`]: others may end an asynchronous direct write with
-/// `RWF_DSYNC` before it is durable.
 pub(super) fn keeps_dsync(file: &File) -> bool {
     is_one_of(file, &KEEP_DSYNC)
 }
 
-/// Whether the type of the file system is in [`PUNCH_HOLES`].
 pub(super) fn punches_holes(file: &File) -> bool {
     is_one_of(file, &PUNCH_HOLES)
 }
 
-/// Whether the type of the file system is in [`REMOTE`]: a program or another machine answers in the kernel's stead, and any
-/// system call may wait for this answer.
+/// Whether another program or machine may have to answer a system call on the file.
 pub(super) fn is_remote(file: &File) -> bool {
     is_one_of(file, &REMOTE)
 }

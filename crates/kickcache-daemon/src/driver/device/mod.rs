@@ -38,14 +38,12 @@ use crate::path_text::path_text;
 
 /// How long a device may be busy before it is refused.
 const BUSY_PATIENCE: Duration = Duration::from_millis(5000);
-/// Time between two tries.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// An open device, locked if its file system has locks.
 #[derive(Debug)]
 pub struct BlockFile {
     file: File,
-    /// The path as the user gives it.
     named: PathBuf,
     path: PathBuf,
     kind: Kind,
@@ -59,7 +57,7 @@ pub struct BlockFile {
     is_remote: bool,
     flush: Flush,
     storage: Option<Storage>,
-    /// The files and devices below, locked if their file systems have locks; they stay open as long as this device.
+    /// The files and devices below, locked if their file systems have locks.
     _below: Vec<File>,
 }
 
@@ -116,7 +114,7 @@ impl BlockFile {
         self.exact_size
     }
 
-    /// The size as [`BlockFile::size`] has it, but read again, since the device may have been extended.
+    /// [`BlockFile::size`], read again.
     ///
     /// # Errors
     /// If the system does not report it.
@@ -129,44 +127,35 @@ impl BlockFile {
         &self.path
     }
 
-    /// Whether this is a file or a block device.
     pub fn kind(&self) -> Kind {
         self.kind
     }
 
-    /// The access mode of the device.
     pub fn access(&self) -> AccessMode {
         self.access
     }
 
-    /// Whether I/O bypasses the page cache.
     pub fn direct(&self) -> Direct {
         self.direct
     }
 
-    /// Whether a request without data stores zeroes.
     pub fn zeroes(&self) -> ZeroSpeed {
         self.zeroes
     }
 
-    /// The smallest block that the device zeroes or discards.
     pub(crate) fn minimum_block(&self) -> MinimumBlock {
         self.minimum_block
     }
 
-    /// Whether an asynchronous direct write with `RWF_DSYNC` counts as durable when it ends: on a block
-    /// device, and on the file systems of `file_system::keeps_dsync`.
+    /// Whether an asynchronous direct write with `RWF_DSYNC` counts as durable when it ends.
     pub(crate) fn keeps_dsync(&self) -> bool {
         self.keeps_dsync
     }
 
-    /// Whether a program or another machine serves the file: every system call on it may block, even a call
-    /// that never blocks elsewhere.
     pub(crate) fn is_remote(&self) -> bool {
         self.is_remote
     }
 
-    /// Whether the device is flushed.
     pub(crate) fn flush(&self) -> Flush {
         self.flush
     }
@@ -176,13 +165,13 @@ impl BlockFile {
         self.flush = Flush::Assumed;
     }
 
-    /// The open file. Reads and writes through it must be aligned as direct I/O requires; 4096 bytes suffice.
+    /// Reads and writes through it must be aligned as direct I/O requires; 4096 bytes suffice.
     pub fn file(&self) -> &File {
         &self.file
     }
 
-    /// The path under `/proc` of a regular file without a name: it was removed, and its data end when the last process closes it.
-    /// The kernel's attributes are sufficient: a file system that does not answer must not stop the daemon.
+    /// The path under `/proc` of a regular file without a name. The kernel's attributes are sufficient: a
+    /// file system that does not answer must not stop the daemon.
     pub fn unlinked_at(&self) -> Option<String> {
         let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
         let found = statx(&self.file, c"", flags, StatxFlags::TYPE | StatxFlags::NLINK).ok()?;
@@ -191,7 +180,6 @@ impl BlockFile {
         is_unlinked.then(|| format!("/proc/{}/fd/{}", std::process::id(), self.file.as_raw_fd()))
     }
 
-    /// The identities of the file or device as an origin.
     pub fn identified(&self) -> Identified {
         let number = self.file.metadata().map_or(0, |metadata| metadata.rdev());
         identified(&self.named, &self.path, self.kind, number)
@@ -205,7 +193,7 @@ impl BlockFile {
 /// The identity of [`BlockFile::identified`], of a device that is not opened.
 ///
 /// # Errors
-/// [`OpenError`] if the device cannot be examined, is no file or block device, or has a path that is not UTF-8.
+/// [`OpenError`] if the device cannot be examined, or has an unsuitable type or path.
 pub fn identity_of(path: &Path) -> Result<String, OpenError> {
     let found = |source| open_error(path, source);
     let metadata = access::metadata(path).map_err(found)?;
@@ -233,8 +221,8 @@ pub fn check_different(first: &BlockFile, second: &BlockFile) -> Result<(), Open
     Err(OpenError::Same { first: first.path.clone(), second: second.path.clone() })
 }
 
-/// Whether two open devices are found to have bytes in common: the same inode, the same device number, or a loop device or its
-/// partition and the part of the file below it; a partition of another disk counts as a device of its own.
+/// Whether two open devices are found to have bytes in common; a partition of another disk counts as a device
+/// of its own.
 pub fn same_device(first: &BlockFile, second: &BlockFile) -> bool {
     first.storage.as_ref().zip(second.storage.as_ref()).is_some_and(|(first, second)| first.overlaps(second))
 }
@@ -261,11 +249,9 @@ fn kind(path: &Path, metadata: &std::fs::Metadata) -> Result<Kind, OpenError> {
     Err(OpenError::Type { path: path.into(), found })
 }
 
-/// An open file or device, and how it was opened.
 struct OpenFile {
     file: File,
     direct: Direct,
-    /// The files and devices below, locked if their file systems have locks.
     below: Vec<File>,
 }
 
@@ -275,8 +261,8 @@ impl OpenFile {
     }
 }
 
-/// Opens and locks a device. A busy device is tried again for a while: the kernel closes the files of an io_uring
-/// shortly after the process that used it has ended.
+/// A busy device is tried again for a while: the kernel closes the files of an io_uring shortly after the
+/// process that used it has ended.
 fn open_patiently(path: &Path, access: AccessMode, kind: Kind) -> Result<OpenFile, OpenError> {
     let until = Instant::now() + BUSY_PATIENCE;
     loop {
@@ -349,7 +335,7 @@ fn lock(file: &File, path: &Path, access: AccessMode) -> Result<(), OpenError> {
     match lock {
         Ok(()) => Ok(()),
         Err(std::fs::TryLockError::WouldBlock) => Err(OpenError::busy(path, "it holds a lock on it")),
-        // Some file systems have no locks; then the device is served without a lock.
+        // Some file systems have no locks.
         Err(std::fs::TryLockError::Error(error)) => {
             tracing::warn!(
                 event = "lock_unavailable",

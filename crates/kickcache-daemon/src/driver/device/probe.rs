@@ -7,12 +7,10 @@ use std::os::unix::fs::FileExt;
 use super::{BlockFile, OpenError};
 use crate::driver::memory::Allocator;
 
-/// The length of the read: one block.
 const PROBE_BYTES: usize = 4096;
 
 impl BlockFile {
-    /// Reads the first block, past the page cache if possible, so that an unreadable device is detected
-    /// before it is used.
+    /// Reads the first block of the device.
     ///
     /// # Errors
     /// [`OpenError::Unreadable`].

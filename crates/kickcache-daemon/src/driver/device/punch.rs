@@ -1,4 +1,4 @@
-//! Whether the file system of a file can punch holes: where it can, zeroes are fast.
+//! Whether the file system of a file can punch holes.
 
 use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
@@ -7,13 +7,12 @@ use std::path::Path;
 
 use crate::driver::device::file_system::{is_fuse, punches_holes};
 
-/// Bytes of the hole that is tried.
 const HOLE: i64 = 4096;
 
 /// Whether holes can be punched: tried on a file without a name in the same folder. A hole in the file
 /// itself, even behind its end, would change its times, by which the next start detects changes of an origin.
-/// If no such file can be created on the same file system, the type of the file system decides. On FUSE, this is
-/// not tried, as its programs print errors on the user's terminal: the answer is no.
+/// If no such file can be created on the same file system, the type of the file system decides. On FUSE, this
+/// is not tried, and the answer is no.
 pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     if is_fuse(file) {
         return false;
@@ -21,7 +20,6 @@ pub(super) fn can_punch(file: &File, path: &Path) -> bool {
     nameless_beside(file, path).map_or_else(|| punches_holes(file), |nameless| punches(&nameless))
 }
 
-/// A new file without a name, on the same file system.
 fn nameless_beside(file: &File, path: &Path) -> Option<File> {
     let mut options = OpenOptions::new();
     let made = options.write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(path.parent()?).ok()?;

@@ -1,5 +1,4 @@
-//! The storage below a device, through loop devices: it shows whether two paths name one device, and its layers are
-//! locked as far as they can be opened.
+//! The storage below a device, through loop devices.
 
 use std::fs::{File, Metadata, TryLockError};
 use std::ops::Range;
@@ -42,7 +41,6 @@ impl Storage {
         Storage { medium, bytes: start..length.map_or(u64::MAX, |length| start + length) }
     }
 
-    /// Whether the two storages have bytes in common.
     pub(crate) fn overlaps(&self, other: &Storage) -> bool {
         self.medium == other.medium
             && self.bytes.start < other.bytes.end
@@ -71,18 +69,15 @@ fn layers(metadata: &Metadata) -> Vec<Layer> {
     found
 }
 
-/// The files below a loop device, or below a partition of one.
 pub(super) fn paths_below(metadata: &Metadata) -> Vec<PathBuf> {
     layers(metadata).into_iter().map(|layer| layer.path).collect()
 }
 
-/// The path of the file below a loop device, or below a partition of one, as the system reports it: if the
-/// file was removed, the path is invalid, and another file may be there.
+/// The path of the file below a loop device, or below a partition of one, as the system reports it.
 pub(crate) fn path_below(metadata: &Metadata) -> Option<PathBuf> {
     sysfs::loop_file(&Disk::of(metadata)?.whole)
 }
 
-/// A block device, as the system shows it.
 struct Disk {
     place: PathBuf,
     is_partition: bool,
@@ -155,9 +150,8 @@ pub(crate) fn lock_below_shared(file: &File, path: &Path) -> Result<Vec<File>, O
     lock_below(file, path, AccessMode::ReadOnly)
 }
 
-/// Refuses two names of devices with bytes in common, before any is opened: links, and loop devices with their files. A
-/// partition of another disk counts as a device of its own. A path that cannot be examined is refused later, when it is
-/// opened.
+/// Refuses two names of devices with bytes in common, before any is opened. A partition of another disk
+/// counts as a device of its own.
 ///
 /// # Errors
 /// [`OpenError::Same`].

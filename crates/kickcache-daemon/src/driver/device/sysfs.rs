@@ -6,7 +6,6 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// The folder of all block devices.
 pub const BLOCK_DEVICES: &str = "/sys/block";
 
 /// The number of a device, as the kernel writes it: `259:0`.
@@ -14,7 +13,6 @@ pub fn number(device: u64) -> String {
     format!("{}:{}", libc::major(device), libc::minor(device))
 }
 
-/// The folder of a device in /sys.
 pub(crate) fn folder(device: u64) -> PathBuf {
     Path::new("/sys/dev/block").join(number(device))
 }

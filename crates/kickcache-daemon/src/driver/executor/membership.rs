@@ -6,8 +6,7 @@ use kickcache_engine::device::Device;
 
 use crate::driver::executor::{Driver, Medium, NamedMedium, OpenMedium, SUCCESSOR_SLOT, queued, slot, way};
 
-/// A device that was removed from the driver: the drop of this closes it, unless another thread shares its file, and may take
-/// long.
+/// A device that was removed from the driver; its drop may take long.
 pub struct RemovedDevice {
     _medium: Option<OpenMedium>,
 }

@@ -43,31 +43,20 @@ use crate::driver::queued_device::{QueuedDevice, ServerOutage};
 use crate::driver::ring::Ring;
 use crate::driver::threads::Threads;
 
-/// The kind of an engine's device.
 pub enum Medium {
-    /// A file or block device: the system executes its operations.
     File(BlockFile),
-    /// A device that queues its operations itself.
     Queued(Box<dyn QueuedDevice>),
 }
 
-/// A device of the engine, and its kind.
 pub struct NamedMedium {
-    /// The device.
     pub device: Device,
-    /// The kind of the device.
     pub medium: Medium,
 }
 
-/// The parameters of a driver.
 pub struct DriverSettings {
-    /// How devices are read and written.
     pub io_engine: IoEngine,
-    /// Memory for payload.
     pub budget: Budget,
-    /// Pages of the engine's pool.
     pub pool_pages: u32,
-    /// The devices.
     pub media: Vec<NamedMedium>,
 }
 
@@ -76,24 +65,20 @@ pub struct Driver {
     backend: Box<dyn Backend>,
     io_engine: IoEngine,
     media: Vec<Option<OpenMedium>>,
-    /// The slots of the queued devices.
     queued: Vec<usize>,
-    /// The slots of queued devices without a watch: the next wait begins or renews it.
+    /// The slots of queued devices without a watch.
     unwatched: Vec<usize>,
     operations: Vec<Operation>,
     free: Vec<u32>,
-    /// The events of a wait, before they are sorted by kind.
     fresh: Vec<Event>,
-    /// I/Os that ended and were not looked at: token, and bytes moved or a negative errno.
+    /// I/Os that ended: token, and bytes moved or a negative errno.
     events: VecDeque<(u32, i32)>,
     ready: VecDeque<(u64, Interest)>,
     commands: VecDeque<(u64, i32)>,
-    /// All commands of devices: key, number, and content.
     #[cfg(test)]
     pub(crate) given_commands: Vec<(u64, u32, [u8; 16])>,
     ended: VecDeque<EndedOperation>,
     notes: RecordWriter,
-    /// Errors that [`Driver::take_faults`] has not returned yet, within the limit of [`Faults`].
     faults: Faults,
     /// The operation of the completion that [`Driver::poll_completion`] returned last, until its next call; `None` for one in memory.
     held: Option<u32>,
@@ -107,9 +92,7 @@ pub struct Driver {
 /// The outstanding work of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Load {
-    /// The device.
     pub device: Device,
-    /// Operations in flight.
     pub operation_count: usize,
 }
 
@@ -123,14 +106,12 @@ enum EndedOperation {
     Operation(u32, Result<(), DeviceError>),
 }
 
-/// Metadata of the engine that is being written to or read from the cache device.
 #[derive(Clone, Copy)]
 enum Metadata<'a> {
     Out(&'a [u8]),
     In(usize),
 }
 
-/// The slot of the successor, behind the slots of the cache device and the origins.
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
 
 impl Driver {
@@ -172,18 +153,15 @@ impl Driver {
         self.io_engine
     }
 
-    /// Payloads of requests.
     pub fn buffers(&mut self) -> &mut Buffers {
         &mut self.buffers
     }
 
-    /// The memory for payload.
     pub(crate) fn budget(&self) -> &Budget {
         &self.buffers.budget
     }
 
-    /// The file or block device that is a device of the engine; `None` if the device queues its operations
-    /// itself, or the driver does not have it.
+    /// The file or block device of a device; `None` if the driver has none for it.
     pub fn file(&self, device: Device) -> Option<&BlockFile> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::File(file, _)) => Some(file),
@@ -199,11 +177,11 @@ impl Driver {
         }
     }
 
-    /// Executes a submission; [`Driver::poll_completion`] returns its completion. Copies and zeroes in memory have none if no
-    /// checksum is requested.
+    /// Executes a submission; [`Driver::poll_completion`] returns its completion. Copies and zeroes in memory
+    /// have none if no checksum is requested.
     ///
     /// # Panics
-    /// If the submission names memory that does not exist: a defect of the engine.
+    /// If the submission names memory that does not exist.
     pub fn submit(&mut self, now: Instant, submission: Submission) {
         self.submit_for(now, Device::Cache, submission);
     }
@@ -216,7 +194,6 @@ impl Driver {
         }
     }
 
-    /// Executes a submission, with `cache` for the cache device.
     fn submit_for(&mut self, now: Instant, cache: Device, submission: Submission) {
         let Submission { id, operation } = submission;
         let meant = |device| if device == Device::Cache { cache } else { device };
@@ -328,16 +305,15 @@ impl Driver {
         self.commands.pop_front()
     }
 
-    /// Sends a device a command of its own; [`Driver::poll_command`] returns its end. Memory that it names
-    /// stays in place.
+    /// Sends a device a command of its own; [`Driver::poll_command`] returns its end. Memory that the command
+    /// names stays in place until its end.
     pub(crate) fn command(&mut self, key: u64, fd: BorrowedFd<'_>, number: u32, bytes: [u8; 16]) {
         #[cfg(test)]
         self.given_commands.push((key, number, bytes));
         self.backend.command(key, &DeviceCommand { fd: fd.as_raw_fd(), number, bytes });
     }
 
-    /// Reports by [`Driver::poll_ready`] when a descriptor is ready: once, or for [`Interest::Signalled`] at each signal until a signal is
-    /// reported as [`Interest::Readable`].
+    /// Reports by [`Driver::poll_ready`] when a descriptor is ready.
     pub fn watch(&mut self, fd: BorrowedFd<'_>, key: u64, interest: Interest) {
         self.backend.watch(fd, key, interest);
     }
@@ -347,7 +323,7 @@ impl Driver {
         self.backend.unwatch(fd, key);
     }
 
-    /// Passes submissions to the system, so that devices work while the caller does.
+    /// Passes submissions to the system.
     ///
     /// # Errors
     /// If the ring is broken.
@@ -400,13 +376,11 @@ impl Driver {
         Ok(Duration::from_nanos(u64::try_from(slept.as_nanos()).unwrap_or(u64::MAX)))
     }
 
-    /// Whether an operation has ended that [`Driver::poll_completion`] has not handled; requests to queued devices are not
-    /// included before a poll.
+    /// Whether an end of an operation is known that [`Driver::poll_completion`] has not handled.
     pub fn has_completions(&self) -> bool {
         !self.ended.is_empty() || !self.events.is_empty()
     }
 
-    /// Whether [`Driver::take_faults`] would return an error.
     pub fn has_faults(&self) -> bool {
         !self.faults.is_empty()
     }
@@ -416,7 +390,7 @@ impl Driver {
         self.faults.take()
     }
 
-    /// The outstanding work of each device that has any: the cache device first.
+    /// The outstanding work of each device that has any.
     pub fn loads(&self) -> Vec<Load> {
         let mut counts: BTreeMap<usize, Load> = BTreeMap::new();
         for operation in self.owed() {
@@ -434,7 +408,6 @@ impl Driver {
         self.owed().filter(meant).map(|operation| operation.id).collect()
     }
 
-    /// Whether a device has no outstanding work.
     pub fn is_idle(&self, device: Device) -> bool {
         self.owed().all(|operation| operation.device != device)
     }
@@ -452,7 +425,6 @@ impl Driver {
         self.operations.len() - self.free.len()
     }
 
-    /// Whether no operation is in flight, and no completion is pending.
     pub fn is_at_rest(&self) -> bool {
         self.in_flight() == 0 && self.ended.is_empty()
     }
@@ -497,8 +469,6 @@ impl Driver {
         self.start(now, token);
     }
 
-    /// Starts the rest of an operation, by a system call or on the device itself; a flush that the device does not need ends at
-    /// once, and so does, with an error, an operation on a device that the driver does not have.
     fn start(&mut self, now: Instant, token: u32) {
         let operation = &mut self.operations[usize::try_from(token).expect("usize has at least 32 bits")];
         let medium = self.media.get_mut(slot(operation.device)).and_then(Option::as_mut);
@@ -519,7 +489,6 @@ impl Driver {
         }
     }
 
-    /// Ends an operation with an error, and keeps the details for users, except of an unsupported discard.
     fn fail(&mut self, token: u32, cause: Cause) {
         if let Some(fault) = self.operation(token).fault(cause) {
             self.faults.push(fault);
@@ -571,7 +540,6 @@ impl Driver {
         }
     }
 
-    /// Continues or ends an operation after a successful request to a queued device.
     fn end_queued(&mut self, now: Instant, slot: usize, token: u32) {
         let index = usize::try_from(token).expect("usize has at least 32 bits");
         if let Some(moved) = self.operations[index].repeated_length() {
@@ -583,7 +551,6 @@ impl Driver {
         self.ended.push_back(EndedOperation::Operation(token, Ok(())));
     }
 
-    /// Begins or renews the backend's watch of queued devices without one.
     fn watch_queued(&mut self) {
         for slot in self.unwatched.drain(..) {
             if let Some(OpenMedium::Queued(device)) = &self.media[slot] {
@@ -626,7 +593,6 @@ impl Driver {
         self.ended.push_back(EndedOperation::Memory(id, sum));
     }
 
-    /// The pool page that contains a place.
     fn page(&self, place: Memory) -> &[u8] {
         let Memory::Pool { page, offset } = place else { panic!("only pool pages have checksums of copies") };
         let page = PageIndex::new(page.get() + offset / 4096);
@@ -663,7 +629,6 @@ fn device_at(slot: usize) -> Device {
     }
 }
 
-/// Opens a backend, and returns the I/O engine that was chosen.
 fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)> {
     match io_engine {
         IoEngine::IoUring => Ok((Box::new(Ring::new()?), IoEngine::IoUring)),
@@ -684,7 +649,6 @@ fn open_backend(io_engine: IoEngine) -> io::Result<(Box<dyn Backend>, IoEngine)>
     }
 }
 
-/// The devices by slot, and the slots of the queued devices.
 struct OpenMedia {
     media: Vec<Option<OpenMedium>>,
     queued: Vec<usize>,

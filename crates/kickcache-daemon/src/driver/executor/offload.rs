@@ -1,5 +1,4 @@
-//! Zeroes and discards: the device stores or drops whole blocks by itself; zeroes of parts of blocks are written as data, and
-//! a discard leaves parts of blocks as they are.
+//! Zeroes and discards, which devices execute in whole blocks.
 
 use std::io;
 
@@ -18,7 +17,6 @@ use crate::driver::operation::{DiscardKind, Operation};
 const ZEROES_BYTES: usize = 1 << 20;
 
 impl Driver {
-    /// Discards the whole blocks of the operation's extent. Parts of blocks keep their data, which a discard allows.
     pub(super) fn start_discard(&mut self, now: Instant, token: u32) {
         let BlockParts { middle, .. } = self.parts(token);
         let operation = self.operation(token);
@@ -42,7 +40,6 @@ impl Driver {
         }
     }
 
-    /// Writes the next zeroes that the device does not store by itself.
     pub(super) fn write_zeroes(&mut self, now: Instant, token: u32) {
         let Ok(address) = self.zeroes() else {
             return self.fail(token, Cause::Errno(libc::ENOMEM));
@@ -59,7 +56,7 @@ impl Driver {
         Ok(self.zeroes.insert(zeroes).base())
     }
 
-    /// An operation's extent by the blocks of its device. A queued device takes any sectors.
+    /// A queued device takes any sectors.
     fn parts(&mut self, token: u32) -> BlockParts {
         let &mut Operation { device, offset, length, .. } = self.operation(token);
         let block = self.file(device).map_or(MinimumBlock::SECTOR, BlockFile::minimum_block);

@@ -22,7 +22,7 @@ impl Driver {
         }
     }
 
-    /// Ends the comparison, and may wait for the device; a file or block device has none.
+    /// Ends the comparison, and may wait for the device.
     ///
     /// # Errors
     /// A sentence, if the device holds something else, or does not answer.
@@ -37,13 +37,12 @@ impl Driver {
         }
     }
 
-    /// Whether a queued device can report its extents; `false` for files and block devices.
+    /// Whether a queued device can report its extents.
     pub fn has_extents(&mut self, device: Device) -> bool {
         self.queued_device(device).is_some_and(|device| device.has_extents())
     }
 
-    /// Queries which parts of an extent of a device are holes, if [`Driver::has_extents`]; [`Driver::poll_extents`] returns the
-    /// answer.
+    /// Queries which parts of an extent of a device are holes.
     pub fn ask_extents(&mut self, device: Device, token: u64, extent: ByteExtent) {
         if let Some(device) = self.queued_device(device) {
             device.ask_extents(token, extent);

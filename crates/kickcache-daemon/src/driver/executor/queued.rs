@@ -16,7 +16,6 @@ const KEY_MAX: u64 = WATCH_KEY_MAX - 2;
 /// A number above the number of devices of a driver.
 const DEVICE_COUNT_MAX: u64 = 1 << 16;
 
-/// Hands an operation to a device.
 pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, operation: &mut Operation) {
     let extent = ByteExtent { start: operation.offset, length: operation.length };
     let pieces: Vec<IoSlice<'_>>;
@@ -38,7 +37,6 @@ pub(super) fn start(device: &mut dyn QueuedDevice, now: Instant, token: u32, ope
     device.submit(now, u64::from(token), request);
 }
 
-/// Fetches the bytes of a read that ended well; other operations have no bytes to fetch.
 pub(super) fn finish(device: &mut dyn QueuedDevice, token: u32, operation: &mut Operation) {
     if operation.work != Work::Read && operation.work != Work::ReadMetadata {
         return;
@@ -49,7 +47,6 @@ pub(super) fn finish(device: &mut dyn QueuedDevice, token: u32, operation: &mut 
     device.take_read(u64::from(token), extent, &mut into);
 }
 
-/// Has the backend wake up when a device has something to poll.
 pub(super) fn watch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedDevice) {
     if let Some(wakeup) = device.wakeup() {
         let key = KEY_MAX - u64::try_from(slot).expect("u64 has at least as many bits");
@@ -57,7 +54,6 @@ pub(super) fn watch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedD
     }
 }
 
-/// Ends the watch of a device that is removed.
 pub(super) fn unwatch(backend: &mut dyn Backend, slot: usize, device: &dyn QueuedDevice) {
     if let Some(wakeup) = device.wakeup() {
         backend.unwatch(wakeup, KEY_MAX - u64::try_from(slot).expect("u64 has at least as many bits"));

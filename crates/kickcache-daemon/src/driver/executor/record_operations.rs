@@ -9,21 +9,20 @@ use crate::driver::executor::{Driver, EndedOperation};
 use crate::driver::record_thread::{RecordEnd, RecordSink, RecordThread};
 
 impl Driver {
-    /// Writes records by a function, on a thread of its own that starts with the first record.
+    /// Writes records with `keep`, on a thread of its own.
     pub fn keep_notes(&mut self, keep: RecordSink) {
         self.keep_no_notes();
         self.notes = RecordWriter::Later(keep);
     }
 
-    /// Stops writing records.
     pub fn keep_no_notes(&mut self) {
         if let RecordWriter::Thread(thread) = std::mem::take(&mut self.notes) {
             self.backend.unwatch(thread.wakeup(), RECORD_THREAD_KEY);
         }
     }
 
-    /// Requests a record. The operation ends when the record is written or has failed, or at once with an error if there is no
-    /// writer.
+    /// Requests a record that the cache device is out of service. The operation ends when the record is
+    /// written or has failed, or at once with an error if there is no writer.
     pub(super) fn request_record(&mut self, token: u32, incomplete: VolumeSet) {
         self.notes = match std::mem::take(&mut self.notes) {
             RecordWriter::Later(keep) => self.start_record_thread(keep),
@@ -53,7 +52,6 @@ impl Driver {
         }
     }
 
-    /// Ends the operations with written records, or with records that failed.
     pub(super) fn take_notes(&mut self) {
         let RecordWriter::Thread(thread) = &self.notes else { return };
         for RecordEnd { token, is_kept } in thread.take() {

@@ -6,14 +6,10 @@ use crate::driver::record_thread::{RecordSink, RecordThread};
 /// The key of the watch on the record thread; no caller has it.
 pub(super) const RECORD_THREAD_KEY: u64 = WATCH_KEY_MAX - 1;
 
-/// The writer of the records.
 #[derive(Default)]
 pub(super) enum RecordWriter {
-    /// No records are written.
     #[default]
     Nobody,
-    /// The writer starts with the first record.
     Later(RecordSink),
-    /// A thread.
     Thread(RecordThread),
 }

@@ -25,7 +25,6 @@ struct Fixture {
     next: u64,
 }
 
-/// The content of a completion, copied out of the driver.
 #[derive(PartialEq, Eq, Debug)]
 struct Outcome {
     id: u64,
@@ -395,7 +394,6 @@ fn durable_zeroes_stay_durable_where_they_are_written() {
             fixture.driver.advance(Instant::ZERO, token, -libc::EOPNOTSUPP);
             assert_eq!(fixture.driver.operation(token).work, Work::WrittenZeroes { durability });
             assert!(fixture.wait().result.is_ok());
-            // The last call of durable zeroes is a flush.
             assert_eq!(fixture.driver.operation(token).work == Work::Flush, is_durable);
         }
     });
@@ -450,7 +448,6 @@ fn only_time_before_the_first_event_counts() {
     });
 }
 
-/// Doorbells that have work from the start, or never, and count how often they were armed.
 struct Counted {
     has_work: bool,
     armed: u32,
@@ -622,7 +619,6 @@ fn a_queued_device_that_stores_no_zeroes_gets_them_written() {
     });
 }
 
-/// Ends every operation on another thread, which rings.
 struct Elsewhere {
     wakeup: Arc<Wakeup>,
     ended: Arc<std::sync::Mutex<VecDeque<u64>>>,

@@ -13,13 +13,12 @@ use crate::driver::rights::wire::{Answer, Request, Task};
 /// The socket of the monitor; unset if this process has no monitor.
 static MONITOR: OnceLock<Mutex<OwnedFd>> = OnceLock::new();
 
-/// From now on, requests are sent to the monitor at this socket.
 pub(super) fn set_monitor(socket: OwnedFd) {
     // The monitor is forked once, so that the socket is set once.
     let _ = MONITOR.set(Mutex::new(socket));
 }
 
-/// The metadata of the file at a path.
+/// The metadata of a file.
 ///
 /// # Errors
 /// The error of the system, or the reason of the monitor's refusal.

@@ -3,10 +3,8 @@
 use nix::unistd::{Gid, Group, Uid, User, getgrouplist};
 use std::ffi::CString;
 
-/// A user and its groups, by number.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Account {
-    /// The account as the user named it.
     pub name: String,
     pub(super) uid: Uid,
     pub(super) gid: Gid,
@@ -47,12 +45,10 @@ impl Account {
         Ok(Account { name: user.into(), uid, gid, groups })
     }
 
-    /// Whether the process already has this user and group.
     pub fn is_own(&self) -> bool {
         self.uid == nix::unistd::geteuid() && self.gid == nix::unistd::getegid()
     }
 
-    /// Whether the account is root.
     pub fn is_root(&self) -> bool {
         self.uid.is_root()
     }

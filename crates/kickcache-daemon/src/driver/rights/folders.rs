@@ -20,19 +20,16 @@ use crate::driver::rights::trusted_path::{Untrusted, walk};
 pub enum Purpose {
     /// Records, which the user becomes the owner of as well.
     State {
-        /// Whether a record has this name. A file with another name may belong to another program.
         is_record: fn(&OsStr) -> bool,
     },
-    /// Sockets. Sockets that a daemon of root left without a server are removed.
     Sockets,
 }
 
-/// Gives a folder to a user: it is created if it is missing, with its parents; if others than root can change a
-/// parent, all stays as it is. If only root can change the folder, and the user is not root, all entries are checked: if
-/// they are expected, the user becomes the owner of the folder, else this is an error. The owner of any other folder
-/// stays, and a later write shows whether the user may use it. If others than root control a folder for sockets, but
-/// not its parents, sockets of root without a server are removed from it. `passed` are sockets that the process was
-/// started with: they stay as they are when the folder's owner changes.
+/// Gives a folder to a user: it is created if it is missing, with its parents; if others than root can change
+/// a parent, all stays as it is. If only root can change the folder, and the user is not root, all entries
+/// are checked: if they are expected, the user becomes the owner of the folder, else this is an error.
+/// `passed` are sockets that the process was started with: they stay as they are when the folder's owner
+/// changes.
 ///
 /// # Errors
 /// A sentence.
@@ -52,7 +49,6 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     }
     match walk(path) {
         Ok(_) => {}
-        // Other users than root may change the folder already: its owner stays.
         Err(Untrusted::Folder(_)) => match purpose {
             Purpose::Sockets => return clear(path).map_err(failed),
             Purpose::State { .. } => return Ok(()),
@@ -88,8 +84,7 @@ pub fn give(path: &Path, purpose: Purpose, account: &Account, passed: &[PathBuf]
     fchown(&folder, uid, gid).map_err(|error| failed(error.into()))
 }
 
-/// Removes sockets that a former root daemon left in a folder of the user: the user may not be able to detect
-/// that they are unserved.
+/// Removes sockets that a former root daemon left in a folder of the user.
 fn clear(path: &Path) -> io::Result<()> {
     let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
     let folder = File::options().read(true).custom_flags(flags).open(path)?;

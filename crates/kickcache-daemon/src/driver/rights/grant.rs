@@ -9,12 +9,9 @@ use crate::driver::rights::trusted_path::{Identity, ResolvedPath, walk};
 /// The most loop devices on top of each other that are followed.
 const LAYERS_MAX: usize = 8;
 
-/// The permitted operations on a file.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Right {
-    /// The file may be opened for reading.
     Read,
-    /// The file may be opened for reading and writing.
     Write,
     /// The file may be opened for reading and writing, and created if it does not exist.
     Make,
@@ -25,14 +22,12 @@ pub enum Right {
 pub struct Grant {
     /// The path of the file from the root.
     pub path: PathBuf,
-    /// The permitted operations.
     pub right: Right,
 }
 
 impl Grant {
     /// The operations that this grant permits on a file that was found, by any of its names. A file below a
-    /// device may be read, because it has the same bytes: it is locked along with the device. The path of
-    /// such a file gets the usual checks, as other users may create another file there after its removal.
+    /// device may be read, because it has the same bytes.
     pub(super) fn right_to(&self, found: &Metadata) -> Option<Right> {
         let wanted = Identity::of(found);
         let mut above = at(&self.path)?;

@@ -2,8 +2,8 @@
 //! stays root. It opens and creates only files that the configuration names, opens the files below them for
 //! reading, and removes only files that it created.
 //!
-//! The monitor is forked before there is any thread. It receives requests on a socket of its own, and answers
-//! with descriptors. Devices of the configuration are opened by their paths only through [`access`].
+//! The monitor is forked before there is any thread. Devices of the configuration are opened by their paths
+//! only through [`access`].
 
 pub mod access;
 pub mod account;

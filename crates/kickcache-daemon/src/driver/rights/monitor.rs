@@ -14,23 +14,18 @@ use crate::driver::rights::grant::{Grant, Right};
 use crate::driver::rights::trusted_path::{Identity, ResolvedPath, Untrusted, walk};
 use crate::driver::rights::wire::{Answer, Request, Task, hand_answers};
 
-/// The most requests that are answered at the same time: a device may hang while it is opened.
+/// The most requests that are answered at the same time.
 const REQUESTS_MAX: usize = 256;
-/// The allowed flags of open(2).
 const FLAGS: i32 = libc::O_ACCMODE | libc::O_DIRECT | libc::O_EXCL | libc::O_NONBLOCK;
 
 /// Reads the grants again: the configuration may have changed.
 pub(super) type Reread = dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync;
 
-/// The state of the monitor.
 pub(super) struct Monitor {
     pub(super) granted: Mutex<Vec<Grant>>,
     pub(super) reread: Box<Reread>,
-    /// The user of the daemon, for messages.
     pub(super) user: String,
-    /// The place where grants are configured, for messages.
     pub(super) named_in: String,
-    /// Files that the monitor made and has not removed.
     pub(super) made: Mutex<Vec<CreatedFile>>,
 }
 
@@ -60,8 +55,7 @@ impl Monitor {
                     let Ok(answers) = hand_answers(socket) else { return };
                     answer_aside(&monitor, &busy, request, answers);
                 }
-                // The daemon has ended; after an invalid request, which no healthy daemon sends, the monitor
-                // ends too.
+                // No healthy daemon sends an invalid request.
                 Ok(None) | Err(_) => return,
             }
         }
@@ -97,7 +91,7 @@ impl Monitor {
         }
     }
 
-    /// Answers a request for a missing file: creates the file, if that is requested and a grant permits it.
+    /// Creates a missing file, if that is requested and a grant permits it.
     fn make(&self, request: &Request, place: &ResolvedPath) -> Result<Answer, Refused> {
         let wanted = if request.task == Task::Make { Right::Make } else { Right::Read };
         self.check(&request.path, |grant| grant.right >= wanted && grant.is_place(place))?;
@@ -164,7 +158,6 @@ impl Monitor {
     }
 }
 
-/// Why there is no descriptor.
 enum Refused {
     System(i32),
     Sentence(String),
@@ -193,7 +186,6 @@ fn open_again(found: &File, flags: i32) -> Result<OwnedFd, Refused> {
     Ok(openat(CWD, format!("/proc/self/fd/{}", found.as_raw_fd()), flags, Mode::empty())?)
 }
 
-/// Answers on a thread of its own.
 fn answer_aside(monitor: &Arc<Monitor>, busy: &Arc<AtomicUsize>, request: Request, answers: OwnedFd) {
     if busy.fetch_add(1, Ordering::AcqRel) >= REQUESTS_MAX {
         busy.fetch_sub(1, Ordering::AcqRel);

@@ -1,4 +1,4 @@
-//! The process becomes two: the daemon, as another user and without capabilities, and its monitor.
+//! The process becomes two: the daemon as another user, and its monitor.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -16,24 +16,18 @@ use crate::driver::rights::grant::Grant;
 use crate::driver::rights::monitor::Monitor;
 use crate::driver::rights::wire::Ends;
 
-/// The message after the monitor has ended.
 pub const MONITOR_ENDED: &str = "the monitor, the part of the daemon that is root, has ended: open \
                                  devices are served on, but no other one that needs its rights can be \
                                  opened; start the daemon again";
 /// The capability of root that the monitor needs.
 const KEPT: CapabilitySet = CapabilitySet::DAC_OVERRIDE;
 
-/// The source of the monitor's grants.
 pub struct GrantSource {
-    /// The grants at the start.
     pub granted: Vec<Grant>,
-    /// Reads the grants again: the configuration may have changed.
     pub reread: Box<dyn Fn() -> Result<Vec<Grant>, String> + Send + Sync>,
-    /// The place where grants are configured, for messages.
     pub named_in: String,
 }
 
-/// Whether the monitor of this daemon has ended.
 static ENDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether the monitor has ended before the daemon.
@@ -46,7 +40,7 @@ pub fn has_monitor_ended() -> bool {
 pub struct MonitorHandle(Pid);
 
 impl MonitorHandle {
-    /// Logs if the monitor ends before the daemon, which continues.
+    /// Logs if the monitor ends before the daemon.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -60,8 +54,7 @@ impl MonitorHandle {
     }
 }
 
-/// Forks the monitor, and makes this process continue as the user, with only the user's rights and without a
-/// way to regain others.
+/// Forks the monitor, and makes this process continue as the user.
 ///
 /// # Errors
 /// A sentence; the process must end then.
@@ -101,8 +94,7 @@ fn named(what: &str, error: impl Into<io::Error>) -> io::Error {
     io::Error::new(error.kind(), format!("cannot {what}: {error}"))
 }
 
-/// Runs the monitor to its end, unless its rights cannot be limited; the monitor ignores signals to the
-/// process group, which are meant for the daemon.
+/// Runs the monitor to its end, unless its rights cannot be limited.
 fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     let _ = SigSet::all().thread_block();
     close_others(socket.as_raw_fd());
@@ -115,8 +107,7 @@ fn be_monitor(monitor: Monitor, socket: &OwnedFd) -> ! {
     std::process::exit(i32::from(limited.is_err()))
 }
 
-/// Closes the other descriptors that the daemon was started with: sockets of socket activation belong to the
-/// daemon.
+/// Closes the other descriptors that the daemon was started with.
 fn close_others(kept: RawFd) {
     let open = std::fs::read_dir("/proc/self/fd").into_iter().flatten().flatten();
     let open: Vec<RawFd> = open.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();

@@ -22,13 +22,10 @@ use super::monitor::Monitor;
 use super::trusted_path::{Reach, Untrusted, check_file_of_root, check_private, walk, walk_for_caller};
 use super::wire::{Answer, Ends, Request, Task};
 
-/// An unused user id, whatever its name here.
 const OTHER: u32 = 65_534;
 
-/// A folder of records.
 const STATE: Purpose = Purpose::State { is_record: |name| name.as_encoded_bytes().ends_with(b".json") };
 
-/// Leaves a test that needs root.
 macro_rules! need_root {
     () => {
         if !rustix::process::geteuid().is_root() {
@@ -94,7 +91,6 @@ fn a_folder_that_others_may_change_leads_nowhere() {
         assert!(walk(&at(name)).is_err(), "{name}");
     }
     assert!(is_refused(&at("owned/sub/file")) && is_refused(&at("to-sticky")));
-    // As /tmp, on the way to a folder of root's.
     assert!(walk(&at("sticky/sub/file")).unwrap().found.is_some());
     chown(at("sticky/sub"), Some(OTHER), None).unwrap();
     assert!(is_refused(&at("sticky/sub/file")));
@@ -156,7 +152,6 @@ struct Running {
 }
 
 impl Running {
-    /// The daemon may write `mine`, read `read`, and make `new`; the file `other` has no grant.
     fn start() -> Running {
         let top = folder();
         let at = |name: &str| top.path().join(name);
@@ -227,7 +222,6 @@ fn no_path_opens_a_file_that_was_not_named() {
         assert!(running.write(name).is_err(), "{name}");
     }
     assert!(running.is_refused("link-to-other") && running.is_refused("theirs/../other"));
-    // The existence of a file is not revealed either.
     assert!(running.is_refused("nothing") && running.is_refused("nothing/below"));
     // A named file, in a folder where the attacker can replace it.
     chown(running.top.path(), Some(OTHER), None).unwrap();
@@ -351,7 +345,6 @@ fn a_folder_changes_its_owner_with_its_expected_files() {
     let owner = |name: &str| fs::symlink_metadata(at(name)).unwrap().uid();
     give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();
     assert_eq!((owner("run"), owner("run/k")), (0, OTHER));
-    // As /tmp is.
     fs::create_dir(at("shared")).unwrap();
     fs::set_permissions(at("shared"), fs::Permissions::from_mode(0o1777)).unwrap();
     give(&at("shared/k"), Purpose::Sockets, &account, &[]).unwrap();
@@ -369,7 +362,6 @@ fn a_folder_changes_its_owner_with_its_expected_files() {
     fs::write(at("state/cache-b.json"), "{}").unwrap();
     give(&at("state"), STATE, &account, &[]).unwrap();
     assert_eq!(owner("state/cache-b.json"), 0);
-    // Sockets of an ended root daemon are the exception.
     let served = UnixListener::bind(at("run/k/served")).unwrap();
     drop(UnixListener::bind(at("run/k/left")).unwrap());
     give(&at("run/k"), Purpose::Sockets, &account, &[]).unwrap();

@@ -1,5 +1,4 @@
-//! Paths and the owners of their directories: if root alone, or root and the caller, control all directories, other users
-//! cannot exchange the file.
+//! Paths and the owners of their directories.
 
 use std::collections::VecDeque;
 use std::ffi::{OsStr, OsString};
@@ -20,7 +19,6 @@ const STICKY: u32 = 0o1000;
 /// Why a path is not walked.
 #[derive(Debug, thiserror::Error)]
 pub enum Untrusted {
-    /// The system refused.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// Others than root, or than root and the caller, may make or exchange entries of a folder on the way.
@@ -30,26 +28,20 @@ pub enum Untrusted {
 
 /// Where a path leads to.
 pub struct ResolvedPath {
-    /// The folder of the file.
     pub folder: File,
-    /// The name of the file in that folder.
     pub name: OsString,
     /// The file (`O_PATH`); `None` if it does not exist.
     pub found: Option<File>,
-    /// The users with the right to exchange the file.
     pub reach: Reach,
 }
 
 /// The users with the right to exchange the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// Trusted users alone.
     Trusted,
-    /// Other users as well.
     Others,
 }
 
-/// The owners of trusted directories, and the treatment of other directories.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Rule {
     /// A directory is trusted if it belongs to root, and others cannot write to it or it is sticky; a path through another
@@ -66,7 +58,6 @@ impl Rule {
     }
 }
 
-/// A folder on the way.
 struct Folder {
     file: File,
     /// Whether other users may make files in the folder.
@@ -76,7 +67,7 @@ struct Folder {
 }
 
 impl Folder {
-    /// Checks a folder on the way. A folder that is not trusted is an error by [`Rule::RootAlone`].
+    /// A folder that is not trusted is an error by [`Rule::RootAlone`].
     fn check(file: File, rule: Rule) -> Result<Folder, Untrusted> {
         let metadata = file.metadata()?;
         let is_writable = metadata.mode() & WRITABLE_BY_OTHERS != 0;
@@ -95,14 +86,12 @@ impl Folder {
     }
 }
 
-/// The path of an open file, as the system reports it.
 pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
     use std::os::fd::AsRawFd;
     std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
-/// Walks a path from the root, name by name and link by link. Each folder on the way, and that of each link,
-/// belongs to root, and root alone may write to it; a sticky folder is allowed before another folder of root.
+/// Walks a path from the root, name by name and link by link.
 ///
 /// # Errors
 /// [`Untrusted`]; also if a folder on the way is missing, or the file is missing in a sticky folder.
@@ -110,8 +99,7 @@ pub fn walk(path: &Path) -> Result<ResolvedPath, Untrusted> {
     walk_by(path, Rule::RootAlone)
 }
 
-/// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root. Directories of other users are
-/// passed, but links in them and in sticky folders are refused; [`ResolvedPath::reach`] reports such directories.
+/// Walks a path as [`walk`] does, with directories of the caller as trusted as those of root.
 ///
 /// # Errors
 /// As [`walk`].
@@ -175,7 +163,6 @@ fn walk_by(path: &Path, rule: Rule) -> Result<ResolvedPath, Untrusted> {
     Err(io::Error::from(io::ErrorKind::InvalidInput).into())
 }
 
-/// The steps of a path: the root, names and `..`.
 fn names(path: &Path) -> VecDeque<OsString> {
     let step = |component: Component<'_>| match component {
         Component::RootDir => Some(OsStr::new("/").to_owned()),
@@ -189,15 +176,8 @@ fn names(path: &Path) -> VecDeque<OsString> {
 /// The identity of a file, independent of its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Identity {
-    /// A block device, by its number.
     Block(u64),
-    /// A file.
-    Inode {
-        /// The number of its file system.
-        device: u64,
-        /// The number of the file in its file system.
-        inode: u64,
-    },
+    Inode { device: u64, inode: u64 },
 }
 
 impl Identity {

@@ -1,6 +1,5 @@
 //! Messages between the daemon and its monitor. A request is one message; the monitor returns a socket for
-//! the answer, because devices may hang while they are opened, and other requests must not wait for that. The
-//! answer for an opened file has its descriptor.
+//! the answer, because devices may hang while they are opened.
 
 use std::ffi::OsString;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -14,41 +13,29 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
 
-/// Bytes of the longest message: a path, or a sentence that contains a path.
 const LENGTH_MAX: usize = 8192;
-/// Bytes in front of a path.
 const HEAD: usize = 5;
 
-/// The operation on a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Task {
-    /// Open the file only as a reference (`O_PATH`).
     Look,
-    /// Open the file, with these flags of open(2).
     Open(i32),
     /// Open the file to write; create it if it is missing.
     Make,
-    /// Remove a file that the monitor created.
     Remove,
 }
 
-/// A request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Request {
     pub(super) task: Task,
     pub(super) path: PathBuf,
 }
 
-/// The result.
 #[derive(Debug)]
 pub(super) enum Answer {
-    /// The file was opened.
     Opened(OwnedFd),
-    /// The operation was done.
     Done,
-    /// The system refused, with this errno.
     Failed(i32),
-    /// The monitor refused, with a reason.
     Refused(String),
 }
 
@@ -82,10 +69,10 @@ impl Request {
         receive(to)?.fd.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
     }
 
-    /// The next request; `None` at the end. An invalid request is an error.
+    /// The next request; `None` at the end.
     pub(super) fn receive(from: impl AsFd) -> io::Result<Option<Request>> {
-        // Descriptors in the message are closed. The monitor does not answer on them, as they may lead to a
-        // process that trusts root.
+        // Descriptors in the message are closed, and not answered on, as they may lead to a process that
+        // trusts root.
         let Message { bytes, .. } = receive(from)?;
         if bytes.is_empty() {
             return Ok(None);
@@ -104,7 +91,6 @@ impl Request {
     }
 }
 
-/// Sends the client its socket for the answer; returns the other end.
 pub(super) fn hand_answers(to: impl AsFd) -> io::Result<OwnedFd> {
     let Ends { here, there } = Ends::make()?;
     send(to, &[0], Some(there.as_fd()))?;
@@ -135,7 +121,6 @@ impl Answer {
     }
 }
 
-/// A received message.
 struct Message {
     bytes: Vec<u8>,
     fd: Option<OwnedFd>,

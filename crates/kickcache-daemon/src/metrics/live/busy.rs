@@ -26,8 +26,7 @@ impl BusyClock {
         self.read(path, stat_of)
     }
 
-    /// The busy time, in milliseconds, of the block device of the origin with this identity, such as
-    /// `file:/srv/vm1.raw`; `None` without a block device.
+    /// As [`BusyClock::millis`], for the origin with this identity.
     pub(super) fn origin_millis(&mut self, identity: &str) -> Option<u64> {
         self.read(Path::new(identity), |_| match OriginSource::of_identity(identity) {
             OriginSource::Path(path) => stat_of(&path),

@@ -15,14 +15,13 @@ use crate::metrics::live::history::{
 };
 use crate::metrics::live::totals::{CACHE_COLUMNS, VOLUME_COLUMNS};
 
-/// Whether a document contains the curves and the host, which seldom change.
+/// Whether a document contains the curves and the host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::metrics) enum Curves {
     Sent,
     LeftOut,
 }
 
-/// The parts of a document.
 pub(super) struct DocumentParts<'a> {
     /// The last report; `None` before the first one.
     pub(super) report: Option<&'a Report>,
@@ -45,7 +44,6 @@ pub(super) fn document(shown: &DocumentParts<'_>, since: u64, curves: Curves) ->
     text + "}"
 }
 
-/// The present state, and recent events.
 fn state(shown: &DocumentParts<'_>, curves: Curves) -> Value {
     let Some(report) = shown.report else { return Value::Null };
     let caches = report.caches.iter();
@@ -103,7 +101,6 @@ fn cache_state(report: &Report, cache: &CacheReport, curves: Curves) -> Value {
     })
 }
 
-/// The limits of a volume as text, such as `100 MiB/s, at most 2 GiB`.
 fn show_limits(limits: &LimitsReport) -> String {
     let all = [
         limits.client_bytes_per_second.map(|bytes| format!("{}/s", show_bytes(bytes))),
@@ -152,7 +149,6 @@ fn write_list<T>(text: &mut String, items: impl Iterator<Item = T>, mut write: i
     }
 }
 
-/// A number as short as a chart needs it.
 fn write_number(text: &mut String, number: f32) {
     let _ = match number.abs() {
         size if !size.is_finite() => write!(text, "null"),

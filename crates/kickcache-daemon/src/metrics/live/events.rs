@@ -17,7 +17,6 @@ pub(super) struct LiveEvents {
     pub(super) kept: VecDeque<LiveEvent>,
 }
 
-/// An event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct LiveEvent {
     pub(super) at: u64,
@@ -26,8 +25,7 @@ pub(super) struct LiveEvent {
 }
 
 impl LiveEvents {
-    /// Adds events for the differences between two reports; without an earlier one, for the start and the present
-    /// conditions.
+    /// Adds events for the differences between two reports.
     pub(super) fn look(&mut self, at: u64, before: Option<&Report>, now: &Report) {
         let Some(before) = before else {
             let begun =

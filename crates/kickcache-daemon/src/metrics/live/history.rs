@@ -9,24 +9,18 @@ pub(super) const FINE_COUNT: usize = 3_600;
 /// Time between coarse rows, and how many are kept.
 pub(super) const COARSE_SPAN: Duration = Duration::from_secs(300);
 pub(super) const COARSE_COUNT: usize = 2_016;
-/// How many numbers a row has.
 pub(super) const COLUMN_COUNT: usize = 12;
 
 /// The values of the columns of a volume or a cache device in an interval; an unknown value is NaN.
 pub(super) type Row = [f32; COLUMN_COUNT];
-/// The rows of an interval, by subject.
 pub(super) type Rows = BTreeMap<Subject, Row>;
 
-/// The subject of a row.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Subject {
-    /// A volume, by its name.
     Volume(String),
-    /// A cache device, by its path.
     Cache(String),
 }
 
-/// The whole history.
 #[derive(Default)]
 pub(super) struct Tracks {
     pub(super) fine: Track,
@@ -71,7 +65,6 @@ impl Track {
                 kept.pop_front();
             }
         }
-        // A subject without any value in the history is dropped.
         self.rows.retain(|_, kept| kept.iter().rev().any(|row| row.iter().any(|number| !number.is_nan())));
     }
 

@@ -1,9 +1,4 @@
-//! The live page: the activity of the daemon in the last hour and the last week, kept together with the
-//! metrics, and the page that draws it.
-//!
-//! * `history`: the rings; `totals`: from reports to rows of the rings; `busy`: how long devices were busy.
-//! * `events`: changes between reports; `document`: all data as JSON, for the page; `view`: the owner of the
-//!   data.
+//! The live page: the activity of the daemon in the last hour and the last week.
 //!
 //! Invariants: the numbers of kept rows and events are bounded. The page needs no external resource, and changes no
 //! state.
@@ -22,6 +17,5 @@ mod tests;
 
 /// The page; it requests `history.json`.
 pub(super) const PAGE: &str = include_str!("page.html");
-/// The browser's policy for the page: no external resources.
 pub(super) const PAGE_POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; \
                                       img-src data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'";

@@ -63,7 +63,6 @@ fn fail(cache: &mut CacheReport, record: &str) {
     cache.volumes.iter_mut().for_each(|volume| volume.dirty_bytes = 0);
 }
 
-/// A state of the page.
 struct Scene {
     name: &'static str,
     report: Report,
@@ -111,7 +110,6 @@ fn all() -> [Scene; 8] {
     ]
 }
 
-/// The parts of the page's data that depend on the conditions.
 fn shown(report: &Report) -> Value {
     let (tracks, happenings) = (Tracks::default(), LiveEvents::default());
     let parts = DocumentParts { report: Some(report), tracks: &tracks, happenings: &happenings };

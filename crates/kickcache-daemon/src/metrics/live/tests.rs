@@ -33,7 +33,6 @@ fn scrape(seconds: u64, mode: &str) -> Scrape {
     Scrape { report: serde_json::from_value(report).unwrap(), silent: Vec::new() }
 }
 
-/// A view after a daemon's first seconds.
 fn view(seconds: u64) -> LiveView {
     let began = Instant::now();
     let mut view = LiveView::new(began);

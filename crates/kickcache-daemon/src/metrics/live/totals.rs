@@ -32,14 +32,12 @@ pub(super) const VOLUME_COLUMNS: [&str; COLUMN_COUNT] = [
 pub(super) const CACHE_COLUMNS: [&str; COLUMN_COUNT] =
     ["busy", "read_bytes", "write_bytes", "dirty_bytes", "full", "errors", "", "", "", "", "", ""];
 
-/// Counters of all volumes and cache devices.
 #[derive(Clone)]
 pub(super) struct Totals {
     pub(super) at: Instant,
     of: BTreeMap<Subject, Counters>,
 }
 
-/// Values that only grow, and other values.
 #[derive(Clone, Default)]
 struct Counters {
     grows: [u64; COLUMN_COUNT],
@@ -66,8 +64,7 @@ impl Totals {
         Totals { at, of }
     }
 
-    /// The rates and means between an earlier moment and this one, and the present values, as rows of the subjects
-    /// that both moments have.
+    /// Rates, means and present values, for the subjects of an earlier moment and of this one.
     pub(super) fn rows_since(&self, before: &Totals) -> Rows {
         let seconds = self.at.duration_since(before.at).as_secs_f64().max(1e-3);
         let row = |(subject, counters): (&Subject, &Counters)| {

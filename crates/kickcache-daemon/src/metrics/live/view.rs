@@ -9,7 +9,6 @@ use crate::metrics::live::history::{COARSE_SPAN, FINE_SPAN, Tracks};
 use crate::metrics::live::totals::Totals;
 use crate::metrics::scrape::Scrape;
 
-/// The data of the page.
 pub(in crate::metrics) struct LiveView {
     due: Instant,
     before: Option<Totals>,
@@ -34,7 +33,6 @@ impl LiveView {
         }
     }
 
-    /// When the next sample is due.
     pub(in crate::metrics) fn due(&self) -> Instant {
         self.due
     }
@@ -61,14 +59,12 @@ impl LiveView {
         self.last = Some(scrape);
     }
 
-    /// The present state, and the rows after the second `since`, as JSON.
     pub(in crate::metrics) fn document(&self, since: u64, curves: Curves) -> String {
         let report = self.last.as_ref().map(|last| &last.report);
         document(&DocumentParts { report, tracks: &self.tracks, happenings: &self.happenings }, since, curves)
     }
 }
 
-/// The time of day, as Unix counts it.
 fn seconds_since_1970() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO).as_secs()
 }

@@ -1,5 +1,4 @@
-//! How clients reach a volume: the settings of each front end, as flags and configuration files give them, and where clients
-//! find it while it is served.
+//! How clients reach a volume: the settings of each front end.
 //!
 //! To add a front end: a file next to [`nbd`], [`vhost_user`] and [`ublk`] with its settings, a field of
 //! [`FrontendSpecs`] and a line in its lists, a field of [`ServedAt`].
@@ -28,13 +27,10 @@ use crate::plan::frontends::vhost_user::VhostUserSpec;
 #[derive(Clone, PartialEq, Debug, Default, clap::Args)]
 #[group(skip)]
 pub struct FrontendSpecs {
-    /// The settings for NBD.
     #[command(flatten)]
     pub nbd: NbdSpec,
-    /// The settings for a virtual machine.
     #[command(flatten)]
     pub vhost_user: VhostUserSpec,
-    /// The settings for a block device of this host.
     #[command(flatten)]
     pub ublk: UblkSpec,
     /// Logical block size of the virtual machine's disk and of the block device: 512 or 4096 [default: 512]
@@ -51,10 +47,8 @@ pub struct FrontendSpecs {
 pub struct ServedAt {
     /// The URIs of the volume for NBD clients.
     pub nbd: Vec<String>,
-    /// The socket of the volume for a virtual machine.
     #[serde(default)]
     pub vhost_user: Option<String>,
-    /// The block device of the host that the volume is.
     #[serde(default)]
     pub ublk: Option<String>,
     /// The block device of the volume that another process removed.
@@ -62,34 +56,29 @@ pub struct ServedAt {
     pub ublk_removed: Option<String>,
 }
 
-/// Clients of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Sessions {
     /// NBD connections that have chosen the volume.
     pub nbd: u64,
-    /// Virtual machines that are connected.
     pub vhost_user: u64,
     /// 1 while the volume is a block device of the host, otherwise 0.
     pub ublk: u64,
 }
 
-/// Keys that are in no front end's own list.
 const GUEST_BLOCK: &str = "guest-block";
 const SERIAL: &str = "serial";
 
 impl FrontendSpecs {
-    /// The front ends, in the order of messages.
+    /// In the order of messages.
     fn all(&self) -> [&dyn FrontendSpec; 3] {
         [&self.nbd, &self.ublk, &self.vhost_user]
     }
 
-    /// The keys of all front ends for a volume in a configuration file.
     pub(super) fn keys() -> Vec<&'static str> {
         [nbd::KEYS, vhost_user::KEYS, ublk::KEYS, &[GUEST_BLOCK, SERIAL]].concat()
     }
 
-    /// Reads the value of a key in [`FrontendSpecs::keys`].
     pub(super) fn read<'de, A: MapAccess<'de>>(&mut self, key: &str, map: &mut A) -> Result<(), A::Error> {
         if nbd::KEYS.contains(&key) {
             return self.nbd.read(key, map);
@@ -107,13 +96,13 @@ impl FrontendSpecs {
         Ok(())
     }
 
-    /// Settings that serve a volume over NBD alone, at these addresses.
+    /// Settings that serve a volume over NBD alone.
     pub fn nbd(addresses: Vec<NbdAddress>) -> FrontendSpecs {
         FrontendSpecs { nbd: NbdSpec::at(addresses), ..FrontendSpecs::default() }
     }
 
-    /// The settings, with an NBD socket in the runtime directory if they have no list of NBD addresses and no other
-    /// front end.
+    /// The settings, with an NBD socket in the runtime directory if they have no list of NBD addresses and no
+    /// other front end.
     #[must_use]
     pub fn or_default(&self, volume: &str) -> FrontendSpecs {
         let is_said = self.nbd.nbd.is_some() || self.is_reachable();
@@ -123,12 +112,10 @@ impl FrontendSpecs {
         FrontendSpecs { nbd, ..self.clone() }
     }
 
-    /// Whether clients can reach the volume.
     pub(super) fn is_reachable(&self) -> bool {
         self.all().iter().any(|frontend| frontend.is_reachable())
     }
 
-    /// Whether the volume is a block device of the host.
     pub fn has_host_device(&self) -> bool {
         self.ublk.is_reachable()
     }
@@ -139,33 +126,29 @@ impl FrontendSpecs {
         paths.map(|path| NbdAddress::Unix(path.into())).collect()
     }
 
-    /// All unix sockets.
     pub fn unix_sockets(&self) -> Vec<&Path> {
         self.all().into_iter().flat_map(FrontendSpec::unix_sockets).collect()
     }
 
-    /// Where the volume is served, in words.
     pub fn announcements(&self, volume: &str) -> Vec<String> {
         self.all().into_iter().flat_map(|frontend| frontend.announcements(volume)).collect()
     }
 
-    /// Bytes of the logical block that is reported to a virtual machine, or to the host.
+    /// Bytes of the logical block that a virtual machine or the host sees.
     ///
     /// # Panics
-    /// If the block size was not checked and is too large.
+    /// If the block size was not checked and does not fit into 32 bits.
     pub fn guest_block_bytes(&self) -> u32 {
         let bytes = self.guest_block.map_or(SECTOR_SIZE, Size::bytes);
         u32::try_from(bytes).expect("checked to be 512 or 4096")
     }
 
-    /// Refuses impossible values.
     pub(super) fn check(&self) -> Result<(), String> {
         self.guest_block.map_or(Ok(()), check_guest_block)?;
         self.all().into_iter().try_for_each(FrontendSpec::check)
     }
 }
 
-/// Parses the logical block size that is reported to a virtual machine, or to the host.
 fn parse_guest_block(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error| format!("{error}"))?;
     check_guest_block(size)?;

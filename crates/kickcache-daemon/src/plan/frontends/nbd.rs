@@ -10,7 +10,6 @@ use crate::plan::address::NbdAddress;
 use crate::plan::default_paths::default_nbd;
 use crate::plan::frontends::spec::FrontendSpec;
 
-/// Keys in a configuration file.
 pub(super) const KEYS: &[&str] = &["nbd", ALLOW_CLIENT];
 
 const ALLOW_CLIENT: &str = "allow-client";
@@ -33,7 +32,6 @@ pub struct NbdSpec {
 }
 
 impl NbdSpec {
-    /// Settings with these addresses; volumes of one cache device may share an address.
     pub const fn at(addresses: Vec<NbdAddress>) -> NbdSpec {
         NbdSpec { nbd: Some(addresses), allow_client: None }
     }
@@ -43,12 +41,12 @@ impl NbdSpec {
         NbdSpec::at(vec![default_nbd(volume)])
     }
 
-    /// The addresses in these settings; empty if none are set.
+    /// Empty if none are set.
     pub fn addresses(&self) -> &[NbdAddress] {
         self.nbd.as_deref().unwrap_or_default()
     }
 
-    /// The names of clients that are served; none if all are.
+    /// The names that certificates of clients must have; empty if any name will do.
     pub fn allowed_clients(&self) -> &[AllowedClient] {
         self.allow_client.as_deref().unwrap_or_default()
     }

@@ -1,5 +1,4 @@
-//! The serial number of a disk in a virtual machine. Each is unique in a daemon: names in a guest's /dev/disk/by-id
-//! contain it.
+//! The serial number of a disk in a virtual machine.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::driver::checksum::checksum;
 
-/// The most bytes of a serial number, as virtio-blk sets it.
+/// The most bytes of a serial number in virtio-blk.
 const LENGTH_MAX: usize = 20;
-/// Length of `-` and the hash of a longer name.
+/// Of `-` and a hash.
 const SUFFIX_LENGTH: usize = 9;
 
 /// A serial number of 1 to 20 bytes.
@@ -19,7 +18,7 @@ const SUFFIX_LENGTH: usize = 9;
 pub struct SerialNumber(String);
 
 impl SerialNumber {
-    /// The default: the name, or the beginning of a longer name and a hash of the whole name.
+    /// The name; the beginning and a hash of a name that is too long.
     pub(crate) fn of_name(name: &str) -> SerialNumber {
         if name.len() <= LENGTH_MAX {
             return SerialNumber(name.into());

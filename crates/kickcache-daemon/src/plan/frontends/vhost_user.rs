@@ -6,7 +6,6 @@ use serde::de::MapAccess;
 
 use crate::plan::frontends::spec::FrontendSpec;
 
-/// Keys in a configuration file.
 pub(super) const KEYS: &[&str] = &["vhost-user"];
 
 /// Where a virtual machine finds a volume.

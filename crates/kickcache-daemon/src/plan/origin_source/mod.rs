@@ -18,12 +18,9 @@ use crate::plan::nbd_uri::{NbdUri, UriError};
 use crate::plan::origin_source::outside::OutsideSource;
 use crate::plan::origin_source::spec::OriginSpec;
 
-/// The place of a volume's origin; each kind is an [`OriginSpec`].
 #[derive(Clone, PartialEq, Debug)]
 pub enum OriginSource {
-    /// A file or block device.
     Path(PathBuf),
-    /// An export of an NBD server.
     Nbd(NbdUri),
     /// An implementation of the caller: a simulation, or the device of a test.
     Outside(OutsideSource),
@@ -35,16 +32,14 @@ pub enum OriginError {
     /// An empty text, or a URI with an unknown scheme.
     #[error("`{0}` is no origin; write a path, nbd://HOST:PORT/EXPORT, or nbd+unix:///EXPORT?socket=PATH")]
     Unknown(String),
-    /// The text is not UTF-8.
     #[error(transparent)]
     Text(#[from] NotUtf8),
-    /// A defective URI of an NBD export.
     #[error(transparent)]
     Nbd(#[from] UriError),
 }
 
 impl OriginSource {
-    /// Parses the user's notation: a path, or a URI.
+    /// A path, or a URI.
     ///
     /// # Errors
     /// If the text is empty, is not UTF-8, or is a URI that cannot be an origin.
@@ -62,8 +57,7 @@ impl OriginSource {
         }
     }
 
-    /// The place of an origin with this identity, which may be `file:PATH`, `block:PATH`, the identity of a present
-    /// device, or a URI.
+    /// The place of an origin with this identity.
     pub fn of_identity(identity: &str) -> OriginSource {
         if let Some(path) = path_of_identity(identity) {
             return OriginSource::Path(path);
@@ -77,7 +71,6 @@ impl OriginSource {
         }
     }
 
-    /// The unix socket of the origin's NBD server, if it has one.
     pub fn socket_path(&self) -> Option<&Path> {
         match self {
             OriginSource::Nbd(uri) => uri.socket_path(),
@@ -85,7 +78,6 @@ impl OriginSource {
         }
     }
 
-    /// The kind, by the interface of all kinds.
     fn spec(&self) -> &dyn OriginSpec {
         match self {
             OriginSource::Path(path) => path,
@@ -112,7 +104,7 @@ impl OriginSource {
         self.spec().path()
     }
 
-    /// The path on this machine: of the file, of the block device, or of the server's socket.
+    /// The path of the file, of the block device, or of the server's socket.
     pub fn local_path(&self) -> Option<&Path> {
         match self {
             OriginSource::Path(path) => Some(path),
@@ -132,7 +124,7 @@ impl OriginSource {
     }
 }
 
-/// The part of a URI before its `://`; `None` if a text is a path.
+/// `None` if a text is a path.
 fn scheme(text: &str) -> Option<&str> {
     let (scheme, _) = text.split_once("://")?;
     let is_scheme = scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'+');

@@ -1,4 +1,4 @@
-//! Origins that the caller of this crate implements: a simulation, or the device of a test.
+//! Origins that the caller of this crate implements.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,9 +7,8 @@ use crate::driver::device::OpenError;
 use crate::driver::queued_device::QueuedDevice;
 use crate::plan::origin_source::spec::OriginSpec;
 
-/// An origin implemented outside of the daemon.
 pub trait OutsideOrigin: QueuedDevice {
-    /// The size in bytes, a multiple of 4096, which must not change.
+    /// In bytes, a multiple of 4096, which must not change.
     fn size(&self) -> u64;
 
     /// The origin's identity on the cache device, such as `simulated:disk`.
@@ -21,12 +20,10 @@ pub trait OutsideOrigin: QueuedDevice {
 pub struct OutsideSource(Arc<dyn Fn() -> Box<dyn OutsideOrigin> + Send + Sync>);
 
 impl OutsideSource {
-    /// An origin that a function creates.
     pub fn new(open: impl Fn() -> Box<dyn OutsideOrigin> + Send + Sync + 'static) -> OutsideSource {
         OutsideSource(Arc::new(open))
     }
 
-    /// Creates the origin by the function.
     pub fn open(&self) -> Box<dyn OutsideOrigin> {
         (self.0)()
     }

@@ -6,8 +6,7 @@ use kickcache_engine::config::OriginKind;
 
 use crate::driver::device::{OpenError, identity_of};
 
-/// The place of an origin, and how a start or an offline tool must treat it. The defaults of `kind` and `has_server`
-/// are those of a local file or block device.
+/// The place of an origin.
 pub trait OriginSpec {
     /// The place in the user's notation.
     fn shown(&self) -> String;
@@ -21,8 +20,7 @@ pub trait OriginSpec {
     /// [`OpenError`] if there is none.
     fn identity(&self) -> Result<String, OpenError>;
 
-    /// The path of a local file or block device, which the system can lock against a second daemon; `None`
-    /// for other kinds.
+    /// The path of a local file or block device; `None` for other kinds.
     fn path(&self) -> Option<&Path> {
         None
     }
@@ -32,10 +30,8 @@ pub trait OriginSpec {
         OriginKind::Local
     }
 
-    /// Whether a server provides the origin. A server may be unreachable, or slow: a start contacts several
-    /// servers in parallel and logs each awaited one, and requests wait for it as long as `origin-timeout`
-    /// permits. The origin is compared with the cache's samples. The system cannot lock the origin against a
-    /// second daemon; a lock in the state directory does.
+    /// Whether a server provides the origin: the server may be unreachable, and the system cannot lock the
+    /// origin against a second daemon.
     fn has_server(&self) -> bool {
         false
     }

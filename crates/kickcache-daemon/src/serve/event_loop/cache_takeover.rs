@@ -1,5 +1,4 @@
-//! A device that takes over from the cache device: threads prepare it, copy to it, flush it and record it, as each step
-//! may wait for a disk.
+//! A device that takes over from the cache device.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -33,15 +32,12 @@ use crate::whole_path::shown_path;
 /// The time to the next check whether the next step can begin, if no event occurs before and no thread works.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The time to the next check of an abandoned takeover, if no event occurs before and no thread works: I/O in
-/// flight on the device may take long.
+/// The time to the next check of an abandoned takeover, if no event occurs before and no thread works.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
-/// The most checks, at least a second apart, of a part being copied, also if no client waits: some drives
-/// pause for longer than clients wait.
+/// The most checks, at least a second apart, of one part being copied.
 const COPY_LOOKS_MAX: u32 = 60;
 
-/// The two devices, for threads.
 #[derive(Clone)]
 pub(crate) struct Pair {
     pub(crate) old: Arc<BlockFile>,
@@ -50,16 +46,13 @@ pub(crate) struct Pair {
     pub(crate) called: OtherDevice,
 }
 
-/// The takeover by a new device, and the results of the last one.
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
-    /// The present step, if a takeover is in progress.
     pub(crate) step: Option<TakeoverStep>,
-    /// The path of the present cache device, for other threads.
+    /// The path of the present cache device.
     pub(crate) device: Arc<Mutex<PathBuf>>,
     /// The path of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
-    /// Whether the order is from this daemon or an earlier one.
     pub(crate) given: OrderTime,
     /// The two devices, from the time when the new one was made ready to the end of the takeover.
     pub(crate) pair: Option<Pair>,
@@ -68,11 +61,10 @@ pub(crate) struct CacheTakeover {
     pub(crate) failure: Option<String>,
     /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
-    /// Whether a thread works for the takeover.
     is_busy: bool,
     /// Whether the thread of the takeover writes a part to the new device.
     is_at_new: Arc<AtomicBool>,
-    /// Steps that threads have ended.
+    /// The number of steps that threads have ended.
     ends: u64,
     /// How long clients wait for I/O on the new device, before the takeover is given up.
     twins: Patience,
@@ -82,27 +74,23 @@ pub(crate) struct CacheTakeover {
     copy: Patience,
     /// How long a stop waits for a superblock or record that a thread of the takeover writes.
     stop: Patience,
-    /// The caller that waits without a limit until the copy begins or the takeover fails.
+    /// The caller that waits until the copy begins or the takeover fails.
     pub(crate) reply: Option<TakeoverAnswer>,
 }
 
-/// The step of a takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverStep {
-    /// The new device is made ready.
     Preparing,
     /// The old device records that a successor is being made.
     Announcing,
     /// Parts are copied, the next one not before this time.
     Copying(Instant),
-    /// The new device is flushed.
     Flushing,
     /// The superblocks are to be written, not before this time.
     Sealed(Instant),
-    /// The state directory records the takeover.
     Recording,
     /// A stop does not wait any more for a superblock or record of the takeover: the next start decides by
-    /// the superblocks. With a mirror, both devices get all writes until the end of the stop.
+    /// the superblocks.
     Unnoted,
     /// The takeover waits until no I/O is in flight on either device.
     Parting,
@@ -112,33 +100,26 @@ pub(crate) enum TakeoverStep {
     Forgetting,
 }
 
-/// The future of an abandoned takeover.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TakeoverFate {
     /// The next start begins the takeover again.
     Resumed,
-    /// The old device's record of the new one is to be removed, so that no start begins the takeover again.
+    /// The old device's record of the new one is to be removed.
     Forgotten,
 }
 
-/// The result of a step.
 pub(crate) enum TakeoverOutcome {
-    /// The new device.
     Prepared(Result<Successor, ServeError>),
-    /// The old device's superblock, written or not.
     Announced(Box<Superblock>, Result<(), ServeError>),
-    /// A part was copied or not, and the time for it.
+    /// With the time for the part.
     Copied(Result<(), ServeError>, Duration),
     /// The new device was flushed and is at its recorded path, or not.
     Flushed(Result<(), ServeError>),
-    /// The content of the new device's superblock.
     Noted(Result<Box<Superblock>, ServeError>),
-    /// The new superblock, and whether the state directory has recorded the takeover.
     Recorded(Box<Superblock>, Result<(), StateError>),
 }
 
 impl CacheTakeover {
-    /// The state without a takeover in progress.
     pub(crate) fn new(wakeup: Arc<Wakeup>, device: PathBuf) -> CacheTakeover {
         CacheTakeover {
             background: Background::new(wakeup),
@@ -160,8 +141,8 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblock is being written, or must not be written by other code until the takeover ends: the
-    /// old device may be marked as replaced. See also [`CacheTakeover::is_unnoted`].
+    /// Whether the superblock is being written, or must not be written by other code until the takeover ends:
+    /// the old device may be marked as replaced.
     pub(crate) fn is_storing(&self) -> bool {
         match self.step {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
@@ -183,13 +164,10 @@ impl CacheTakeover {
         self.step == Some(TakeoverStep::Unnoted)
     }
 
-    /// Whether a thread works for the takeover.
     pub(crate) fn is_busy(&self) -> bool {
         self.is_busy
     }
 
-    /// Begins to make a device ready.
-    ///
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn prepare(
@@ -210,10 +188,9 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Answers the caller, if one waits.
     pub(crate) fn answer(&mut self, result: Result<TakeoverBegun, ServeError>) {
         if let Some(reply) = self.reply.take() {
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may have stopped waiting.
             let _ = reply.send(result);
         }
     }
@@ -256,8 +233,6 @@ impl CacheTakeover {
         })
     }
 
-    /// Begins to copy a part.
-    ///
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn copy(&mut self, pair: Pair, part: ByteExtent) -> io::Result<()> {
@@ -295,7 +270,7 @@ impl CacheTakeover {
         })
     }
 
-    /// Begins to record in the state directory which device is the cache, by that device's superblock.
+    /// Begins to record in the state directory which device is the cache.
     ///
     /// # Errors
     /// If no thread can be started.
@@ -313,7 +288,6 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// Starts a thread of the takeover that does not end, as if a device hangs.
     #[cfg(test)]
     pub(crate) fn hang(&mut self) {
         self.begin(|| {
@@ -330,7 +304,6 @@ impl CacheTakeover {
         Ok(())
     }
 
-    /// The result of a thread of the takeover that ended; `None` if none has.
     pub(crate) fn poll(&mut self) -> Option<TakeoverOutcome> {
         let outcome = self.background.poll()?;
         self.is_busy = false;
@@ -339,7 +312,6 @@ impl CacheTakeover {
         Some(outcome)
     }
 
-    /// Whether the new device may still be given up.
     fn can_give_up(&self) -> bool {
         matches!(self.step, Some(TakeoverStep::Copying(_) | TakeoverStep::Flushing))
     }
@@ -355,9 +327,7 @@ impl CacheTakeover {
         self.waits_for_part(mirror) || self.can_give_up() && waits
     }
 
-    /// The reason to stop waiting for the new device, if there is one: clients wait for it alone and it has
-    /// completed no operation for long, or a part is not copied for an even longer time. The new device may be
-    /// given up until the superblocks are to be written.
+    /// The reason to stop waiting for the new device, if there is one.
     pub(crate) fn why_given_up(&mut self, now: Instant, mirror: Option<&Mirror>) -> Option<String> {
         let waits_for_part = self.waits_for_part(mirror);
         let mirror = mirror.filter(|_| self.can_give_up());
@@ -382,7 +352,6 @@ impl CacheTakeover {
         self.stop.is_over(now, waited_for)
     }
 
-    /// The time of the next check of the takeover, if no other event begins a turn of the loop before.
     pub(crate) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let soon = now.plus(LOOK_PAUSE);
         let patience = earlier(self.twins.poll_timeout(), self.part.poll_timeout());
@@ -401,7 +370,6 @@ impl CacheTakeover {
         }
     }
 
-    /// Ends the takeover.
     pub(crate) fn end(&mut self) {
         (self.step, self.with, self.pair) = (None, None, None);
     }

@@ -1,5 +1,4 @@
-//! Records for the next start: of dirty blocks, at the start and at the end of serving, and of the origins'
-//! state at the end.
+//! Records for the next start: of dirty blocks and of the origins' state.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::config::Mode;
@@ -20,8 +19,7 @@ pub(crate) enum WhileServed {
 
 impl<E: CacheEngine> EventLoop<E> {
     /// Records volumes as complete that have no dirty or unflushed blocks and, while served, cannot get dirty
-    /// blocks. Before volumes are served, records are written at once; at the end they are queued in
-    /// [`EventLoop::note_queue`].
+    /// blocks.
     pub(crate) fn note_dirty(&mut self, while_served: WhileServed) {
         let Some(notes) = &self.notes else { return };
         for volume in self.core.engine.status().volumes {

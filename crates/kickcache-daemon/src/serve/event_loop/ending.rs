@@ -1,4 +1,4 @@
-//! A clean stop, and its log messages while it waits.
+//! A clean stop.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -87,7 +87,6 @@ impl<E: CacheEngine> EventLoop<E> {
 
     fn tell_end(&self) {
         if self.left_behind().is_some() {
-            // The caller of the loop reports this as an error.
             return;
         }
         let left = |left: &UncleanBlocks| format!("{} of {}", counted(left.blocks, "block"), left.volume);
@@ -102,7 +101,7 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// Returns, once every ten seconds, the devices, records or requests that a stop waits for.
+    /// The devices, records or requests that a stop waits for, if a message is due.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
         self.stop_wait.poll(now).then(|| self.awaited(now))
     }
@@ -130,7 +129,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::GivenUp { what })
     }
 
-    /// The devices, records or requests that a stop waits for, in words.
     pub(super) fn awaited(&self, now: Instant) -> String {
         let mut awaited: Vec<String> = Vec::new();
         for load in self.core.driver.loads() {

@@ -2,7 +2,7 @@
 //!
 //! The order is decisive when a cache device is taken out of use: first the origins have all data, flushed,
 //! unless dirty blocks are abandoned; then it is on record that the device is out of service; only then the
-//! old engine is replaced, and requests bypass the device.
+//! old engine is replaced.
 
 use std::sync::{Arc, PoisonError};
 
@@ -37,7 +37,6 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Cache { path: self.cache.clone(), what: what.into() }
     }
 
-    /// Refuses an exchange of the engine if there is an obstacle.
     pub(super) fn check_exchange(&self) -> Result<(), ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_engine_change("its server is stopping"));
@@ -72,7 +71,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Passes held requests on, if they have waited for too long.
     pub(super) fn release_late_requests(&mut self, now: Instant) {
         let RequestHold::Held { begun, awaits } = self.request_hold else { return };
         if now >= begun.plus(HELD_MAX) {
@@ -82,7 +80,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Passes held requests on, and new ones from now on.
     pub(super) fn release_requests(&mut self) {
         self.request_hold = RequestHold::None;
         self.core.let_go();
@@ -90,7 +87,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.pump(self.core.now);
     }
 
-    /// When held requests have waited for too long.
     pub(super) fn hold_deadline(&self) -> Option<Instant> {
         match self.request_hold {
             RequestHold::Held { begun, .. } => Some(begun.plus(HELD_MAX)),
@@ -98,7 +94,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The reason why an exchange of the engine takes too long.
     fn unfinished(&self, now: Instant, awaits: AwaitedWork) -> String {
         let unclean = self.unclean();
         if awaits == AwaitedWork::Requests || unclean.is_empty() {
@@ -195,7 +190,7 @@ impl<E: CacheEngine> ExchangeVerbs for EventLoop<E> {
         }
         if is_quiet {
             if self.core.engine.health() == CacheHealth::Good {
-                // The device is left out by order: the messages for a failed device are not logged.
+                // The device is left out by order: no failure is logged.
                 self.out_of_service = OutOfService::Told(Record::Pending);
                 self.core.engine.leave_out(now);
                 self.pump(now);

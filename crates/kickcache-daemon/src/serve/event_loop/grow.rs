@@ -1,4 +1,4 @@
-//! The cache device grows while it is served: extended and examined, prepared for by the engine, recorded durably, and then used.
+//! The cache device grows while it is served.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -32,7 +32,6 @@ impl<E: CacheEngine> EventLoop<E> {
         ServeError::Engine { path: self.cache.clone(), source: Error::Growth { what: what.into() } }
     }
 
-    /// The device; an error if there is an obstacle to its growth.
     pub(super) fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError> {
         if self.core.stage != LoopPhase::Serving || self.core.engine.phase() != Phase::Running {
             return Err(self.refuse_growth("the server is stopping; grow it after the next start"));
@@ -78,7 +77,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(())
     }
 
-    /// Gives the superblock to the growth that waits for it, once the engine is prepared and no other operation has it.
+    /// Answers the growth that waits for the superblock, when it can have it or cannot be completed.
     pub(super) fn lend_to_growth(&mut self) {
         if self.growth.as_ref().is_none_or(|growth| growth.waiting.is_none()) {
             return;
@@ -92,7 +91,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let Some((number, answer)) = waiting else { return };
         match end {
             None => self.lend_superblock(number, SuperblockWriter::Growth, &answer),
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may have stopped waiting.
             Some(error) => drop(answer.send(Err(error))),
         }
     }
@@ -105,7 +104,6 @@ impl<E: CacheEngine> EventLoop<E> {
         (health != CacheHealth::Good).then(|| self.refuse_growth("it is out of service now"))
     }
 
-    /// Ends the growth.
     pub(super) fn end_growth(&mut self) {
         self.growth = None;
     }

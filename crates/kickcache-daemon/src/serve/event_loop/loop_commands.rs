@@ -45,7 +45,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Passes the engine the write budget for the present size of the cache device.
     pub(super) fn apply_write_budget(&mut self, now: Instant) {
         let size = self.superblock.geometry.device_size;
         let budget = self.write_budget.map(|budget| budget.per_day(size));

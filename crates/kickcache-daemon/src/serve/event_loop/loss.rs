@@ -1,7 +1,4 @@
-//! Messages about a failed cache device. If it is put out of service, the first messages name the volumes
-//! with blocks that only this device has, with the commands that write them back; another message reports
-//! whether this state is recorded. If dirty blocks are lost, a message lists them. If data are lost or only
-//! on the device at the end, the daemon ends with an error.
+//! Messages about a failed cache device.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -19,14 +16,12 @@ use crate::shell_command::ShellCommand;
 
 /// The blocks of a volume on a cache device out of service that the origin lacks, or has not flushed.
 struct UnsavedBlocks {
-    /// Its name.
     volume: String,
     /// The places, never empty.
     blocks: Vec<BlockIndex>,
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// The blocks that are on a cache device out of service alone.
     fn left_on_device(&self) -> Vec<UnsavedBlocks> {
         if self.core.engine.record().is_none() {
             return Vec::new();
@@ -38,8 +33,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.volumes.iter().map(left).filter(|left| !left.blocks.is_empty()).collect()
     }
 
-    /// The error for an end with blocks on a cache device out of service alone, or with lost data; `None` without such blocks and
-    /// losses.
+    /// The error for an end with blocks on a cache device out of service alone, or with lost data.
     pub(super) fn left_behind(&self) -> Option<ServeError> {
         let left = self.left_on_device();
         if left.is_empty() {
@@ -61,7 +55,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// The error if dirty blocks are lost.
     fn lost_at_end(&self) -> Option<ServeError> {
         let lost = self.core.engine.damaged_blocks().len() as u64;
         if lost == 0 {
@@ -77,8 +70,7 @@ impl<E: CacheEngine> EventLoop<E> {
         Some(ServeError::LeftBehind { what })
     }
 
-    /// Logs once the unwritten blocks of a failed cache device that is out of service, and whenever it
-    /// changes, whether that state is recorded.
+    /// Logs news about a cache device out of service.
     pub(super) fn tell_out_of_service(&mut self) {
         let Some(record) = self.core.engine.record() else { return };
         match self.out_of_service {
@@ -125,8 +117,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// A cache device that was cut short while it was served: dirty blocks beyond its end are lost, even if
-    /// they were never read.
+    /// The error if the cache device was cut short and has dirty blocks.
     fn cut_short_at_end(&self) -> Option<ServeError> {
         let needed = self.superblock.geometry.device_size;
         let found =

@@ -1,4 +1,4 @@
-//! Adding and removing volumes while others are served: the steps in the event loop.
+//! Adding and removing volumes while others are served.
 
 use std::sync::Arc;
 
@@ -42,7 +42,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Member { volume: KnownVolume::of(&self.core.volumes[index]), block_device }
     }
 
-    /// Logs how long the loop was occupied by a change of a volume.
     fn tell_turn(&self, what: &str, index: usize, begun: Instant) {
         let micros = self.core.clock.now().since(begun).as_nanos() / 1_000;
         let name = self.core.volumes.name(index);

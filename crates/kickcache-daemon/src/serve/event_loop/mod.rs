@@ -1,8 +1,7 @@
 //! The loop: completions and requests of front ends in; submissions and replies out; then one wait for all
 //! events.
 //!
-//! One thread owns engine, driver and front ends. The protocols of clients are in the front ends
-//! ([`crate::serve::frontend`]).
+//! One thread owns engine, driver and front ends.
 
 pub(crate) mod cache_takeover;
 pub(crate) mod dirty_notes;
@@ -59,13 +58,11 @@ use crate::shell_command::DaemonCommands;
 use crate::wakeup::Wakeup;
 
 /// If completions are handled in turns, a turn takes up to one in [`TURNS`] of the operations in flight, or
-/// up to [`TURN_LEAST`] if that is more: replies are sent, requests arrive and devices get work between the
-/// turns.
+/// up to [`TURN_LEAST`] if that is more.
 const TURNS: usize = 8;
 const TURN_LEAST: usize = 2;
 /// If the gaps of the loop since the last sleep add up to this time or more, the log reports them.
 const MISSED_TOLD: Duration = Duration::from_millis(2_000);
-/// The key of the loop's own descriptor.
 const CONTROL_KEY: u64 = 0;
 
 /// Whether submissions reach the origins.
@@ -73,11 +70,9 @@ const CONTROL_KEY: u64 = 0;
 pub(crate) enum Origins {
     /// Only submissions of the recovery are accepted: the origins are still to be compared with the clean blocks.
     Compared,
-    /// The origins may be used: all submissions of the engine are executed.
     Used,
 }
 
-/// The state of serving, on one thread.
 pub(crate) struct EventLoop<E> {
     pub(crate) core: Core<E>,
     pub(crate) frontends: Frontends,
@@ -85,7 +80,7 @@ pub(crate) struct EventLoop<E> {
     /// The superblock of the cache device, or of its stand-in.
     pub(crate) superblock: Superblock,
     pub(crate) out_of_service: OutOfService,
-    /// The damaged blocks at the last check: only blocks damaged since then are logged.
+    /// The damaged blocks at the last check.
     pub(crate) damaged: Vec<BlockKey>,
     pub(crate) control: Receiver<Control>,
     pub(crate) wakeup: Arc<Wakeup>,
@@ -96,10 +91,8 @@ pub(crate) struct EventLoop<E> {
     pub(crate) growth: Option<RunningGrowth>,
     pub(crate) takeover: CacheTakeover,
     pub(crate) journal_note: JournalNote,
-    /// The budget as configured: if it is a share of the cache device, a change of the device's size changes
-    /// the bytes.
+    /// The budget as configured, which may be a share of the cache device.
     pub(crate) write_budget: Option<WriteBudget>,
-    /// A volume that is being removed.
     pub(crate) leaving: Option<LeavingVolume>,
     pub(crate) request_hold: RequestHold,
     pub(crate) superblock_queue: SuperblockQueue,
@@ -112,7 +105,7 @@ pub(crate) struct EventLoop<E> {
 }
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Runs until the server was stopped and all acknowledged writes are durable.
+    /// Runs until the server was stopped.
     ///
     /// # Errors
     /// [`ServeError::GivenUp`] if a stop was cut short: devices may still work on the loop's memory then,
@@ -163,7 +156,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.frontends.watch(&mut self.core);
     }
 
-    /// The next submission of the engine. Submissions after the recovery may write to an origin: they wait until the origins are compared.
+    /// Submissions after the recovery may write to an origin: they wait until the origins are compared.
     fn next_submission(&mut self) -> Option<Submission> {
         let engine = &mut self.core.engine;
         match self.origins {
@@ -172,7 +165,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Moves submissions and replies until none is left, and completions: all, or those of a turn.
     pub(crate) fn pump(&mut self, now: Instant) {
         let mut left = if self.frontends.wants_turns() {
             (self.core.driver.in_flight() / TURNS).max(TURN_LEAST)
@@ -208,7 +200,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Reports to the engine the origins that may have lost unflushed data; returns whether there was any.
+    /// Reports to the engine the origins that may have lost unflushed data.
     fn take_restarts(&mut self, now: Instant) -> bool {
         let mut has_any = false;
         while let Some(device) = self.core.driver.poll_restart() {
@@ -290,7 +282,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.poll_timeout().into_iter().chain(others.into_iter().flatten()).min()
     }
 
-    /// Begins to measure the times of requests, and to sample the hit ratios of other cache sizes.
     pub(crate) fn begin_times(&mut self) {
         let now = self.core.clock.now();
         for volume in self.core.volumes.iter() {

@@ -4,10 +4,9 @@ use kickcache_engine::time::{Duration, Instant};
 
 /// The least time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
-/// Checks without progress after which a patience is over: a little less than the time that makes a device
-/// silent.
+/// Checks without progress after which a patience is over.
 const LOOKS_MAX: u32 = 9;
-/// The time of these checks in seconds, for messages.
+/// The time of [`LOOKS_MAX`] checks in seconds.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;
 
 /// Counts checks without progress. Time is not used, because a device is not silent while this process was
@@ -26,13 +25,11 @@ impl Default for Patience {
 }
 
 impl Patience {
-    /// A patience of this many checks.
     pub(crate) fn of_looks(looks_max: u32) -> Patience {
         Patience { looks_max, look_at: None, looks: 0, ends: 0 }
     }
 
-    /// Takes the device's number of completed operations, if a caller waits for it; `true` if the number has
-    /// not changed in the most checks.
+    /// `true` after enough checks without a change of the number of completed operations.
     pub(crate) fn is_over(&mut self, now: Instant, waited_for: Option<u64>) -> bool {
         let Some(ends) = waited_for else {
             *self = Patience::of_looks(self.looks_max);
@@ -52,7 +49,6 @@ impl Patience {
         self.looks >= self.looks_max
     }
 
-    /// The time of the next check, if no event occurs before.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.look_at
     }
@@ -72,7 +68,6 @@ mod tests {
         assert!((1..=9).all(|second| !patience.is_over(at(second), Some(4))));
         assert_eq!(patience.poll_timeout(), Some(at(10)));
         assert!(patience.is_over(at(10), Some(4)));
-        // An operation completed, and no caller waited.
         assert!(!patience.is_over(at(11), Some(5)) && !patience.is_over(at(12), None));
         assert_eq!(patience.poll_timeout(), None);
         assert!((13..=21).all(|second| !patience.is_over(at(second), Some(5))));

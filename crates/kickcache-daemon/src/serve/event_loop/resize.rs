@@ -13,7 +13,6 @@ use crate::serve::verbs::superblock_lease::ResizeId;
 use crate::shell_command::ShellCommand;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// See [`Verbs::begin_resize`](crate::serve::verbs::Verbs::begin_resize).
     pub(super) fn begin_resize(&mut self, name: &str) -> Result<OriginToResize, ServeError> {
         let id = self.volume_id(name)?;
         let refuse = |what: &str| ServeError::Volume { name: name.into(), what: what.into() };
@@ -37,7 +36,6 @@ impl<E: CacheEngine> EventLoop<E> {
         Ok(OriginToResize { resize, file, superblock: self.superblock.clone() })
     }
 
-    /// Ends a resize. The new size is reported to guests and the kernel at once, and to NBD clients when they connect.
     pub(super) fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>) {
         self.resizes.running.retain(|running| *running != resize);
         if let Some(superblock) = superblock {
@@ -46,7 +44,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Uses the size of a volume in the superblock.
     fn use_size(&mut self, id: VolumeId) {
         let Some(index) = self.core.volumes.indices().find(|index| self.core.volumes[*index].info.id == id)
         else {

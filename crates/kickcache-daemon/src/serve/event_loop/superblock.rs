@@ -11,7 +11,6 @@ use crate::serve::verbs::superblock_lease::{
 };
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// See [`Verbs::wait_for_superblock`](crate::serve::verbs::Verbs::wait_for_superblock).
     pub(super) fn wait_for_superblock(
         &mut self,
         writer: SuperblockWriter,
@@ -20,14 +19,13 @@ impl<E: CacheEngine> EventLoop<E> {
         let number = self.superblock_queue.number();
         match self.check_writer(writer) {
             Ok(()) => self.superblock_queue.add(WaitingWriter { number, writer, answer }),
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may have stopped waiting.
             Err(error) => drop(answer.send(Err(error))),
         }
         self.lend_to_next();
         number
     }
 
-    /// Refuses the lease to a writer if there is an obstacle to its operation.
     fn check_writer(&self, writer: SuperblockWriter) -> Result<(), ServeError> {
         match writer {
             SuperblockWriter::Resize(_) if self.core.stage != LoopPhase::Serving => Err(ServeError::Stopped),
@@ -48,7 +46,6 @@ impl<E: CacheEngine> EventLoop<E> {
             let Some(WaitingWriter { number, writer, answer }) = self.superblock_queue.pop() else { return };
             match self.check_writer(writer) {
                 Ok(()) => self.lend_superblock(number, writer, &answer),
-                // If the caller does not wait any more, the failed send is harmless.
                 Err(error) => drop(answer.send(Err(error))),
             }
         }
@@ -68,7 +65,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// See [`Verbs::end_lease`](crate::serve::verbs::Verbs::end_lease).
     pub(super) fn end_lease(&mut self, number: LeaseNumber) {
         let ended = self.superblock_queue.end(number);
         if ended == Some(SuperblockWriter::Exchange) {

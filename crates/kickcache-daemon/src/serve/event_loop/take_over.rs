@@ -1,9 +1,8 @@
-//! Replacing the cache device while it is served: its log is copied to another device, which also gets new writes to
-//! the copied part, and takes over when it has a complete copy.
+//! Replacing the cache device while it is served.
 //!
 //! The order is decisive. First the new device has a complete copy, flushed. Then the old one is marked as
 //! replaced. Then the new one is marked as the cache. Then the state directory has the new one's number and
-//! path, unless that cannot be written. Then the old device is released. Until then all acknowledged writes are on the old one.
+//! path, unless that cannot be written. Then the old device is released.
 
 use std::sync::Arc;
 
@@ -35,8 +34,6 @@ const COPY_PAUSE_MAX: Duration = Duration::from_millis(20);
 const NOTE_PAUSE: Duration = Duration::from_millis(2_000);
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Begins to replace the cache device. The answer is sent when the copy to the new device begins, or the
-    /// takeover fails.
     pub(super) fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer) {
         let begun = self.device_to_replace().and_then(|old| {
             let state = self.commands.state.clone();
@@ -45,7 +42,7 @@ impl<E: CacheEngine> EventLoop<E> {
         });
         match begun {
             Ok(()) => self.takeover.reply = Some(answer),
-            // If the caller does not wait any more, the failed send is harmless.
+            // The caller may have stopped waiting.
             Err(error) => drop(answer.send(Err(error))),
         }
     }
@@ -87,7 +84,6 @@ impl<E: CacheEngine> EventLoop<E> {
         cache.ok_or_else(|| self.refuse_takeover("its volumes are served without a cache"))
     }
 
-    /// Continues with the results of threads, and with steps that are due.
     pub(super) fn advance_takeover(&mut self, now: Instant) {
         while let Some(outcome) = self.takeover.poll() {
             if self.takeover.is_unnoted() {
@@ -168,8 +164,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Seals the mirror, unless the takeover must be given up: all is copied and durable, and later writes were made to
-    /// both devices.
+    /// Seals the mirror, unless the takeover must be given up.
     fn seal(&mut self, now: Instant) {
         if self.takeover.step == Some(TakeoverStep::Flushing)
             && !self.must_give_up()
@@ -237,7 +232,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::Parting);
     }
 
-    /// The step after a failed attempt to record the takeover: another attempt later, but none during a stop.
+    /// The step after a failed attempt to record the takeover.
     fn note_later(&self, now: Instant) -> TakeoverStep {
         if self.core.stage == LoopPhase::Serving {
             return TakeoverStep::Sealed(now.plus(NOTE_PAUSE));
@@ -367,13 +362,12 @@ impl<E: CacheEngine> EventLoop<E> {
         begun
     }
 
-    /// Counts an error of the replacement in the state of the cache device; the log has the details.
+    /// Counts an error of the replacement in the state of the cache device.
     fn count_takeover_error(&mut self, now: Instant, cause: Cause) {
         let fault = Fault { device: Device::Cache, operation: "replace", offset: 0, length: 0, cause };
         self.troubles.note(now, fault);
     }
 
-    /// Abandons the takeover for this reason: the old device alone stays in use.
     fn fail_takeover(&mut self, error: ServeError) {
         let device = self.cache.display().to_string();
         if self.takeover.step == Some(TakeoverStep::Preparing) {
@@ -381,7 +375,6 @@ impl<E: CacheEngine> EventLoop<E> {
                 // No caller waits for an answer.
                 self.takeover.failure = Some(error.to_string());
             }
-            // The warning is no error of a device in use: the path may be mistyped.
             tracing::warn!(
                 event = "cache_replacement_refused",
                 device,
@@ -403,8 +396,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Abandons a new device that has not responded for long, so that clients do not wait for it: the old one
-    /// is complete.
+    /// Abandons a new device that has not responded for long.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
         let Some(what) = self.takeover.why_given_up(now, self.core.mirror.as_ref()) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));
@@ -426,7 +418,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.takeover.step = Some(TakeoverStep::GivenUp(afterwards));
     }
 
-    /// Removes the mirror once no I/O is in flight on the new device.
+    /// Removes the mirror if no I/O is in flight on the new device.
     fn end_mirror(&mut self, afterwards: TakeoverFate) {
         if !self.core.mirror.as_ref().is_none_or(Mirror::is_quiet) {
             return;
@@ -445,14 +437,13 @@ impl<E: CacheEngine> EventLoop<E> {
         drop(std::thread::Builder::new().spawn(move || drop(parted)));
     }
 
-    /// Makes the new device the cache device once no I/O is in flight on either.
+    /// Makes the new device the cache device if no I/O is in flight on either.
     fn switch(&mut self, now: Instant) {
         let is_idle = |device| self.core.driver.is_idle(device);
         if !is_idle(Device::Cache) || !is_idle(Device::Successor) {
             return;
         }
         let Some(mirror) = self.core.mirror.take() else { return };
-        // The log names the cache device that the driver has.
         self.end_troubles_of_cache(now);
         let parted = self.core.driver.take_over();
         for submission in mirror.into_held() {
@@ -475,7 +466,6 @@ impl<E: CacheEngine> EventLoop<E> {
         drop(std::thread::Builder::new().spawn(move || drop((parted, pair))));
     }
 
-    /// The progress of the takeover, if there is one.
     pub(super) fn takeover_progress(&self) -> Option<TakeoverProgress> {
         let (stage, with) = (self.takeover.stage()?, self.takeover.with.clone()?);
         let log = self.superblock.geometry.log();

@@ -12,7 +12,6 @@ use crate::serve::control::{Errors, TakeoverStage, Trouble};
 use crate::serve::rate_limit::{SuppressedKind, SuppressedLines};
 use crate::serve::troubles::{FaultKind, SILENT_MIN, Silence, Tally, show_cause};
 
-/// A device for the log.
 struct DeviceName<'a> {
     device: String,
     volume: Option<&'a str>,
@@ -40,8 +39,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// If the next look is due, logs counted errors whose interval has ended, lost dirty blocks, and devices
-    /// that do not answer or answer again.
+    /// Logs news about devices, if the next look is due.
     pub(crate) fn tell_troubles(&mut self, now: Instant) {
         if !self.troubles.begin_look(now) {
             return;
@@ -54,8 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
         let devices: Vec<Device> = origins.chain(Some(Device::Cache)).collect();
         for device in devices {
             if self.core.driver.away(device).is_some() {
-                // No silence is logged during an outage, which has log lines of its own: errors in this time
-                // are no answers of the device.
+                // No silence is logged during an outage, which has log lines of its own.
                 continue;
             }
             let since = self.silent_since(device);
@@ -83,14 +80,14 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Logs all errors that were only counted so far, at the end of the loop.
+    /// Logs all errors that were only counted so far.
     pub(super) fn tell_last_troubles(&mut self, now: Instant) {
         for SuppressedKind { kind, held } in self.troubles.end(now) {
             self.tell_held(kind, held);
         }
     }
 
-    /// Logs the counted errors of a device that is about to be removed, as long as it has a name.
+    /// Logs the counted errors of a device that is about to be removed.
     pub(super) fn tell_last_of(&mut self, now: Instant, device: Device) {
         for SuppressedKind { kind, held } in self.troubles.end_of(now, device) {
             self.tell_held(kind, held);
@@ -126,7 +123,6 @@ impl<E: CacheEngine> EventLoop<E> {
         self.core.engine.silent_since(device)
     }
 
-    /// The problem of a device.
     pub(super) fn trouble_of(&self, now: Instant, device: Device) -> Trouble {
         let since = self.silent_since(device).map(|since| now.since(since));
         let errors = |tally: Tally| Errors { count: tally.count, last: tally.last, ago: now.since(tally.at) };
@@ -164,7 +160,6 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// The path of a device, and the volume of an origin.
     fn name_device(&self, device: Device) -> DeviceName<'_> {
         let path = self.core.driver.file(device).map(|file| file.path().display().to_string());
         match device {

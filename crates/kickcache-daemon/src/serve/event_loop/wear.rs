@@ -9,7 +9,7 @@ use crate::devices::record_queue::QueuedRecord;
 use crate::devices::wear_notes::noted_wear;
 
 impl<E: CacheEngine> EventLoop<E> {
-    /// Records the recent writes at intervals. While the state directory hangs, no record is added.
+    /// No record is added while others wait.
     pub(super) fn note_wear_when_due(&mut self, now: Instant) {
         if self.note_queue.is_wear_due(now) {
             self.note_wear(now);

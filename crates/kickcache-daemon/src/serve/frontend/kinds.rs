@@ -1,4 +1,4 @@
-//! The front ends by name: the owner of a watched descriptor, and of a request in flight.
+//! The front ends by name.
 
 use crate::serve::frontend::nbd::key::NbdKey;
 use crate::serve::frontend::nbd::request::NbdRequest;
@@ -15,7 +15,7 @@ pub(crate) enum Pending {
     Ublk(UblkRequest),
 }
 
-/// A descriptor that is watched, or a tag of a device command; the loop stores it in 64 bits.
+/// A descriptor that is watched, or a tag of a device command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WatchKey {
     Nbd(NbdKey),

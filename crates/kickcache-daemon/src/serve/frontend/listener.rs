@@ -17,10 +17,8 @@ use crate::plan::address::{NbdAddress, UNIX_PATH_MAX};
 use crate::serve::error::ServeError;
 use crate::socket_path::{self, SocketFile};
 
-/// The backlog of a unix socket.
 const BACKLOG: i32 = 128;
 
-/// Where a front end listens.
 #[derive(Debug)]
 pub(crate) enum Place {
     /// A unix socket, made with mode 0600, or TCP.
@@ -29,15 +27,12 @@ pub(crate) enum Place {
     Inherited(OwnedFd),
 }
 
-/// Where a front end listens for a volume.
 pub(crate) struct VolumePlace {
     pub(crate) place: Place,
-    /// The volume's index.
     pub(crate) volume: usize,
 }
 
 impl Place {
-    /// The address, unless the socket was inherited.
     pub(crate) fn address(&self) -> Option<&NbdAddress> {
         match self {
             Place::Address(address) => Some(address),
@@ -56,11 +51,10 @@ impl Place {
     }
 }
 
-/// A socket that accepts connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// The bound address of the socket, for the log and for URIs; other words for an inherited socket.
+    /// The bound address of the socket; other words for an inherited socket.
     pub(crate) address: String,
     /// A unix socket's path with the device and inode that were made; `None` for other sockets.
     made: Option<(PathBuf, Inode)>,
@@ -92,7 +86,6 @@ impl Listener {
         }
     }
 
-    /// Whether the socket is already a connection, so that no other one follows.
     pub(crate) fn is_connection(&self) -> bool {
         self.kind == SocketKind::Connection
     }
@@ -224,7 +217,6 @@ fn open_unix(path: PathBuf) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name, made: Some((path, made)), kind: SocketKind::Unix })
 }
 
-/// Why the socket cannot be opened, and the remedy if one is known.
 fn why_no_socket(path: &Path, source: &io::Error) -> String {
     let folder = path.parent().unwrap_or(path).display();
     match source.kind() {
@@ -240,7 +232,6 @@ fn why_no_socket(path: &Path, source: &io::Error) -> String {
     }
 }
 
-/// The reason why the address cannot be used, and the remedy if one is known.
 fn why_no_listener(port: u16, source: &io::Error) -> String {
     let advice = match source.kind() {
         io::ErrorKind::AddrInUse => format!(
@@ -300,7 +291,6 @@ fn open_tcp(address: SocketAddr, exposure: Exposure) -> Result<Listener, ServeEr
     Ok(Listener { socket: listener.into(), address, made: None, kind: SocketKind::Tcp })
 }
 
-/// The name in the log of a socket that was passed at the start.
 const INHERITED: &str = "the inherited socket";
 
 fn is_listening(socket: &OwnedFd) -> Result<bool, ServeError> {
@@ -323,7 +313,6 @@ fn inherit(socket: OwnedFd) -> Result<Listener, ServeError> {
     Ok(Listener { socket, address: name.into(), made: None, kind })
 }
 
-/// The device and inode of the file at a path.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Inode {
     device: u64,

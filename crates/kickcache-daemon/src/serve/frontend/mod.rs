@@ -1,24 +1,13 @@
 //! The front ends: how clients reach volumes.
 //!
 //! A front end owns its listeners, its sessions, the memory that its clients share with it, and the state of
-//! their requests. The main calls of the loop:
-//! * [`Frontends::watch`]: it watches its descriptors, under keys of its own ([`WatchKey`]), and
-//!   [`Frontends::on_ready`] is called when one is ready; or it sends commands to devices of its own
-//!   ([`Frontends::on_command`]);
-//! * [`Frontends::take_requests`]: requests to the engine, by [`Core::begin`], with the data for their
-//!   answers ([`Pending`]);
-//! * [`Frontends::on_reply`]: replies of the engine; [`Frontends::send`]: sends queued replies to the clients, when
-//!   the engine has no more;
-//! * deadlines ([`Frontends::poll_timeout`], [`Frontends::handle_timeout`]), the stop
-//!   ([`Frontends::stop_listening`], [`Frontends::is_idle`], [`Frontends::is_quiet`], [`Frontends::close`]),
-//!   and changes of a volume ([`Frontends::join`], [`Frontends::part`], [`Frontends::resize`]).
+//! their requests.
 //!
-//! A front end never names another one, nor the loop. Its state belongs to the thread of its loop; there may
-//! be several loops.
+//! A front end never names another one, nor the loop.
 //!
-//! To add one: a folder next to [`nbd`], [`vhost_user`] and [`ublk`], and its calls here; in [`kinds`] its
-//! variant of [`Pending`] and of [`WatchKey`]; in [`crate::plan::frontends`] its settings and its part of
-//! [`ServedAt`].
+//! To add a front end: a folder next to [`nbd`], [`vhost_user`] and [`ublk`], and its calls here; in
+//! [`kinds`] its variant of [`Pending`] and of [`WatchKey`]; in [`crate::plan::frontends`] its settings and
+//! its part of [`ServedAt`].
 
 pub(crate) mod kinds;
 pub(crate) mod listener;
@@ -59,7 +48,6 @@ use crate::serve::frontend::ublk::{Ublk, own_device, removal, unsafe_devices};
 use crate::serve::frontend::vhost_user::{GuestPlace, VhostUser};
 use crate::serve::requests::InFlight;
 
-/// All front ends of a loop.
 #[derive(Default)]
 pub(crate) struct Frontends {
     pub(crate) nbd: Nbd,
@@ -67,7 +55,7 @@ pub(crate) struct Frontends {
     pub(crate) ublk: Ublk,
 }
 
-/// Refuses a cache device or origin on a block device of its own volumes, before any device is opened.
+/// Refuses a cache device or origin on a block device of its own volumes.
 pub(crate) fn check(cache: &CacheSpec) -> Result<(), ServeError> {
     own_device::check(cache)
 }
@@ -87,7 +75,7 @@ pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), Stri
     own_device::check_path(path, own)
 }
 
-/// Refuses a block device with a user: a mount, swap, another device, or a process.
+/// Refuses a block device with a user.
 ///
 /// # Errors
 /// A sentence.
@@ -100,8 +88,7 @@ pub(crate) fn wait_until_gone(device: &Path) {
     removal::wait_until_gone(&ControlThreads::default(), device);
 }
 
-/// Refuses a volume with a block device of an earlier daemon that this start would not take over, as
-/// [`unsafe_devices::check`] does; `earlier` is the last served identity of its origin, if it differs.
+/// Refuses a volume with a block device of an earlier daemon, as [`unsafe_devices::check`] does.
 pub(crate) fn check_left_behind(
     spec: &VolumeSpec,
     volume: &VolumeIdentity,
@@ -110,7 +97,6 @@ pub(crate) fn check_left_behind(
     unsafe_devices::check(&Starting { volume, earlier, device: spec.served_by().ublk.id })
 }
 
-/// Where volumes are served.
 pub(crate) struct Addresses {
     nbd: Vec<VolumePlace>,
     vhost_user: Vec<GuestPlace>,
@@ -153,7 +139,6 @@ impl Frontends {
         })
     }
 
-    /// Where the volume of an index is served.
     pub(crate) fn served_at(&self, volume: usize, name: &str) -> ServedAt {
         ServedAt {
             nbd: self.nbd.uris_of(volume, name),
@@ -172,12 +157,10 @@ impl Frontends {
         }
     }
 
-    /// Why the present files of certificates cannot be used; `None` if they can.
     pub(crate) fn tls_failure(&self) -> Option<String> {
         self.nbd.tls_failure()
     }
 
-    /// Connections of NBD clients, also in their handshake.
     pub(crate) fn connection_count(&self) -> usize {
         self.nbd.connection_count()
     }
@@ -189,7 +172,6 @@ impl Frontends {
         self.ublk.watch(core);
     }
 
-    /// Handles a watched descriptor that is ready.
     pub(crate) fn on_ready<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, interest: Interest) {
         match key {
             WatchKey::Nbd(key) => self.nbd.on_ready(core, key, interest),
@@ -198,7 +180,6 @@ impl Frontends {
         }
     }
 
-    /// Handles the end of a command to a front end's device.
     pub(crate) fn on_command<E: CacheEngine>(&mut self, core: &mut Core<E>, key: WatchKey, result: i32) {
         match key {
             WatchKey::Ublk(key) => self.ublk.on_command(core, key, result),
@@ -220,7 +201,6 @@ impl Frontends {
         self.ublk.take_requests(core);
     }
 
-    /// Passes a reply of the engine to the front end of the request.
     pub(crate) fn on_reply<E: CacheEngine>(&mut self, core: &mut Core<E>, entry: InFlight, reply: &Reply) {
         match entry.pending {
             Pending::Nbd(request) => self.nbd.on_reply(core, entry.volume, request, reply),
@@ -229,25 +209,21 @@ impl Frontends {
         }
     }
 
-    /// Answers block status commands after the answer of an origin.
     pub(crate) fn take_extents<E>(&mut self, core: &mut Core<E>) {
         self.nbd.take_extents(core);
     }
 
-    /// Sends pending output to the clients.
     pub(crate) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> Result<LoopStep, ServeError> {
         let after = self.nbd.send(core);
         self.vhost_user.send(core)?;
         Ok(if core.driver.buffers().budget.has_news() { LoopStep::GoOn } else { after })
     }
 
-    /// When [`Frontends::handle_timeout`] must be called.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.nbd.poll_timeout()
     }
 
-    /// Closes the connections of NBD clients with a late handshake, of stalled clients that have disconnected, and of slow
-    /// clients with memory that other requests need.
+    /// Closes the connections of NBD clients that are late, gone or too slow.
     pub(crate) fn handle_timeout<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.end_late_handshakes(core);
         self.nbd.end_gone(core);
@@ -271,30 +247,28 @@ impl Frontends {
         ublk.into_iter().for_each(|open| self.ublk.join(core, volume, open));
     }
 
-    /// Does not serve the volume of an index any more, at any place.
     pub(crate) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.part(core, volume, None);
         self.vhost_user.part(core, volume);
         self.ublk.part(core, volume);
     }
 
-    /// Begins to remove the block device of the volume of an index, which no process has open.
+    /// Begins to remove a block device that no process has open.
     pub(crate) fn part_from_host<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.ublk.part(core, volume);
     }
 
-    /// Does not serve the volume of an index on an NBD address any more; connections go on.
+    /// Stops serving a volume on an NBD address; connections go on.
     pub(crate) fn part_from<E>(&mut self, core: &mut Core<E>, volume: usize, address: &NbdAddress) {
         self.nbd.part(core, volume, Some(address));
     }
 
-    /// Stops serving the volume with an index to virtual machines, of which none is connected.
+    /// Stops serving a volume to virtual machines.
     pub(crate) fn part_from_guests<E>(&mut self, core: &mut Core<E>, volume: usize) {
         self.vhost_user.part(core, volume);
     }
 
-    /// Accepts no more requests for the volume of an index: NBD clients past the handshake are disconnected
-    /// after their replies, a virtual machine at once, and requests of the block device are held.
+    /// Accepts no more requests for a volume.
     pub(crate) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.nbd.hide(core, volume);
         self.vhost_user.hide(core, volume);
@@ -322,7 +296,6 @@ impl Frontends {
         self.nbd.addresses()
     }
 
-    /// Takes over a new size of the volume with this index.
     pub(crate) fn resize<E>(&mut self, core: &Core<E>, volume: usize) {
         self.nbd.resize(core);
         let size = core.volumes[volume].info.size;
@@ -337,14 +310,12 @@ impl Frontends {
         self.ublk.stop_listening();
     }
 
-    /// Whether completions should be taken in turns: a virtual machine gets an answer at once, and adds more
-    /// requests meanwhile. Replies to sockets are sent together, as each call costs a system call.
+    /// Whether completions are to be taken in turns.
     pub(crate) fn wants_turns(&self) -> bool {
         self.vhost_user.is_busy()
     }
 
-    /// Whether no request of a guest or a block device waits to go to the engine; waiting NBD commands are
-    /// refused at a stop.
+    /// Whether no request of a guest or a block device waits to go to the engine.
     pub(crate) fn is_idle(&self) -> bool {
         self.vhost_user.is_idle() && self.ublk.is_idle()
     }
@@ -354,7 +325,6 @@ impl Frontends {
         self.nbd.is_quiet()
     }
 
-    /// Ends all NBD sessions.
     pub(crate) fn close<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         self.nbd.close_all(core);
     }

@@ -1,5 +1,4 @@
-//! The addresses of a volume, with open sockets and a block device that is ready: prepared before the order to the
-//! loop, as it may wait.
+//! The addresses of a volume, with open sockets and a block device that is ready.
 
 use crate::driver::io_engine::IoEngine;
 use crate::plan::Exposure;
@@ -14,7 +13,6 @@ use crate::serve::frontend::ublk::place::{NOBODY, UblkPlace};
 use crate::serve::frontend::vhost_user::port::OpenGuest;
 use crate::serve::known_volume::KnownVolume;
 
-/// Where a volume is to be served.
 #[derive(Default)]
 pub(crate) struct OpenPlaces {
     pub(super) nbd: Vec<OpenAddress>,

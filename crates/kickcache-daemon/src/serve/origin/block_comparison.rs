@@ -10,7 +10,6 @@ use crate::driver::checksum::checksum;
 use crate::driver::device::BlockFile;
 use crate::driver::memory::Allocator;
 
-/// Blocks that were compared.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct ComparedBlocks {
     /// Blocks within the device that could be read.
@@ -20,7 +19,6 @@ pub(crate) struct ComparedBlocks {
 }
 
 impl ComparedBlocks {
-    /// The difference in words, if there is one.
     pub(crate) fn difference(&self) -> Option<String> {
         let first = self.different.iter().min()?;
         let different = self.different.len();
@@ -29,7 +27,7 @@ impl ComparedBlocks {
     }
 }
 
-/// Compares a file or block device with samples. A block that cannot be read proves no difference.
+/// A block that cannot be read proves no difference.
 pub(crate) fn compare(file: &BlockFile, samples: &[Sample]) -> ComparedBlocks {
     let mut compared = ComparedBlocks::default();
     let mut allocator = Allocator::default();

@@ -54,8 +54,7 @@ fn lock(
             );
             Err(ServeError::Volume { name: spec.name.clone(), what })
         }
-        // Serving without a lock is better than not serving; if the state directory is full, writing the
-        // records fails, too.
+        // Serving without a lock is better than not serving.
         Err(error) => {
             tracing::warn!(event = "lock_unavailable", "{error}: take care to serve {origin} once only");
             Ok(None)

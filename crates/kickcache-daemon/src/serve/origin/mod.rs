@@ -1,8 +1,4 @@
-//! The slow device of a volume, of any kind: the interface between serving and storage.
-//!
-//! A start reads the identity, size and capabilities of an origin, and passes it to the driver, which sends
-//! the origin requests: through the system if it is local, otherwise through a
-//! [`QueuedDevice`].
+//! The slow device of a volume, of any kind.
 
 mod block_comparison;
 mod hold;
@@ -40,18 +36,15 @@ pub(crate) fn check_not_own(spec: &VolumeSpec) -> Result<(), ServeError> {
     }
 }
 
-/// An origin that was opened.
 pub(crate) enum Origin {
-    /// A file or block device of this machine.
     Local(BlockFile),
-    /// An export of an NBD server.
     Nbd(Box<NbdOrigin>),
     /// An origin that the caller of this crate implements.
     Outside(Box<dyn OutsideOrigin>),
 }
 
 impl Origin {
-    /// Opens the origin of a volume, and makes sure that a file, block device or export answers.
+    /// Opens the origin of a volume.
     ///
     /// # Errors
     /// [`ServeError::Origin`], [`ServeError::Volume`] or [`ServeError::System`], or [`ServeError::Stopped`] after a stop
@@ -66,7 +59,6 @@ impl Origin {
         }
     }
 
-    /// The origin's identity on the cache device.
     pub(crate) fn identified(&self) -> Identified {
         match self {
             Origin::Local(file) => file.identified(),
@@ -92,7 +84,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin is known to store zeroes faster than other data; an origin that is not local counts as slow.
+    /// Whether the origin is known to store zeroes faster than other data.
     pub(crate) fn zeroes(&self) -> ZeroSpeed {
         match self {
             Origin::Local(file) => file.zeroes(),
@@ -100,7 +92,6 @@ impl Origin {
         }
     }
 
-    /// The file or block device; `None` if the origin is not local.
     pub(crate) fn local(&self) -> Option<&BlockFile> {
         match self {
             Origin::Local(file) => Some(file),
@@ -108,7 +99,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin has the content of a cache device; `false` for an outside origin, which is not read.
+    /// Whether the origin has the content of a cache device; `false` for an outside origin.
     ///
     /// # Errors
     /// If it cannot be read.
@@ -120,8 +111,7 @@ impl Origin {
         }
     }
 
-    /// Compares an origin that is not local with samples of its expected contents, before it is used. May wait for
-    /// the origin.
+    /// Compares an origin that is not local with samples of its expected contents; may wait for the origin.
     ///
     /// # Errors
     /// A sentence, if the origin has other data, or does not answer.
@@ -135,7 +125,6 @@ impl Origin {
         device.end_compare()
     }
 
-    /// The device that the driver sends requests to.
     pub(crate) fn into_medium(self) -> Medium {
         match self {
             Origin::Local(file) => Medium::File(file),

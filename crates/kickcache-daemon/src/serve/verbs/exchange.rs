@@ -1,8 +1,4 @@
-//! Verbs that replace the engine behind the front ends while volumes are served: by an engine without a cache, to take the cache
-//! device out of use, or by one with a cache device, to put that into use. Steps that may wait for a device are in the
-//! scripts ([`crate::operations::cache_removal`], [`crate::operations::cache_insertion`]).
-//!
-//! New requests wait until the engine is replaced, with no request in flight, or the exchange is cancelled.
+//! Verbs that replace the engine while volumes are served, to take a cache device out of use or into use.
 
 use std::sync::Arc;
 
@@ -19,16 +15,13 @@ use crate::plan::removal::DirtyFate;
 use crate::serve::error::ServeError;
 use crate::serve::volume_info::VolumeInfo;
 
-/// The event loop as an exchange of the engine uses it. The caller has the lease of the superblock, except for
-/// [`ExchangeVerbs::current_engine`].
+/// The caller has the lease of the superblock, except for [`ExchangeVerbs::current_engine`].
 pub(crate) trait ExchangeVerbs {
-    /// The present engine.
-    ///
     /// # Errors
     /// An obstacle to an exchange; [`ServeError::Busy`] if another operation has the superblock.
     fn current_engine(&self) -> Result<CurrentEngine, ServeError>;
 
-    /// Holds new requests back until the exchange or the end of the lease, and for 5 s at most.
+    /// Holds new requests back until the exchange, the end of the lease or a deadline.
     fn hold_requests(&mut self, now: Instant);
 
     /// Leaves the cache device out of use, if the requests before the hold have ended and the origins have all data, flushed,
@@ -44,14 +37,14 @@ pub(crate) trait ExchangeVerbs {
     /// As [`ExchangeVerbs::leave_out_if_quiet`]; or that cannot be recorded.
     fn check_left_out(&self) -> Result<StepState, ServeError>;
 
-    /// Replaces the engine, if no request and no operation of a device is in flight. Requests are not held back any more then.
+    /// Replaces the engine and passes held requests on, if no request and no operation of a device is in
+    /// flight.
     ///
     /// # Errors
     /// As [`ExchangeVerbs::leave_out_if_quiet`].
     fn exchange_if_idle(&mut self, now: Instant, other: Box<NewEngine>) -> Result<Exchanged, ServeError>;
 }
 
-/// Whether a step is complete.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StepState {
     Done,
@@ -59,39 +52,32 @@ pub(crate) enum StepState {
     Waiting,
 }
 
-/// The result of an attempt to replace the engine.
 pub(crate) enum Exchanged {
     Done(OldDevices),
     /// Something is in flight; this is the new engine, for the next attempt.
     NotYet(Box<NewEngine>),
 }
 
-/// Whether new requests are held back for an exchange of the engine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum RequestHold {
     #[default]
     None,
-    /// Requests are held back since `begun`, for this work.
+    /// Requests are held back since `begun`.
     Held { begun: Instant, awaits: AwaitedWork },
     /// Requests were held back for too long, for this reason.
     Expired(String),
 }
 
-/// The work that an exchange waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AwaitedWork {
-    /// Requests end.
     Requests,
-    /// Requests end, and dirty blocks are written back.
     Writeback,
 }
 
-/// The engine and devices behind the front ends.
 pub(crate) struct CurrentEngine {
     pub(crate) superblock: Superblock,
     pub(crate) cache: CacheUse,
     pub(crate) clock: Clock,
-    /// How devices are read and written.
     pub(crate) io_engine: IoEngine,
     pub(crate) volumes: Vec<VolumeInfo>,
     /// Blocks on the cache device that the origins lack, or have not flushed, for served and unserved
@@ -101,7 +87,6 @@ pub(crate) struct CurrentEngine {
     pub(crate) origins: Vec<Arc<BlockFile>>,
 }
 
-/// Whether there is a cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CacheUse {
     /// There is a cache device, in service or not.
@@ -113,9 +98,7 @@ pub(crate) enum CacheUse {
 /// Blocks of a volume that the origin lacks, or has not flushed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UncleanBlocks {
-    /// Its name.
     pub volume: String,
-    /// The number of blocks that the origin lacks or has not flushed.
     pub blocks: u64,
     /// Whether the volume is served: otherwise its blocks are not written back.
     pub is_served: bool,
@@ -128,15 +111,11 @@ pub(crate) struct NewEngine {
     pub(crate) kind: NewEngineKind,
 }
 
-/// The devices of the new engine.
 pub(crate) enum NewEngineKind {
-    /// An engine without a cache device.
     WithoutCache(DirtyFate),
-    /// An engine with this cache device, and the records of the device.
     WithCache(BlockFile, Arc<OriginRecords>),
 }
 
-/// The devices of the old engine.
 pub(crate) struct OldDevices {
     /// The abandoned blocks.
     pub(crate) lost: Vec<UncleanBlocks>,

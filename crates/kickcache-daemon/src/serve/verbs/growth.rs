@@ -1,4 +1,4 @@
-//! The growth of the cache device, as the event loop keeps it.
+//! The growth of the cache device.
 
 use std::sync::Arc;
 
@@ -14,20 +14,15 @@ pub(crate) struct CacheGrown {
     pub(crate) before: u64,
     /// The bytes that the cache device will use; the same as before if it does not grow.
     pub(crate) size: u64,
-    /// Whether this size differs from the size before.
     pub(crate) growth: Growth,
 }
 
-/// Whether a device has another size than before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Growth {
-    /// The device is larger than before.
     Grown,
-    /// The size is unchanged.
     Unchanged,
 }
 
-/// The answer to an order to grow.
 pub(crate) enum GrowthStart {
     /// The growth has begun: the caller extends and examines the device.
     Begun(DeviceToGrow),
@@ -37,12 +32,10 @@ pub(crate) enum GrowthStart {
 
 /// The cache device, without an obstacle to its growth.
 pub(crate) struct DeviceToGrow {
-    /// The superblock as on the device.
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
 }
 
-/// A growth in progress.
 #[derive(Default)]
 pub(crate) struct RunningGrowth {
     /// Bytes that the device is to use; `None` until they were examined.

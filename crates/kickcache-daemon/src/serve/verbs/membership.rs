@@ -1,5 +1,4 @@
-//! Verbs for the served volumes: a volume is added, removed, or served at other places. Steps that may wait for a device or for
-//! another machine are in the scripts ([`crate::operations::volume_addition`], [`crate::operations::volume_removal`]).
+//! Verbs for the served volumes: a volume is added, removed, or served at other places.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -21,16 +20,12 @@ use crate::serve::frontend::open_places::OpenPlaces;
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::served_volumes::Volume;
 
-/// The event loop as the operations on its volumes use it. A caller that adds or removes a volume has the lease of the
-/// superblock.
+/// A caller that adds or removes a volume has the lease of the superblock.
 pub(crate) trait MembershipVerbs {
-    /// The served volumes.
-    ///
     /// # Errors
     /// The cache device is not in service, or the server is stopping.
     fn members(&self) -> Result<Members, ServeError>;
 
-    /// The blocks of an unserved volume on the cache device.
     fn unserved_blocks(&self, id: VolumeId) -> VolumeBlockCount;
 
     /// Serves a volume, after the superblock with it was written.
@@ -39,13 +34,13 @@ pub(crate) trait MembershipVerbs {
     /// The cache device is not in service, or the server is stopping: the volume is not served.
     fn join(&mut self, now: Instant, joining: NewVolume) -> Result<(), ServeError>;
 
-    /// Begins a removal: the volume accepts no clients any more. Present clients are disconnected if they may be.
+    /// Begins a removal: the volume accepts no clients any more.
     ///
     /// # Errors
     /// It is not served, the only volume, or has clients that are to be respected.
     fn begin_removal(&mut self, volume: &str, clients: Clients) -> Result<VolumeId, ServeError>;
 
-    /// Has the origin of the volume that is being removed get all data, unless they are abandoned; returns how far that is.
+    /// Advances a removal; returns the obstacles that remain before the blocks of the volume can be dropped.
     ///
     /// # Errors
     /// The server is stopping.
@@ -61,20 +56,17 @@ pub(crate) trait MembershipVerbs {
     /// Whether it is durable that the volume has no block in the cache.
     fn is_forgotten(&self, id: VolumeId) -> bool;
 
-    /// Ends a removal: the volume stays, and accepts clients again unless the server is stopping.
+    /// Ends a removal: the volume stays.
     fn keep_volume(&mut self);
 
     /// Ends a removal: the volume is not served any more. `superblock` was written without it; `None` if that failed.
     fn end_removal(&mut self, superblock: Option<Box<Superblock>>) -> Option<GoneVolume>;
 
-    /// Serves a volume at other places.
-    ///
     /// # Errors
     /// It is not served, or a virtual machine uses the socket that is to go.
     fn change_places(&mut self, order: PlaceOrder) -> Result<(), ServeError>;
 }
 
-/// The served volumes and their parameters.
 pub(crate) struct Members {
     pub(crate) superblock: Superblock,
     pub(crate) cache: Arc<BlockFile>,
@@ -83,21 +75,17 @@ pub(crate) struct Members {
     /// Addresses that volumes may share.
     pub(crate) addresses: Vec<NbdAddress>,
     pub(crate) volumes: Vec<Member>,
-    /// How devices are read and written.
     pub(crate) io_engine: IoEngine,
 }
 
 impl Members {
-    /// The served volume of this name.
     pub(crate) fn member(&self, name: &str) -> Option<&Member> {
         self.volumes.iter().find(|member| member.volume.identity.name == name)
     }
 }
 
-/// A volume that is served.
 pub(crate) struct Member {
     pub(crate) volume: KnownVolume,
-    /// The volume's block device of this host, if it has one.
     pub(crate) block_device: Option<PathBuf>,
 }
 
@@ -109,7 +97,6 @@ pub(crate) struct VolumeBlockCount {
     pub(crate) samples: Vec<Sample>,
 }
 
-/// A volume that is ready to be served.
 pub(crate) struct NewVolume {
     pub(crate) superblock: Superblock,
     pub(crate) volume: OpenVolume,
@@ -117,7 +104,6 @@ pub(crate) struct NewVolume {
     pub(crate) exposure: Exposure,
 }
 
-/// A volume that is being removed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeavingVolume {
     pub(crate) id: VolumeId,
@@ -136,7 +122,6 @@ pub(crate) struct Quiescence {
 }
 
 impl Quiescence {
-    /// Whether the blocks of the volume can be dropped.
     pub(crate) fn is_reached(&self, dirty: DirtyFate) -> bool {
         let is_clean = self.not_clean == 0 || dirty == DirtyFate::Abandoned;
         self.have_ended && is_clean && self.is_idle
@@ -149,19 +134,17 @@ pub(crate) struct GoneVolume {
     pub(crate) _device: RemovedDevice,
 }
 
-/// Addresses that a volume gains, and addresses that it loses.
 pub(crate) struct PlaceOrder {
     pub(crate) name: String,
     pub(crate) added: OpenPlaces,
     pub(crate) removed: Vec<NbdAddress>,
-    /// Whether the volume keeps or loses its previous socket for virtual machines.
+    /// The previous socket for virtual machines.
     pub(crate) guests: PlaceFate,
-    /// Whether the volume keeps or loses its block device of this host.
+    /// The block device of this host.
     pub(crate) device: PlaceFate,
     pub(crate) exposure: Exposure,
 }
 
-/// The change of an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PlaceFate {
     Stays,

@@ -1,5 +1,4 @@
-//! The verbs of the data plane: the event loop calls each in one turn, for another thread; an answer through
-//! a sender may follow in a later turn.
+//! The verbs of the data plane: another thread calls them in a turn of the event loop.
 
 pub(crate) mod exchange;
 pub(crate) mod growth;
@@ -28,31 +27,23 @@ use crate::serve::verbs::resizes::{AwaitedDevice, OriginToResize};
 use crate::serve::verbs::superblock_lease::{LeaseAnswer, LeaseNumber, ResizeId, SuperblockWriter};
 use crate::serve::verbs::takeover_order::{TakeoverAnswer, TakeoverOrder};
 
-/// Verbs that another thread calls in a turn of the event loop.
 pub(crate) type VerbCall = Box<dyn FnOnce(&mut dyn Verbs, Instant) + Send>;
 
-/// A command to the event loop.
 pub(crate) enum Control {
-    /// Call these verbs.
     Verbs(VerbCall),
-    /// Stop. This is also sent when the last handle of the server is dropped.
+    /// Also sent when the last handle of the server is dropped.
     Stop,
     /// Stop; if the log has named the devices that a stop waits for, this ends the wait.
     Insist,
 }
 
-/// The event loop as the operations use it.
 pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
-    /// The number of a served volume.
-    ///
     /// # Errors
     /// If no volume has the name.
     fn volume_id(&self, name: &str) -> Result<VolumeId, ServeError>;
 
-    /// The engine, for verbs of its own.
     fn engine(&mut self) -> &mut dyn CacheEngine;
 
-    /// A device as messages name it.
     fn show_device(&self, device: Device) -> String;
 
     /// Changes modes, policies and client caps of volumes, all or none.
@@ -61,11 +52,8 @@ pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// If a volume is not served.
     fn change_settings(&mut self, now: Instant, wanted: &[NamedSettings]) -> Result<(), ServeError>;
 
-    /// Sets another write budget for the cache device, or removes the budget.
     fn set_write_budget(&mut self, now: Instant, budget: Option<WriteBudget>);
 
-    /// Begins a recording of a volume's requests.
-    ///
     /// # Errors
     /// If the volume is not served, or the limit of recordings is reached.
     fn begin_recording(
@@ -78,20 +66,18 @@ pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// Ends the recordings whose clients have disconnected.
     fn end_recordings(&mut self);
 
-    /// The cache device for a check of a replacement.
-    ///
     /// # Errors
-    /// An obstacle to a replacement, such as another change of the device.
+    /// An obstacle to a replacement.
     fn device_to_replace(&self) -> Result<DeviceInUse, ServeError>;
 
-    /// Has another device take over from the cache device. The answer comes when the copy begins.
+    /// Begins a takeover; the answer comes when the copy begins or the takeover fails.
     fn begin_takeover(&mut self, order: TakeoverOrder, answer: TakeoverAnswer);
 
-    /// Requests the superblock. The answer comes when no other operation has it, and the caller may write the superblock from
-    /// then until [`Verbs::end_lease`]. An obstacle to the operation is answered as soon as it is found.
+    /// Requests the lease of the superblock: the caller may write the superblock from a good answer until
+    /// [`Verbs::end_lease`].
     fn wait_for_superblock(&mut self, writer: SuperblockWriter, answer: LeaseAnswer) -> LeaseNumber;
 
-    /// Ends the request or the lease of this number. Requests that an exchange of the engine held back are passed on.
+    /// Ends the request or the lease of this number.
     fn end_lease(&mut self, number: LeaseNumber);
 
     /// Begins a resize of a volume, which has no second resize until its end.
@@ -101,8 +87,6 @@ pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// served, or the server is stopping.
     fn begin_resize(&mut self, volume: &str) -> Result<OriginToResize, ServeError>;
 
-    /// The device that the resize of a volume waits for.
-    ///
     /// # Errors
     /// If the volume is not served.
     fn awaited_by_resize(&self, volume: &str) -> Result<AwaitedDevice, ServeError>;
@@ -110,10 +94,8 @@ pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// Ends a resize; a superblock, if given, was written, with the new size of the volume.
     fn end_resize(&mut self, resize: ResizeId, superblock: Option<Box<Superblock>>);
 
-    /// The cache device, for a check of its growth.
-    ///
     /// # Errors
-    /// An obstacle to a growth, such as another change of the device.
+    /// An obstacle to a growth.
     fn device_to_grow(&self) -> Result<DeviceToGrow, ServeError>;
 
     /// Begins a growth of the cache device to this many bytes, or to its end.
@@ -128,11 +110,11 @@ pub(crate) trait Verbs: ReportVerbs + MembershipVerbs + ExchangeVerbs {
     /// The engine refuses the size, or the server is stopping.
     fn prepare_growth(&mut self, now: Instant, extended: Extended) -> Result<(), ServeError>;
 
-    /// Requests the superblock for a growth. The answer comes when the engine is prepared and no other operation has the
-    /// superblock; it is [`ServeError::Stopped`] if the server is stopping or the device is out of service.
+    /// Requests the superblock for a growth; the answer comes when the engine is prepared, or with the
+    /// obstacle.
     fn wait_to_store_growth(&mut self, answer: LeaseAnswer) -> LeaseNumber;
 
-    /// Uses the new size, after the superblock with it was written. The growth ends.
+    /// Ends the growth and uses the new size, after the superblock with it was written.
     fn use_grown(&mut self, now: Instant, superblock: Superblock);
 
     /// The growth ends with an error: the device keeps its old size.

@@ -1,4 +1,4 @@
-//! The resizes of volumes, as the event loop keeps them and gives them away.
+//! The resizes of volumes, as the event loop keeps them.
 
 use std::sync::Arc;
 
@@ -10,7 +10,6 @@ use crate::driver::device::BlockFile;
 use crate::serve::verbs::growth::Growth;
 use crate::serve::verbs::superblock_lease::ResizeId;
 
-/// The origin of a volume whose resize has begun.
 pub(crate) struct OriginToResize {
     pub(crate) resize: ResizeId,
     pub(crate) file: Arc<BlockFile>,
@@ -18,16 +17,13 @@ pub(crate) struct OriginToResize {
     pub(crate) superblock: Superblock,
 }
 
-/// The result of a check of an origin's size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Resized {
-    /// The size of the volume in bytes after the check.
+    /// The resulting size of the volume in bytes.
     pub(crate) size: u64,
-    /// Whether this size differs from the size before.
     pub(crate) growth: Growth,
 }
 
-/// The device that a resize waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum AwaitedDevice {
     Origin(VolumeId),
@@ -43,16 +39,13 @@ impl AwaitedDevice {
     }
 }
 
-/// The resizes of a server, as its event loop keeps them.
 #[derive(Default)]
 pub(crate) struct RunningResizes {
     pub(crate) running: Vec<ResizeId>,
-    /// The number of all resizes so far.
     pub(crate) count: u64,
 }
 
 impl RunningResizes {
-    /// Notes a resize that begins.
     pub(crate) fn begin(&mut self, volume: VolumeId) -> ResizeId {
         let resize = ResizeId { volume, number: self.count };
         self.count += 1;
@@ -60,7 +53,6 @@ impl RunningResizes {
         resize
     }
 
-    /// Whether a resize of the volume is in progress.
     pub(crate) fn has(&self, volume: VolumeId) -> bool {
         self.running.iter().any(|resize| resize.volume == volume)
     }

@@ -1,4 +1,4 @@
-//! The lease of the superblock: only one operation at a time writes it. The others wait in the order of their requests.
+//! The lease of the superblock: only one operation at a time writes it.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,21 +18,16 @@ pub(crate) struct ResizeId {
     pub(crate) number: u64,
 }
 
-/// An operation that writes the superblock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SuperblockWriter {
-    /// A volume gets the size of its origin.
     Resize(ResizeId),
-    /// The cache device grows.
     Growth,
-    /// A volume is added or removed.
     Membership,
-    /// The engine is replaced.
     Exchange,
 }
 
-/// The number of a request for the superblock. A number is used once, so that a request that has ended cannot end a
-/// later one.
+/// The number of a request for the superblock; used once, so that the end of a request cannot end a later
+/// one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct LeaseNumber(u64);
 
@@ -43,48 +38,39 @@ pub(crate) struct SuperblockLease {
     pub(crate) cache: Option<Arc<BlockFile>>,
 }
 
-/// The channel for the answer to a writer.
 pub(crate) type LeaseAnswer = Sender<Result<SuperblockLease, ServeError>>;
 
-/// A writer that waits.
 pub(crate) struct WaitingWriter {
     pub(crate) number: LeaseNumber,
     pub(crate) writer: SuperblockWriter,
     pub(crate) answer: LeaseAnswer,
 }
 
-/// The writer that has the lease, and those that wait for it.
 #[derive(Default)]
 pub(crate) struct SuperblockQueue {
     waiting: VecDeque<WaitingWriter>,
     lent: Option<(LeaseNumber, SuperblockWriter)>,
-    /// The number of requests so far.
     count: u64,
 }
 
 impl SuperblockQueue {
-    /// The number for a new request.
     pub(crate) fn number(&mut self) -> LeaseNumber {
         self.count += 1;
         LeaseNumber(self.count)
     }
 
-    /// Adds a writer at the end of the queue.
     pub(crate) fn add(&mut self, waiting: WaitingWriter) {
         self.waiting.push_back(waiting);
     }
 
-    /// Removes and returns the first writer of the queue.
     pub(crate) fn pop(&mut self) -> Option<WaitingWriter> {
         self.waiting.pop_front()
     }
 
-    /// Notes the writer that has the lease.
     pub(crate) fn lend(&mut self, number: LeaseNumber, writer: SuperblockWriter) {
         self.lent = Some((number, writer));
     }
 
-    /// The writer that has the lease.
     pub(crate) fn writer(&self) -> Option<SuperblockWriter> {
         self.lent.map(|(_, writer)| writer)
     }
@@ -95,7 +81,6 @@ impl SuperblockQueue {
         self.lent.take_if(|(lent, _)| *lent == number).map(|(_, writer)| writer)
     }
 
-    /// Whether a resize of the volume waits for the superblock, or has it.
     pub(crate) fn has_resize_of(&self, volume: VolumeId) -> bool {
         let mut writers = self.waiting.iter().map(|waiting| waiting.writer).chain(self.writer());
         writers.any(|writer| matches!(writer, SuperblockWriter::Resize(resize) if resize.volume == volume))

@@ -12,27 +12,23 @@ use crate::serve::error::ServeError;
 /// A check of a device for further obstacles; the check may wait for the device.
 type DeviceCheck = Box<dyn FnOnce() -> Result<(), ServeError> + Send>;
 
-/// The channel for the answer to the caller.
 pub(crate) type TakeoverAnswer = Sender<Result<TakeoverBegun, ServeError>>;
 
-/// An order.
 pub(crate) struct TakeoverOrder {
     pub(crate) spec: SuccessorSpec,
     pub(crate) check: DeviceCheck,
     pub(crate) given: OrderTime,
 }
 
-/// The time of the order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum OrderTime {
-    /// The order arrived while the server runs.
     Now,
     /// The takeover was ordered before the start of the server, which continues it.
     Earlier,
 }
 
 impl TakeoverOrder {
-    /// An order of the running daemon. `check` is called on a thread that may wait for the device.
+    /// `check` is called on a thread that may wait for the device.
     pub(crate) fn now(
         spec: SuccessorSpec,
         check: impl FnOnce() -> Result<(), ServeError> + Send + 'static,

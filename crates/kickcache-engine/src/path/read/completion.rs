@@ -13,7 +13,6 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BlockKey, ByteExtent, Checksum};
 
-/// The read of a run of hits from the cache device has ended.
 pub(crate) fn on_hit(
     state: &mut State,
     slot: RequestSlot,
@@ -73,7 +72,6 @@ pub(crate) fn on_hit_part(
     state.end_pending(slot);
 }
 
-/// The fault of a block that was read from the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum CacheFault {
     /// The device returned an error.
@@ -82,13 +80,11 @@ enum CacheFault {
     OtherBytes,
 }
 
-/// The fault of a read with this checksum, which is a wrong one, or without a checksum.
 fn fault_of(read: Option<Checksum>) -> CacheFault {
     if read.is_some() { CacheFault::OtherBytes } else { CacheFault::Unreadable }
 }
 
-/// A block is unreadable on the cache device, or has other bytes than the written ones (I-8). If the device returned an
-/// error, a later read may succeed; other bytes will never become the right ones.
+/// A block is unreadable on the cache device, or has other bytes than the written ones (I-8).
 #[cold]
 fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExtent, fault: CacheFault) {
     let CachedBlock { key, location } = block;
@@ -136,8 +132,7 @@ fn waits_for_origin(state: &mut State, slot: RequestSlot, block: CachedBlock, pa
     waits
 }
 
-/// Serves a part of a read again that waited: for its block to land in the log, for a write of the origin, or for a
-/// flush.
+/// Serves a part of a read again that waited.
 pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     serve::serve(state, slot, part);
     state.end_pending(slot);
@@ -162,7 +157,6 @@ pub(crate) fn on_shared(
     state.end_pending(slot);
 }
 
-/// A read past the cache ended.
 pub(crate) fn on_direct(
     state: &mut State,
     slot: RequestSlot,
@@ -178,7 +172,7 @@ pub(crate) fn on_direct(
     state.end_pending_with(slot, result.map(|_| ()).map_err(|_| Errno::Io));
 }
 
-/// A fill that was widened failed: each waiter reads only its own part, instead of waiting for the fill.
+/// Reads a waiter's own part after a widened fill failed.
 pub(crate) fn retry(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     miss::read_origin(state, slot, part, miss::Keep::Nothing);
     state.end_pending(slot);
@@ -191,7 +185,6 @@ mod tests {
     use crate::request::{Durability, Operation};
     use crate::scene::Scene;
 
-    /// A client reads a block that was written back and not flushed, and its cached copy is unreadable.
     fn asked_for_an_unreadable_copy(part: (u64, u64)) -> Scene {
         let mut scene = Scene::with_origin(OriginKind::Remote, Mode::WriteBack);
         scene.write(8192, 4096).0.unwrap();
@@ -237,7 +230,6 @@ mod tests {
         assert_eq!(scene.read(8192, 4096).1.last().unwrap(), "origin read 8192+4096");
     }
 
-    /// If the origin is about to have a block as well, an unreadable copy in the log causes no error for a client.
     #[test]
     fn an_unreadable_copy_is_looked_up_again_after_its_writeback() {
         let mut scene = Scene::new(Mode::WriteThrough);

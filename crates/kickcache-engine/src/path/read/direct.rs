@@ -9,7 +9,6 @@ use crate::request::ReadFrom;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, ByteExtent};
 
-/// Reads from the origin straight into the request's memory.
 pub(super) fn read_directly(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     read_into_request(state, slot, part, |part| Purpose::Direct { request: slot, part });
 }
@@ -22,7 +21,6 @@ pub(super) fn read_shared(state: &mut State, slot: RequestSlot, extent: ByteExte
     read_into_request(state, slot, extent, |part| Purpose::Shared { request: slot, part });
 }
 
-/// Reads from the origin into the request's memory, after earlier conflicting accesses.
 fn read_into_request(
     state: &mut State,
     slot: RequestSlot,

@@ -99,7 +99,6 @@ fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
     location.is_some_and(|location| !state.cache.slots().is_read_ahead(location))
 }
 
-/// Copies a part of a block in memory.
 pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, part: ByteExtent) {
     let skip = u32::try_from(part.start % BLOCK_SIZE).expect("below 4096");
     let from = match block {
@@ -111,8 +110,7 @@ pub(super) fn copy_block(state: &mut State, slot: RequestSlot, block: Memory, pa
     state.submit_memory(DeviceOperation::Copy { from, to, length, checksums: Checksums::Skip });
 }
 
-/// The number of whole blocks of the request, from this one on, that are adjacent on the device: at most
-/// [`lookup::RUN_MAX`].
+/// The number of whole blocks of the request that are adjacent on the device, at most [`lookup::RUN_MAX`].
 fn run_length(state: &State, key: BlockKey, location: Location, rest: ByteExtent) -> u32 {
     let whole = u32::try_from(rest.length / BLOCK_SIZE).expect("requests have at most 32 MiB");
     let segment = state.cache.segment_of(location);
@@ -212,7 +210,6 @@ mod tests {
         assert_eq!(used(&scene), RequestedBlocks { hits: 0, misses: 1 });
         scene.read(4096, 4096).0.unwrap();
         assert_eq!(used(&scene), RequestedBlocks { hits: 1, misses: 1 });
-        // Every second block, so that the reads are not a sequence.
         (16..32).step_by(2).for_each(|number| scene.read(number * 4096, 4096).0.unwrap());
         assert_eq!(used(&scene), RequestedBlocks { hits: 8, misses: 2 });
     }

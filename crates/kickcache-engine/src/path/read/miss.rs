@@ -29,7 +29,6 @@ const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
 const FAR: u64 = 16;
 const _: () = assert!(RUN_MAX as u64 == FILL_BLOCKS_MAX);
 
-/// Whether the blocks of a miss are promoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keep {
     Nothing,
@@ -72,7 +71,7 @@ pub(super) fn serve_miss(state: &mut State, slot: RequestSlot, volume: VolumeId,
     part.end()
 }
 
-/// Waits for a fill in flight that brings the first blocks of the extent.
+/// Waits for a fill in flight that brings the first blocks of the extent, if there is one.
 fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteExtent) -> Option<u64> {
     let wants_data = !matches!(state.requests.get(slot).operation, Operation::Promote);
     let fill = state.fills.covering(volume, BlockIndex::containing(rest.start))?;
@@ -96,11 +95,9 @@ fn join_fill(state: &mut State, slot: RequestSlot, volume: VolumeId, rest: ByteE
     Some(end)
 }
 
-/// The purpose of a miss for a client.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wish {
     Read,
-    /// The client requested that the blocks are cached.
     Promote,
 }
 
@@ -159,7 +156,7 @@ fn choose(state: &mut State, volume: VolumeId, part: ByteExtent, wish: Wish) -> 
     }
 }
 
-/// Whether the frozen main is released, because missed blocks are requested again at once, and hits are few.
+/// Whether the miss releases the frozen main.
 fn lets_go(state: &mut State, volume: VolumeId, part: ByteExtent) -> bool {
     let key = BlockKey::new(volume, BlockIndex::containing(part.start));
     let hits: u64 = state.volumes.ids().map(|volume| state.volumes.get(volume).counters.hit_blocks).sum();
@@ -204,8 +201,7 @@ fn choose_while_held(state: &mut State, volume: VolumeId, part: ByteExtent) -> K
     Keep::Promote { main }
 }
 
-/// Reads an extent from the origin: through pages if it is promoted and there are enough, if it is not aligned to
-/// sectors, or if it is requested by a promote; else directly.
+/// Begins to read an extent from the origin, through pages or straight into the request's memory.
 pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent, keep: Keep) {
     if let Keep::Promote { main } = keep
         && fill::begin(state, slot, part, main)
@@ -239,7 +235,6 @@ pub(super) fn read_origin(state: &mut State, slot: RequestSlot, part: ByteExtent
     fill::begin_whole(state, slot, part, FillTarget { extent: whole, pages });
 }
 
-/// Reports a miss to the policies.
 fn note_miss(state: &mut State, volume: VolumeId, part: ByteExtent, noted: Option<EntryAge>) {
     let found = state.volumes.get(volume);
     let bytes = found.window.bytes();

@@ -20,7 +20,7 @@ use crate::pool::PARTIAL_PAGES;
 use crate::state::State;
 use crate::units::{BlockIndex, ByteExtent};
 
-/// Begins a read.
+/// Begins a read, or makes it wait for pages.
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get(slot);
     let (volume, extent) = (pending.volume, pending.extent);
@@ -33,8 +33,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.end_pending(slot);
 }
 
-/// Fills the next stretch of an extent, no more blocks than there are pages; ends the request if no stretch is left or
-/// an earlier one failed.
+/// Fills the next stretch of a promote, makes it wait for pages, or ends it.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     let pages = state.pool.free_for(volume) as u64;

@@ -5,7 +5,6 @@ use crate::path::read::{hit, lookup, miss};
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent};
 
-/// Serves a part of a request.
 pub(super) fn serve(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
     let end = extent.end();

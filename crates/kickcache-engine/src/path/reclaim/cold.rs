@@ -1,6 +1,5 @@
-//! While main is frozen, it is examined segment by segment, in the order of age: blocks without hits make space for
-//! blocks that miss often, and each look halves the hits of the others. Segments of probation are examined in the same
-//! way.
+//! While main is frozen, segments are examined in the order of age: blocks without hits make space for blocks that miss
+//! often.
 
 use alloc::vec::Vec;
 
@@ -13,7 +12,7 @@ use crate::state::State;
 use crate::units::{Location, SegmentIndex};
 
 impl State {
-    /// Whether the next segment of a frozen main is due for a check.
+    /// Whether the next segment is due for a check while main is frozen.
     pub(crate) fn is_look_due(&self) -> bool {
         self.retention.hold.wants_look(sealed_count(self))
     }
@@ -76,7 +75,6 @@ mod tests {
 
     const VOLUME: VolumeId = VolumeId::new(0);
 
-    /// A scene that reads single blocks, and the capacity of its cache in blocks.
     fn narrow() -> (Scene, u64) {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.engine.state.volumes.get_mut(VOLUME).window.set_max(4096);
@@ -84,7 +82,6 @@ mod tests {
         (scene, capacity)
     }
 
-    /// Reads a loop of blocks that are not adjacent; returns the number of hits.
     fn read(scene: &mut Scene, length: u64, passes: u64) -> u64 {
         let is_hit = |number: u64| {
             let (result, lines) = scene.read((number % length) << 17, 4096);
@@ -105,7 +102,6 @@ mod tests {
         let hits = read(&mut scene, 2 * capacity, 3);
         assert!(hits > 3 * capacity * 17 / 20, "{hits} of {capacity} three times");
         assert_eq!(promoted(&scene), before, "and no block was written");
-        // Half of a shorter loop is cached. The other kept blocks are dropped.
         let hits: Vec<u64> = (0..24).map(|_| read(&mut scene, capacity * 5 / 4, 1)).collect();
         assert!(is_held(&scene) && promoted(&scene) > before, "{hits:?}");
         assert!(hits[0] < capacity * 15 / 20 && hits[23] > capacity * 16 / 20, "{hits:?} of {capacity}");

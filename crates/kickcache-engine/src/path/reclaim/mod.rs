@@ -36,16 +36,15 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Location, PageIndex, SegmentIndex};
 
-/// Up to this many never used segments are prepared beyond [`State::ready_low`]: they need no reclaim.
+/// Up to this many never used segments are prepared beyond [`State::ready_low`].
 const FRESH_AHEAD: usize = 16;
 /// Pause of reclaim if a block is unreadable and the list of unreadable blocks is full.
 const REST: Duration = Duration::from_millis(1_000);
-/// The most segments that are emptied at a time, so that they share a flush.
+/// No further segment is emptied while this many will be empty before long.
 const EMPTYING_MAX: usize = 4;
 
 impl State {
-    /// Whether there is space that requires no reclaim: reclaim alone prepares fewer segments than are required here,
-    /// and more are ready only while some segments were never used.
+    /// Whether there is space that requires no reclaim.
     pub(crate) fn has_unused(&self) -> bool {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
@@ -59,7 +58,6 @@ impl State {
     }
 }
 
-/// Keeps segments ready, and continues the writes that wait for one.
 pub(crate) fn go_on(state: &mut State) {
     if state.device.is_out_of_service() {
         return;
@@ -112,7 +110,6 @@ pub(crate) fn go_on(state: &mut State) {
     open_emptied(state);
 }
 
-/// Records the time since which clients have waited for room.
 fn note_starved(state: &mut State) {
     let now = state.now;
     let starved = &mut state.reclaim.starved_since;
@@ -128,8 +125,8 @@ fn supply(state: &State) -> usize {
     state.segments_coming() + being_emptied(state)
 }
 
-/// Segments that will be empty before long. If no other space is left, segments that wait for space themselves do not
-/// count: for their blocks, or for the write at the head of the queue, which pins them.
+/// Segments that will be empty before long. If clients wait and no other space is left, segments that wait for space
+/// themselves do not count.
 fn being_emptied(state: &State) -> usize {
     if state.segments_coming() > RESERVED_SEGMENTS || !state.waiters.want_room() {
         return state.reclaim.emptying.len();
@@ -141,14 +138,13 @@ fn being_emptied(state: &State) -> usize {
     state.reclaim.emptying.iter().filter(will_end).count()
 }
 
-/// Empties the next segment; `false` if there is none.
+/// Begins to empty the next segment; `false` if there is none.
 fn empty_next(state: &mut State) -> bool {
     let victim = state.choose_victim();
     victim.into_iter().for_each(|victim| _ = empty(state, victim.segment, victim.reason));
     victim.is_some()
 }
 
-/// Prepares free segments.
 fn open_free(state: &mut State) {
     let wanted = (state.ready_low() + FRESH_AHEAD).saturating_sub(supply(state));
     let free: Vec<SegmentIndex> = (state.reclaim.first_free..state.cache.segments().count())
@@ -162,8 +158,7 @@ fn open_free(state: &mut State) {
     }
 }
 
-/// Begins to empty a segment: blocks that stay are read, to be moved to the head of a queue, and the others are
-/// dropped; returns the number of dropped blocks.
+/// Begins to empty a segment; returns the number of dropped blocks.
 fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
@@ -192,7 +187,7 @@ fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     forgotten
 }
 
-/// The number of copied blocks at which no more are copied because of their hits, for a segment with these live ones.
+/// The most blocks that are copied from a segment because of their hits.
 fn carried_max(state: &State, reason: Reason, live: &[Location]) -> usize {
     let hot = live.iter().filter(|location| state.cache.slots().hits(**location) > 0).count();
     let blocks = state.cache.geometry().batch_blocks();
@@ -213,8 +208,7 @@ fn note_left(state: &mut State, location: Location) {
     }
 }
 
-/// Reads the blocks that stay, one run of adjacent blocks at a time. If memory is short, the other blocks are
-/// postponed: a retry reads them, or drops the clean blocks if memory or room is still short.
+/// Reads the blocks that stay, or postpones them if memory is short.
 fn carry(state: &mut State, segment: SegmentIndex, locations: &[Location]) {
     let mut first = 0;
     while first < locations.len() {
@@ -243,7 +237,6 @@ fn read_run(state: &mut State, segment: SegmentIndex, first: Location, pages: Ve
     state.submit(Purpose::Reinsert { first, pages }, operation);
 }
 
-/// The read of a run of blocks that stay has ended.
 pub(crate) fn on_read(
     state: &mut State,
     first: Location,
@@ -279,8 +272,7 @@ pub(crate) fn on_read(
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log. `false` if the block is dead or
-/// the log has no room.
+/// Appends a block to the head of a queue; if it succeeds, the page belongs to the log.
 fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let slots = state.cache.slots();
     let (slot_state, key, checksum) = (slots.state(location), slots.key(location), slots.checksum(location));
@@ -313,8 +305,6 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     true
 }
 
-/// A block could not be read, alone or in a run of blocks. A clean block is dropped; a block that is not clean is read
-/// alone next time, if it is not damaged then.
 fn on_unreadable(state: &mut State, location: Location, count: usize) {
     let slots = state.cache.slots();
     let copy = state.cache.copy_at(slots.key(location), location);
@@ -327,8 +317,7 @@ fn on_unreadable(state: &mut State, location: Location, count: usize) {
     leave_behind(state, location, NextRead::MayEndWell);
 }
 
-/// The possible result of another read of a block that was read from a segment under reclaim and not appended to the
-/// log.
+/// The possible result of another read of a block that could not be moved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum NextRead {
     /// The read failed, or the log had no room: another read may return the written bytes.
@@ -337,8 +326,6 @@ enum NextRead {
     WillNot,
 }
 
-/// A block of a segment under reclaim could not be moved. A clean block is dropped; an unflushed block is read again
-/// later. A dirty block is read again later if the next read may succeed, and otherwise marked as damaged.
 fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     let slots = state.cache.slots();
     let (slot_state, key) = (slots.state(location), slots.key(location));
@@ -370,7 +357,6 @@ fn is_done(state: &State, emptying: &Emptying) -> bool {
     emptying.reads_in_flight == 0 && !is_pinned && !is_held && found.live == 0
 }
 
-/// Takes the segments that satisfy a condition out of the list of segments that are being emptied.
 fn take_emptying(state: &mut State, holds: impl Fn(&State, &Emptying) -> bool) -> Vec<SegmentIndex> {
     let (taken, left): (Vec<_>, Vec<_>) =
         core::mem::take(&mut state.reclaim.emptying).into_iter().partition(|each| holds(state, each));
@@ -412,8 +398,8 @@ fn retry(state: &mut State, location: Location) {
     }
 }
 
-/// A segment with a damaged dirty block never becomes empty: it is retired. A segment with blocks that could not be
-/// read is sealed again, as the newest of its queue.
+/// A segment with a damaged block is retired. A segment with blocks that could not be read is sealed again, as the
+/// newest of its queue.
 fn give_up_unreadable(state: &mut State) {
     let is_over = |state: &State, each: &Emptying| {
         each.reads_in_flight == 0
@@ -433,8 +419,7 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can ever be emptied: each sealed one has a damaged dirty block, and the others are retired, open
-/// or ready.
+/// Whether no segment can be emptied.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {
@@ -447,7 +432,6 @@ fn is_ruined(state: &State) -> bool {
     })
 }
 
-/// When reclaim should run again.
 pub(crate) fn poll_timeout(state: &State) -> Option<Instant> {
     let force_at = state.reclaim.starved_since.map(|since| since.plus(STARVED_MAX));
     let force_at = earlier(force_at.filter(|at| *at > state.now), trim::poll_timeout(state));
@@ -492,7 +476,6 @@ mod tests {
         assert_eq!(state.requests.written_through(&state.cache, copy), Some(IfRefused::Forgotten));
     }
 
-    /// The log has the only durable copy, because the origin has not flushed.
     #[test]
     fn an_unreadable_unflushed_block_stays_in_the_log() {
         let mut scene = Scene::new(Mode::WriteBack);

@@ -1,5 +1,4 @@
-//! Opens empty segments again: their opening is recorded, they are discarded if configured, and the heads of the log
-//! get them.
+//! Opens empty segments again.
 
 use alloc::vec::Vec;
 
@@ -14,8 +13,7 @@ use crate::task::Task;
 use crate::units::{ByteExtent, Generation, SegmentIndex};
 
 /// Opens empty segments once the copies and records that replace their blocks are durable: otherwise a power cut could
-/// keep the record of the opening and lose the copies. The openings wait for space in the journal: crashes in a row,
-/// each after a few openings, would fill it before a checkpoint ends.
+/// keep the record of the opening and lose the copies. The openings wait for space in the journal.
 pub(super) fn open_emptied(state: &mut State) {
     let has_more = state.device.log.ready_count() > RESERVED_SEGMENTS + 1;
     if state.reclaim.emptied.is_empty() || !state.reclaim.emptying.is_empty() && has_more {
@@ -76,7 +74,7 @@ pub(crate) fn on_opened(state: &mut State, segments: &[SegmentIndex]) {
     }
 }
 
-/// A segment was discarded. If the discard failed, the segment is used without it, and no other one is discarded.
+/// If the discard failed, the segment is used without it, and no more discards begin.
 pub(crate) fn on_discarded(state: &mut State, segment: SegmentIndex, result: Result<(), DeviceError>) {
     match result {
         Ok(()) => state.device.counters.discarded_bytes += state.cache.geometry().segment_size,
@@ -98,7 +96,7 @@ fn make_ready(state: &mut State, segments: &[SegmentIndex]) {
     state.agenda.push_back(Task::Reclaim);
 }
 
-/// The openings are given up; records of these may still become durable.
+/// The openings are given up; their records may still become durable.
 pub(crate) fn on_not_opened(state: &mut State, segments: &[SegmentIndex]) {
     state.reclaim.opening -= segments.len();
     for segment in segments {
@@ -115,7 +113,6 @@ mod tests {
     use crate::config::Mode;
     use crate::scene::Scene;
 
-    /// The device operations of 25 MiB of writes to a cache of 16 MiB with discards.
     fn written(scene: &mut Scene) -> Vec<String> {
         scene.engine.state.settings.freed_segments = FreedSegments::Discarded;
         (0..100).flat_map(|piece| scene.write(piece << 19, 1 << 18).1).collect()

@@ -12,13 +12,12 @@ const KEPT_PERCENT_MAX: u32 = 75;
 #[derive(Clone, Copy)]
 pub(super) struct ReservedBlocks {
     reserves: Option<Reserves>,
-    /// A volume with stale blocks that displace the blocks it requests now: its minimum does not keep the stale blocks.
+    /// A volume whose stale blocks its minimum does not keep.
     stale: Option<VolumeId>,
 }
 
 impl ReservedBlocks {
-    /// Chooses for a segment that is emptied for this reason. If room is short or clients wait, and no other segment
-    /// gives space (`Reason::Room`), minimums do not count: the log may have no space for moved clean blocks then.
+    /// With [`Reason::Room`] minimums do not count: the log may have no space for moved clean blocks.
     pub(super) fn choose(state: &State, reason: Reason) -> ReservedBlocks {
         let reserves = if reason == Reason::Room { None } else { state.reserves() };
         let stale = if reason == Reason::Stale { state.reclaim.shift.volume() } else { None };
@@ -35,7 +34,7 @@ impl ReservedBlocks {
         self.reserves.as_ref().is_some_and(is_reserved)
     }
 
-    /// Whether emptying a segment frees space, instead of mostly copying kept blocks.
+    /// Whether minimums keep at most [`KEPT_PERCENT_MAX`] of a segment.
     pub(super) fn leaves_enough(&self, state: &State, segment: SegmentIndex) -> bool {
         let most = state.cache.geometry().batch_blocks() * KEPT_PERCENT_MAX / 100;
         self.reserves.is_none() || self.count(state, segment) <= most
@@ -56,8 +55,6 @@ mod tests {
     const VOLUME: VolumeId = VolumeId::new(0);
     const PIECE: u64 = 64 << 10;
 
-    /// The share of 4 MiB, read once by a volume, that is still cached after another volume read 64 MiB, in pieces of
-    /// 64 KiB.
     fn left_beside_a_scan(min: Option<Room>) -> usize {
         let mut scene = Scene::new(Mode::WriteThrough);
         scene.settings(VOLUME).room_min = min;
@@ -85,7 +82,6 @@ mod tests {
         scene.add_volume(Mode::WriteBack);
         scene.settings(scene.volume).room_min = None;
         scene.settings(scene.volume).dirty_limit = 921;
-        // With these settings, writes do not bypass the log.
         scene.settings(scene.volume).dirty_high = 921;
         scene.hold("origin write");
         for piece in 0..30 {

@@ -11,17 +11,16 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// One round of checks ends after the segment that completes this many returned blocks, or the excess if that is less.
+/// A round of checks ends once it gave this many blocks back, or the excess if that is less.
 const BLOCKS_MAX: u64 = 512;
 /// The most segments in one round of checks.
 const SEGMENTS_MAX: usize = 16;
-/// Pause after a round of checks, so that requests can run.
+/// Pause after a round of checks.
 const REST: Duration = Duration::from_millis(1);
-/// Pause after a pass over all segments: the remaining blocks are in use, or in segments that are not full.
+/// Pause after a pass over all segments.
 const REST_AFTER_ROUND: Duration = Duration::from_millis(100);
 
-/// Makes each served volume give back some of its clean blocks above its limit, if these are more than a quarter of a
-/// segment.
+/// Makes volumes above their limits give back clean blocks.
 pub(super) fn go_on(state: &mut State) {
     for volume in state.volumes.ids() {
         if is_due(state, volume) && state.now >= state.volumes.get(volume).hand.rest_until {
@@ -42,7 +41,6 @@ fn is_due(state: &State, volume: VolumeId) -> bool {
     has_more && !state.is_ending && state.device.journal.has_room()
 }
 
-/// Gives blocks of some segments back; returns the length of the pause.
 fn look(state: &mut State, volume: VolumeId) -> Duration {
     let most = state.room_excess(volume).min(BLOCKS_MAX);
     let mut given = 0;
@@ -75,7 +73,6 @@ fn give_back(state: &mut State, volume: VolumeId, segment: SegmentIndex) -> u64 
     given
 }
 
-/// Whether the block is a clean block of the volume.
 fn is_own(state: &State, volume: VolumeId, location: Location) -> bool {
     let slots = state.cache.slots();
     let may_leave = slots.state(location) == SlotState::Clean || mutant!(DirtyGivenBack);
@@ -125,7 +122,6 @@ mod tests {
     /// A quarter of the cache's capacity.
     const QUARTER: Room = Room::Share(256);
 
-    /// A scene with this many pieces read, far from each other.
     fn read(mode: Mode, pieces: u64) -> Scene {
         let mut scene = Scene::new(mode);
         (0..pieces).for_each(|piece| scene.read(piece << 21, PIECE).0.unwrap());

@@ -1,5 +1,4 @@
-//! Chooses the next segment that reclaim empties: a segment of unused blocks, a mostly dead segment, or an old segment
-//! of a queue, if its blocks do not need the origin first. If room is short, also another segment.
+//! Chooses the next segment that reclaim empties.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -24,11 +23,9 @@ use crate::volume::Volume;
 /// origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
-/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks. Missing
-/// segments do not yet delay client writes then.
+/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks.
 const CARRIED_FROM: u64 = SHORTAGE_MAX / 2;
 
-/// The next segment to empty, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Victim {
     pub(crate) segment: SegmentIndex,
@@ -42,7 +39,6 @@ impl Victim {
 }
 
 impl State {
-    /// Finds the next segment to empty.
     pub(crate) fn choose_victim(&mut self) -> Option<Victim> {
         let (work, asked) = (work_so_far(self), asked_so_far(self));
         self.retention.observe(work, asked);
@@ -66,12 +62,12 @@ impl State {
         self.waiters.want_room() && self.segments_coming() <= RESERVED_SEGMENTS
     }
 
-    /// The served volumes with origins that accept writeback: writeback does not pause, and the origin is not silent.
+    /// The served volumes with origins that accept writeback for now.
     fn taking(&self) -> VolumeSet {
         self.volumes.ids().filter(|volume| self.is_taking(*volume)).collect()
     }
 
-    /// Hastens writeback and flushes for the blocks of segments that are next in line for reclaim.
+    /// Hastens writeback and flushes for the blocks of segments.
     pub(crate) fn hurry_writeback(&mut self, segments: &[SegmentIndex]) {
         let slots = self.cache.slots();
         let (mut dirty, mut unflushed) = (VolumeSet::default(), VolumeSet::default());
@@ -109,8 +105,7 @@ fn asked_so_far(state: &State) -> RequestedBlocks {
         .fold(RequestedBlocks::default(), RequestedBlocks::plus)
 }
 
-/// The next candidate of a proven shift that is hardly used since it became one, has mostly blocks of the shift's
-/// volume, and can be emptied.
+/// The next candidate of a proven shift that is hardly used and can be emptied.
 fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     begin_shift(state);
     let capacity = state.retention.capacity();
@@ -129,7 +124,6 @@ fn stale_candidate(state: &mut State) -> Option<SegmentIndex> {
     None
 }
 
-/// Begins a requested shift, and proves it if main was frozen with stale blocks or to no use.
 fn begin_shift(state: &mut State) {
     if let Some(volume) = state.retention.hold.take_changed() {
         state.reclaim.shift.want(volume, state.device.order.newest());
@@ -166,8 +160,7 @@ fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
-/// Main's oldest segment, if it is older than all of probation and hardly used, though the cache is used well, not
-/// mostly reserved, and can be emptied.
+/// Main's oldest segment if it is stale and can be emptied.
 fn stale_main(state: &State) -> Option<SegmentIndex> {
     let oldest = |queue| state.cache.segments().oldest_first(queue).next();
     let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
@@ -181,10 +174,8 @@ fn stale_main(state: &State) -> Option<SegmentIndex> {
     is_stale.then_some(main)
 }
 
-/// The useful part of a segment.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Used {
-    /// Live blocks.
     pub(super) live: u32,
     /// Live blocks with hits.
     pub(super) hot: u32,
@@ -215,9 +206,8 @@ fn mostly_dead(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// Walks a queue from its oldest segment: a hot segment of main, or a mostly reserved one that can be emptied, becomes
-/// the newest without being copied; the first other segment that can be emptied is chosen. While main is frozen, the
-/// coldest of main's oldest segments is preferred.
+/// Searches a queue from its oldest segment on; hot segments that it passes become the newest. While main is frozen,
+/// the coldest of main's oldest segments is preferred.
 fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
     if queue == Queue::Main
         && state.retention.hold.is_on()
@@ -245,8 +235,7 @@ fn search(state: &mut State, queue: Queue) -> Option<SegmentIndex> {
         state.hurry_writeback(&blocked);
         return None;
     }
-    // All examined segments were hot or mostly reserved: the oldest is chosen if it can be emptied and is not mostly
-    // reserved, because otherwise no hot one would ever be chosen.
+    // All examined segments were hot or mostly reserved: without this, no hot one would ever be chosen.
     let is_free = |segment: &&SegmentIndex| can_be_emptied(state, **segment);
     let oldest = oldest.first().filter(is_free);
     oldest.copied().filter(|segment| kept.leaves_enough(state, *segment))
@@ -268,8 +257,7 @@ fn coldest(state: &mut State) -> Option<SegmentIndex> {
     Some(coldest)
 }
 
-/// Any segment with only clean blocks, while writes wait and no other segment gives them space: the segments that are
-/// next in line may have blocks that writeback can never store.
+/// Any segment with only clean blocks, if client writes wait for room.
 fn last_resort(state: &State) -> Option<SegmentIndex> {
     if !state.is_starved() {
         return None;
@@ -289,15 +277,12 @@ fn keep(state: &mut State, segment: SegmentIndex) {
     state.device.counters.kept_segments += 1;
 }
 
-/// A segment becomes the newest of its queue.
 fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.cache.seal(segment);
 }
 
-/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long: reclaim
-/// moves these blocks, so that room in the log never depends on an origin. A segment with a damaged block cannot be
-/// emptied.
+/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
     let starved_since = state.reclaim.starved_since.filter(|_| state.is_starved());
     let is_late = starved_since.is_some_and(|since| state.now >= since.plus(STARVED_MAX));
@@ -312,7 +297,6 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
         !state.cache.live_in(*segment).any(|location| is_out_of_reach(state, location))
     };
     let all = Queue::ALL.into_iter().flat_map(|queue| state.cache.segments().oldest_first(queue));
-    // Only segments with fewer such blocks than the best so far are examined block by block.
     all.filter(|segment| not_clean(segment) <= most).fold(None, |best, segment| match best {
         Some(best) if not_clean(&best) <= not_clean(&segment) => Some(best),
         best => Some(segment).filter(&is_sound).or(best),
@@ -328,9 +312,7 @@ fn carry_room(state: &State) -> u32 {
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the segment has no blocks that are not clean, or they can be moved and there is space for them. A block can
-/// be moved if it is readable, and its origin accepts no writeback for now. If the origin does, the block must be dirty
-/// and in no sweep; and it must be hot, or the segment mostly dead and its volume with little to write back.
+/// Whether the segment has no blocks that are not clean, or they can be moved and there is space for them.
 pub(super) fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {
@@ -360,7 +342,7 @@ fn is_out_of_reach(state: &State, location: Location) -> bool {
     slots.is_damaged(location) || slots.state(location).is_not_clean() && !may_be_tried()
 }
 
-/// Whether a block is dirty, and no sweep will write it back before long.
+/// Whether a block is dirty, and in no sweep.
 fn is_unclaimed(state: &State, location: Location) -> bool {
     let slots = state.cache.slots();
     slots.state(location) == SlotState::Dirty && !slots.is_in_sweep(location)
@@ -370,8 +352,7 @@ fn is_hot(state: &State, queue: Queue, location: Location) -> bool {
     state.retention.judge(Reason::Turn, queue, state.cache.slots().hits(location)) != Judgement::Demote
 }
 
-/// The volumes up to their low dirty mark, without writeback alongside requests. Their blocks may be written again
-/// before writeback: a copy in the log costs less than a request to the origin.
+/// The volumes up to their low dirty mark.
 fn with_little_to_write_back(state: &State) -> VolumeSet {
     let has_little = |volume: &VolumeId| {
         state.dirty_data_share(*volume) <= u64::from(state.volumes.get(*volume).settings.dirty_low)
@@ -386,7 +367,6 @@ mod tests {
     use crate::config::Mode;
     use crate::scene::Scene;
 
-    /// A scene with 6 MiB in the log; the first 1.5 MiB were written twice.
     fn written() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..24).for_each(|piece| scene.write(piece << 18, 1 << 18).0.unwrap());
@@ -428,7 +408,6 @@ mod tests {
     #[test]
     fn a_few_dirty_blocks_are_copied_while_writeback_is_low() {
         let mut scene = written();
-        // Most of the first blocks are written again.
         (0..6).for_each(|piece| scene.write((piece << 18) + 4096, (1 << 18) - 4096).0.unwrap());
         let state = &mut scene.engine.state;
         let blocks = state.cache.geometry().batch_blocks();

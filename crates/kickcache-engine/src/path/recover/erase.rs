@@ -1,8 +1,8 @@
 //! Erases the torn blocks of the journal before the engine serves any request.
 //!
 //! A power cut may leave some sectors of a journal block, so that recovery ignores it. If the next journal block
-//! overwrote this one and were torn as well, old and new sectors together could make the ignored block whole, and its
-//! records would take effect one life late: a *gone* record would void blocks that clients have read and flushed since.
+//! overwrote a torn one and were torn as well, old and new sectors together could make a whole block, with records that
+//! would take effect one life late.
 //!
 //! Invariants:
 //! * J-2: no torn journal block outlives recovery, unless the cache device is out of service.
@@ -17,8 +17,7 @@ use crate::request::Durability;
 use crate::state::State;
 use crate::units::BLOCK_BYTES;
 
-/// Submits a write of zeroes for each torn block and returns their count. A cache device out of service gets none: the
-/// engine writes no journal blocks to it either.
+/// Submits a write of zeroes for each torn block and returns their count. A cache device out of service gets none.
 pub(super) fn begin(state: &mut State) -> u32 {
     let torn = core::mem::take(&mut state.recovering().torn);
     if state.settings.service == Service::Out {
@@ -38,8 +37,7 @@ pub(super) fn begin(state: &mut State) -> u32 {
     state.recovering().erasing
 }
 
-/// A write of zeroes completed. Returns the number of writes in flight. After an error the cache device is put out of
-/// service at the end of recovery, as after any failed write of the journal.
+/// Returns the number of writes in flight.
 pub(super) fn on_written(state: &mut State, result: Result<(), DeviceError>) -> u32 {
     state.device.counters.errors += u64::from(result.is_err());
     let recovery = state.recovering();

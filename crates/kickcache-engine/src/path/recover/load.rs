@@ -43,7 +43,7 @@ pub(crate) fn load_segment(state: &mut State, summary: &Summary) {
     recovery.sealed.push((newest, segment));
 }
 
-/// Whether a volume may have such a block: untrusted bytes could name any.
+/// Whether the volume may have the block: untrusted bytes could name any block.
 pub(crate) fn is_possible(state: &State, key: BlockKey) -> bool {
     let served = state.volumes.find(key.volume());
     usize::from(key.volume().get()) < VOLUME_COUNT_MAX
@@ -117,8 +117,7 @@ pub(crate) fn apply_image(state: &mut State, segment: SegmentIndex, image: Optio
     let Some(image) = image else { return };
     let found = *state.cache.segments().get(segment);
     let is_loaded = found.state == SegmentState::Sealed;
-    // No segment is opened so often: such a number is the result of damaged or forged bytes, and later numbers could
-    // overflow.
+    // No segment is opened so often: such a number is the result of damaged or forged bytes.
     let is_worn_out = image.generation.get() > GENERATION_WORN_OUT;
     if image.kind == SegmentKind::Retired || is_worn_out {
         if is_loaded {
@@ -142,8 +141,6 @@ mod tests {
 
     const KEY: BlockKey = BlockKey::new(VolumeId::new(0), BlockIndex::new(7));
 
-    /// A state in recovery; its journal records all segments as in use, with these bytes in the bitmaps of live and
-    /// kept blocks.
     fn recovering(live: u8, kept: u8) -> State {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut state = State::new(Instant::ZERO, &superblock, EngineSettings::default());
@@ -218,7 +215,6 @@ mod tests {
         assert_eq!(apply(7, Fact::Gone(KEY)), None);
     }
 
-    /// Numbers that were used are not used again.
     #[test]
     fn a_loaded_segment_is_known_by_its_newest_sequence() {
         let mut state = recovering(0xff, 0xff);

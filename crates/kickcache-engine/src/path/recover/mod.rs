@@ -1,8 +1,7 @@
 //! Recovery: rebuilds the metadata from the journal and the segments.
 //!
 //! First a flush: data of a dead process in volatile memory of the machine becomes durable before any structure depends
-//! on it. Then the whole journal is read, then one summary per segment in use (or the segment itself if there is none),
-//! then the records apply. For each block the highest sequence number decides (I-7).
+//! on it. For each block the highest sequence number decides (I-7).
 
 mod erase;
 mod load;
@@ -34,12 +33,12 @@ use crate::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, SegmentIndex, Sequence};
 
 /// The most reads of recovery in flight.
 const DEPTH: u32 = 32;
-/// The most unused segments for the check of first blocks: the segments that are opened first. If a rotten log is
-/// accepted, all segments are checked.
+/// The most unused segments that the check of first blocks reads. If a rotten log is accepted, all segments are
+/// checked.
 const FIRST_BLOCKS_MAX: usize = 64;
 const JOURNAL_READ_BYTES: u64 = 256 << 10;
 
-/// Begins recovery. According to the superblock, these blocks of the journal were durable.
+/// Begins recovery; `journal` has the blocks of the journal that were durable according to the superblock.
 pub(crate) fn begin(state: &mut State, journal: DurableBlocks) {
     let mut recovery = Recovery { reads_in_flight: 1, ..Recovery::default() };
     if !mutant!(LostJournalIgnored) {
@@ -57,7 +56,6 @@ fn submit(state: &mut State, read: RecoveryRead, operation: DeviceOperation) {
     state.submit(Purpose::Recovery(read), operation);
 }
 
-/// A step has ended.
 pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data<'_>, DeviceError>) {
     if let RecoveryRead::Seal(segment) = read {
         let first = state.cache.geometry().first_location(segment);
@@ -91,8 +89,6 @@ pub(crate) fn on_step(state: &mut State, read: RecoveryRead, result: Result<Data
     go_on(state);
 }
 
-/// A read failed. An extent that could not be read at once is read block by block; from a device that fails too often,
-/// or is missing, no more is read.
 fn on_failed(state: &mut State, step: RecoveryRead, error: DeviceError) {
     let may_go_on = error == DeviceError::Io && state.recovering().rereads.count_failed();
     match step {
@@ -228,7 +224,7 @@ fn digest_journal(state: &mut State) {
     }
 }
 
-/// Reads the segments in use; at the end, the records apply.
+/// Reads the segments in use.
 fn read_segments(state: &mut State) {
     let geometry = *state.cache.geometry();
     while state.recovering().reads_in_flight < DEPTH
@@ -336,7 +332,7 @@ fn recovery_kind(state: &mut State, segment: SegmentIndex) -> Option<SegmentKind
 }
 
 /// Checks for opened segments without a record of their opening in the journal: such a record was lost. `false` if no
-/// segment is left to check.
+/// read is in flight afterwards.
 fn read_first_blocks(state: &mut State) -> bool {
     if state.recovering().first_blocks.is_none() {
         let segments = state.cache.segments();
@@ -359,8 +355,7 @@ fn read_first_blocks(state: &mut State) -> bool {
     state.recovering().reads_in_flight > 0
 }
 
-/// The first block of a segment. An opening is recorded before the first batch is written. If the record is lost and a
-/// log with a rotten part is accepted, all blocks of the segment count.
+/// The first block of a segment was read. An opening is recorded before the first batch is written.
 fn on_first(state: &mut State, segment: SegmentIndex, bytes: &[u8]) {
     let (uuid, geometry) = (state.device.uuid, *state.cache.geometry());
     let is_accepted = state.settings.rotted_log == RottedLog::Accepted;
@@ -412,9 +407,9 @@ fn refuse_rotted(state: &mut State) {
     }
 }
 
-/// A damaged entry that was durable has rotted since: it stays the current block, and every read will find its wrong
-/// checksum. An older copy must not replace it. An unreadable block stays the current one as well, durable or not,
-/// because the cache device may read it later. All other damaged entries were torn, and never took effect.
+/// A damaged entry that was durable stays the current block: an older copy must not replace it. An unreadable block
+/// stays as well, durable or not, because the cache device may read it later. All other damaged entries were torn, and
+/// never took effect.
 fn take_damaged(state: &mut State) {
     for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut state.recovering().damaged) {
         let recovery = state.recovering();
@@ -514,7 +509,6 @@ mod tests {
     use crate::time::Instant;
     use crate::units::{BlockIndex, BlockKey, Checksum, Generation, VolumeId};
 
-    /// An engine after a recovery with failures of the operations that `fails` selects; returns its operations too.
     fn recover(fails: impl Fn(&DeviceOperation) -> Option<DeviceError>) -> (Engine, Vec<DeviceOperation>) {
         let superblock = Superblock::new([1; 16], 16 << 20).unwrap();
         let mut engine = Engine::open(Instant::ZERO, &superblock, EngineSettings::default(), &[]).unwrap();

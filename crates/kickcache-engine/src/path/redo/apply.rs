@@ -177,9 +177,6 @@ fn fail(state: &mut State, volume: VolumeId) {
     let found = state.volumes.get_mut(volume);
     found.counters.origin_errors += 1;
     found.rest_after_origin_error(now);
-    if mutant!(ApplyErrorIgnored) {
-        return;
-    }
     restart(state, volume);
 }
 

@@ -56,7 +56,7 @@ pub(crate) fn begin(state: &mut State) {
 /// The members of a cut are durable on the cache device, or cannot be made durable.
 pub(crate) fn on_durable(state: &mut State, number: u64, is_durable: bool) {
     let Some(cut) = state.redo().cut.as_mut().filter(|cut| cut.number == number) else { return };
-    cut.is_durable = is_durable || mutant!(CutNotDurable);
+    cut.is_durable = is_durable;
     if !cut.is_durable {
         abandon(state);
     }

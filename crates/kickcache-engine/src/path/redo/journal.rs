@@ -96,7 +96,7 @@ pub(crate) fn on_read(
         }
     }
     locations.into_iter().for_each(|location| state.unpin(location));
-    if !is_right && !mutant!(CutReadUnchecked) {
+    if !is_right {
         cut::abandon(state);
     }
     if is_read {
@@ -211,7 +211,7 @@ pub(crate) fn on_flushed(state: &mut State, result: Result<(), DeviceError>) {
         offset: redo.geometry.byte_offset(position),
         bytes: commit.encode(redo.uuid).into_boxed_slice(),
         pieces: Vec::new(),
-        durability: if mutant!(CommitVolatile) { Durability::Volatile } else { Durability::Durable },
+        durability: Durability::Durable,
     };
     state.submit(Purpose::RedoCommit, operation);
 }

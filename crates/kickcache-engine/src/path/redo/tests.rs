@@ -81,7 +81,8 @@ fn a_group_reaches_the_journal_and_then_the_origin() {
     let RedoStatus { waiting_groups, used_slots, counters, .. } = status(&scene);
     assert_eq!((waiting_groups, used_slots), (0, 0));
     assert_eq!((counters.committed_groups, counters.committed_blocks, counters.released_groups), (1, 3, 1));
-    assert_eq!(of_groups(&pass(&mut scene)), [""; 0], "no cut without dirty blocks");
+    let seen = pass(&mut scene);
+    assert!(!seen.iter().any(|line| line.starts_with("redo")), "no cut without dirty blocks: {seen:?}");
 }
 
 #[test]
@@ -94,6 +95,7 @@ fn writes_after_the_instant_belong_to_the_next_group() {
     scene.begin(Operation::Write(Durability::Volatile), BLOCK_SIZE, 2 * BLOCK_SIZE);
     let seen = scene.end_held();
     assert!(of_groups(&seen).contains(&"origin write 0+8192"), "{seen:?}");
+    scene.pass(Duration::from_millis(1));
     assert_eq!(state_of(&scene, 0), Some(SlotState::Clean));
     assert_eq!([1, 2].map(|block| state_of(&scene, block)), [Some(SlotState::Dirty); 2]);
     assert!(of_groups(&pass(&mut scene)).contains(&"origin write 4096+8192"));
@@ -188,6 +190,7 @@ fn a_block_becomes_clean_only_with_its_group() {
         pass(&mut scene);
         assert_eq!(scene.not_clean(), (0, 1), "{held}");
         scene.end_held();
+        scene.pass(Duration::from_millis(1));
         assert_eq!(scene.not_clean(), (0, 0), "{held}");
     }
 }
@@ -196,7 +199,6 @@ fn a_block_becomes_clean_only_with_its_group() {
 fn nothing_passes_the_log() {
     let mut scene = scene();
     scene.settings(VOLUME).sequential_cutoff = SequentialCutoff::Above(0);
-    scene.settings(VOLUME).dirty_limit = 0;
     write(&mut scene, 0);
     let zeroes = Operation::WriteZeroes { unmap: Unmap::Allow, durability: Durability::Volatile };
     let (result, mut seen) = scene.ask(zeroes, 1 << 20, 3 << 20);
@@ -272,7 +274,7 @@ fn a_stop_abandons_the_cut_and_keeps_committed_groups() {
 fn a_group_of_an_earlier_process_is_applied_first() {
     let mut scene = Scene::new(Mode::WriteBack);
     write(&mut scene, 9);
-    let checksum = scene.engine.state.cache.slots().checksum(scene.location(9));
+    let checksum = scene.engine.state.cache.slots().checksum(scene.location(9 * BLOCK_SIZE));
     let block = RedoBlock { key: BlockKey::new(VOLUME, BlockIndex::new(2)), checksum };
     let found = FoundGroup { number: 4, instant: 77, start: 10, chunks: [[block].into()].into() };
     let tail = RedoTail { epoch: 3, position: 10, released: 3, instant: 70 };

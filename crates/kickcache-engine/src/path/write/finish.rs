@@ -46,8 +46,7 @@ pub(super) fn note_at_origin(state: &mut State, slot: RequestSlot, at_origin: At
     }
 }
 
-/// The blocks that a write dropped are durably dropped; or the record failed, and the blocks that were not clean are
-/// restored, as damaged. The place of the write is free.
+/// The blocks that a write dropped are durably dropped, or the record failed.
 pub(super) fn end_forgetting(
     state: &mut State,
     slot: RequestSlot,

@@ -5,7 +5,7 @@ use crate::ids::RequestSlot;
 use crate::state::State;
 use crate::waiters::{LockReason, WriteLock};
 
-/// Makes other changes of the extent wait: partial blocks are being completed, or the write waits for space.
+/// Makes other changes of the extent wait.
 pub(super) fn lock(state: &mut State, slot: RequestSlot) {
     lock_for(state, slot, LockReason::Prepared);
 }

@@ -24,7 +24,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, Checksum, Location};
 /// CRC32C of 4096 zero bytes.
 const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 
-/// Blocks of a long write that are looked up in parallel: each look-up alone would wait for memory.
+/// Blocks of a long write that are looked up in parallel.
 const WARMED_MAX: usize = 32;
 
 /// Whether a power cut could restore an older copy of a block.
@@ -62,7 +62,6 @@ pub(crate) fn go_on_appending(state: &mut State) {
     }
 }
 
-/// The log accepts no more blocks.
 fn give_up_log(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().note_part();
     lock::unlock(state, slot);
@@ -162,9 +161,7 @@ fn standing(state: &State, location: Location) -> BlockRank {
     BlockRank { queue, hits: state.cache.slots().hits(location) }
 }
 
-/// The fate of a block if the origin refuses it and no client has read it: it stays only if the log had, before this
-/// write, a dirty or unflushed copy. If another write that waits for the origin stored that copy, the fate is the same
-/// as for that write.
+/// The fate of a block if the origin refuses it and no client has read it.
 fn if_refused(state: &State, key: BlockKey, found: Option<Location>) -> IfRefused {
     let Some(location) = state.older_copy(found) else { return IfRefused::Forgotten };
     let copy = state.cache.copy_at(key, location);
@@ -176,7 +173,6 @@ fn if_refused(state: &State, key: BlockKey, found: Option<Location>) -> IfRefuse
     })
 }
 
-/// The log entry for a block of a write.
 fn entry_of(state: &mut State, slot: RequestSlot, key: BlockKey) -> Entry {
     let pending = state.requests.get_mut(slot);
     let (id, start) = (pending.id, pending.extent.start);
@@ -217,8 +213,7 @@ pub(super) fn on_logged(state: &mut State, slot: RequestSlot, Logging { route, t
     }
 }
 
-/// Whether a write that the log has taken only partly may continue at the origin: the log accepts no more blocks, and
-/// has no older dirty copies of its blocks.
+/// Whether a write that the log has taken only partly may continue at the origin.
 fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
     let mut keys = state.keys(slot);
     let writing = state.requests.get_mut(slot).writing();
@@ -234,9 +229,7 @@ fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
     state.device.is_out_of_service() && !keys.any(is_others)
 }
 
-/// The log has taken only a part: the write begins again, so that the other bytes of its partial blocks are read again,
-/// in the order of the writes that arrived meanwhile. The blocks that the log has taken can be read from here on, and
-/// stay if the origin refuses the write.
+/// The log has taken only a part: the write begins again, so that the other bytes of its partial blocks are read again.
 fn start_again(state: &mut State, slot: RequestSlot) {
     let writing = state.requests.get_mut(slot).writing();
     let was_through = writing.is_through_log();
@@ -282,7 +275,6 @@ mod tests {
         );
     }
 
-    /// If a write begins again with its blocks in the same places, a block that was read does not vanish with it.
     #[test]
     fn a_repeated_write_keeps_its_logged_part_after_a_refusal() {
         let mut scene = Scene::new(Mode::WriteThrough);
@@ -333,7 +325,6 @@ mod tests {
         assert_eq!(standing(&scene), IfRefused::Forgotten, "the origin has it");
     }
 
-    /// The log loses the batch, and the older copies are current again until the origin has the write.
     #[test]
     fn a_write_through_a_failing_log_leaves_no_older_copy() {
         let mut scene = Scene::new(Mode::WriteBack);
@@ -346,7 +337,6 @@ mod tests {
         assert!(scene.read(0, 4096).1.iter().any(|line| line.starts_with("origin read")));
     }
 
-    /// Writeback has no older copy to store on the origin after the write.
     #[test]
     fn a_partly_logged_write_does_not_pass_older_dirty_copies() {
         let mut scene = Scene::new(Mode::WriteBack);

@@ -5,8 +5,7 @@
 //!   power cut could restore an older copy of a block; a write around the log only after the *gone* records of its
 //!   cached blocks are durable.
 //! * A dirty block that a write at the origin supersedes stays in the log until the origin has the write, in service
-//!   durably. In service, the block then becomes *gone*, durably, before the client receives the reply: after a power
-//!   cut a read returns the dirty block or the superseding write, and never the earlier data of the origin.
+//!   durably. In service, that block then becomes *gone*, durably, before the client receives the reply.
 //! * I-2: a write is acknowledged only after its batch landed, or the origin completed it.
 
 mod finish;
@@ -72,8 +71,8 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     }
 }
 
-/// There is not enough memory to complete partial blocks: the write begins again when there is, and so do the writes
-/// that waited for its lock. These are not woken before: two writes that need memory would wake each other for ever.
+/// There is not enough memory to complete partial blocks: the write begins again later. The writes that waited for its
+/// lock are not woken: two writes that need memory would wake each other for ever.
 pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.requests.get_mut(slot).writing().phase = WritePhase::Arrived;
     state.waiters.unlock(slot);
@@ -81,14 +80,12 @@ pub(crate) fn postpone(state: &mut State, slot: RequestSlot) {
     state.waiters.stall(slot);
 }
 
-/// The longest part of write-zeroes: while the cache device is out of service, each block of a part is looked up in one
-/// turn.
+/// The most bytes of a part of write-zeroes.
 fn zeroes_max(state: &State, volume: VolumeId) -> u64 {
     let is_out = state.device.is_out_of_service() && state.cache.volume(volume).cached > 0;
     if is_out || state.is_point_in_time(volume) { state.logged_zeroes_max() } else { u64::MAX }
 }
 
-/// The search of a write ended.
 pub(crate) fn on_searched(state: &mut State, slot: RequestSlot) {
     match state.requests.get_mut(slot).writing().phase {
         WritePhase::AtOrigin(_) => origin::on_clean_forgotten(state, slot),

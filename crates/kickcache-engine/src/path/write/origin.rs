@@ -52,8 +52,7 @@ fn make_log_durable(state: &mut State, slot: RequestSlot) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Around(slot)));
 }
 
-/// Whether the dirty blocks are durable: if a batch failed since, its blocks are in another batch, which may not be
-/// durable.
+/// `false` if dirty blocks that must be durable may have been in a failed batch.
 fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> bool {
     let failed_batches = state.device.failed_batches();
     let is_out = state.device.is_out_of_service();
@@ -62,9 +61,7 @@ fn is_log_durable(state: &mut State, slot: RequestSlot, turn: OriginTurn) -> boo
     !is_awaited || is_out || writing.failed_batches == failed_batches
 }
 
-/// Takes a place among the accesses to the origin. The write is submitted when the *gone* records of the dropped blocks
-/// are durable, or the record that the cache device is out of service is; it fails if neither can be made durable for
-/// now.
+/// Takes a place among the accesses to the origin.
 fn wait_for_origin(state: &mut State, slot: RequestSlot, route: Route) {
     take_place(state, slot, route);
     if mutant!(GoneNotAwaited) {
@@ -96,8 +93,7 @@ fn forget_all(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     }
 }
 
-/// The cache device is out of service: the origin executes the write, in whole blocks, because partial ones were
-/// completed.
+/// The cache device is out of service: the origin executes the write, in whole blocks.
 pub(super) fn go_through(state: &mut State, slot: RequestSlot) {
     let pending = state.requests.get_mut(slot);
     let volume = pending.volume;
@@ -164,8 +160,7 @@ fn durability_asked(writing: &Writing, route: Route) -> Durability {
     }
 }
 
-/// The memory of an extent: merged pages where blocks are partial, the payload between them, by its place in the
-/// volume.
+/// The memory of an extent: merged pages where blocks are partial, the payload between them.
 fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Memory) -> Pieces {
     if writing.merged.is_empty() && writing.source == WriteData::Payload {
         let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");
@@ -179,8 +174,8 @@ fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Mem
     Pieces::Many(blocks_of(extent).map(piece).collect())
 }
 
-/// The origin's part has ended. If it replaced others, and failed, each of them is submitted alone, in their order: the
-/// origin may refuse one and accept the others.
+/// The origin's part has ended. If it replaced others, and failed, each of them is submitted alone: the origin may
+/// refuse one and accept the others.
 pub(crate) fn on_origin(
     state: &mut State,
     slot: RequestSlot,
@@ -363,7 +358,6 @@ mod tests {
         }
     }
 
-    /// A part of the write may be at the origin.
     #[test]
     fn a_refused_write_needs_a_flush_of_the_origin() {
         let mut scene = Scene::new(Mode::WriteAround);

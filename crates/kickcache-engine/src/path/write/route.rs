@@ -15,14 +15,11 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// Except below the dirty limit in write-back mode, a write that is for the log makes a flush urgent if at least one in
-/// this number of a volume's dirty and unflushed blocks waits only for the origin's flush.
+/// A flush is hastened if at least one in this number of a volume's dirty and unflushed blocks is unflushed.
 const UNFLUSHED_PART: u64 = 4;
 
 impl State {
-    /// Chooses the route of the current part of a write, and shortens it if the log has no space for more blocks of its
-    /// volume: then only blocks that the log has dirty or unflushed, and parts that are not aligned to sectors, may
-    /// enter it.
+    /// Chooses the route of the current part of a write, and may shorten the part.
     pub(crate) fn choose_route(&mut self, slot: RequestSlot) -> Route {
         let volume = self.requests.get(slot).volume;
         if self.is_point_in_time(volume) {
@@ -85,8 +82,7 @@ impl State {
         FILL_WINDOW_MAX.min(self.logged_max())
     }
 
-    /// The most bytes of a write that the log takes together: all of its blocks pin their segments until the last has
-    /// space.
+    /// The most bytes of a write that the log takes together.
     pub(crate) fn logged_max(&self) -> u64 {
         self.retention.capacity() / 8 * BLOCK_SIZE
     }
@@ -131,9 +127,8 @@ impl State {
         is_aligned(self.part(slot)) && !self.must_be_logged(slot)
     }
 
-    /// Whether a write should use the origin although the log has dirty copies of its blocks: a write of whole blocks
-    /// that the origin completes sooner. Copies that are not durable in the log prevent that: a power cut could restore
-    /// an older copy, even as clean.
+    /// Whether a write should use the origin although the log has dirty copies of its blocks. Copies that are not
+    /// durable in the log prevent that: a power cut could restore an older copy, even as clean.
     fn supersedes(&mut self, slot: RequestSlot) -> bool {
         let volume = self.requests.get(slot).volume;
         let writing = self.requests.get_mut(slot).writing();
@@ -150,7 +145,6 @@ impl State {
         found.is_some_and(|location| !self.is_durable(location))
     }
 
-    /// Whether the volume is in write-back mode, and the origin completes a long write sooner than the log.
     fn is_sooner_past_log(&self, volume: VolumeId, extent: ByteExtent) -> bool {
         self.volumes.get(volume).settings.mode == Mode::WriteBack
             && self.is_origin_sooner(volume, extent.length)
@@ -212,8 +206,7 @@ impl State {
         })
     }
 
-    /// Shortens the part to the blocks at its start with the same route: into the log if the log has them dirty or
-    /// unflushed, or if the part is not aligned to sectors; around the log otherwise.
+    /// Shortens the part to the blocks at its start with the same route, and returns this route.
     fn choose_for_overdrawn(&mut self, slot: RequestSlot) -> Route {
         let keys: Vec<BlockKey> = self.keys(slot).collect();
         let stays = self.is_not_clean(keys[0]);
@@ -231,7 +224,6 @@ impl State {
         }
     }
 
-    /// Requests a flush of the origin if many of a volume's dirty and unflushed blocks wait only for this flush.
     fn hurry_flush(&mut self, slot: RequestSlot) {
         let volume = self.requests.get(slot).volume;
         let blocks = *self.cache.volume(volume);
@@ -296,10 +288,8 @@ mod tests {
     fn write_around_logs_a_block_that_the_origin_lacks() {
         let mut scene = Scene::new(Mode::WriteAround);
         scene.write(8192, 4096).0.unwrap();
-        // The fill returns data that the origin has stored and not flushed.
         scene.read(8192, 4096).0.unwrap();
         let (result, seen) = scene.write(8192, 4096);
-        // Two blocks of the fill gather in the same batch.
         assert_eq!((result, &seen[0][..]), (Ok(()), "cache log 12288, durable"), "{seen:?}");
         scene.flush().0.unwrap();
         let around = ["cache log 0", "cache flush", "origin write 8192+4096"];

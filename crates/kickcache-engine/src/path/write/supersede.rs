@@ -2,7 +2,7 @@
 //!
 //! The dirty blocks stay, durable, until the origin has the write durably, and writeback does not store them there
 //! meanwhile. Clean blocks are dropped durably before the origin gets the write: otherwise a power cut could leave them
-//! older than the origin. No block of the extent becomes clean while the write is in progress.
+//! older than the origin.
 
 use crate::ids::{RequestSlot, Ticket};
 use crate::inflight::searching::Treatment;
@@ -14,8 +14,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::ByteExtent;
 
-/// The origin has the write durably. The write keeps its place until the log has no older block: later reads of the
-/// origin, and the fills of these, return the new data.
+/// The origin has the write durably. The write keeps its place until the log has no older block.
 pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ticket) {
     let writing = state.requests.get_mut(slot).writing();
     writing.phase = WritePhase::Superseding { ticket };
@@ -23,7 +22,7 @@ pub(super) fn begin_superseding(state: &mut State, slot: RequestSlot, ticket: Ti
     state.search(slot, extent, Treatment::Forget);
 }
 
-/// The log has no block of the extent any more: the reply follows when that is durable.
+/// The log has no block of the extent any more.
 pub(super) fn on_forgotten(state: &mut State, slot: RequestSlot) {
     if mutant!(SupersedingNotAwaited) {
         state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
@@ -32,7 +31,7 @@ pub(super) fn on_forgotten(state: &mut State, slot: RequestSlot) {
     state.wait_gone(DurableWaiter::Around(slot));
 }
 
-/// The superseded blocks are durably dropped, or the record failed: then a restart may restore them or not.
+/// The superseded blocks are durably dropped, or the record failed.
 pub(super) fn end_superseding(
     state: &mut State,
     slot: RequestSlot,
@@ -51,14 +50,13 @@ pub(super) fn end_superseding(
 }
 
 /// The origin refused a write of an extent, and may have stored parts: unflushed blocks of the extent become dirty
-/// again, independent of later flushes.
+/// again.
 pub(super) fn keep_refused(state: &mut State, slot: RequestSlot, extent: ByteExtent) {
     let volume = state.requests.get(slot).volume;
     state.volumes.get_mut(volume).flush.let_go(extent);
     state.search(slot, extent, Treatment::MakeDirty);
 }
 
-/// The unflushed blocks of the extent are dirty again.
 pub(super) fn on_refused_kept(state: &mut State, slot: RequestSlot) {
     lock::unlock(state, slot);
     state.end_pending(slot);
@@ -80,13 +78,11 @@ mod tests {
     const LENGTH: u64 = 128 << 10;
     const WRITE: Operation = Operation::Write(Durability::Volatile);
 
-    /// The next request of a client that may use the origin does so.
     fn prefer_origin(scene: &mut Scene) {
         let offload = Offload::new(OriginOffload::Forced);
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).offload = offload;
     }
 
-    /// An extent with durable dirty blocks in the log, which the next long write bypasses.
     fn dirty() -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         scene.write(0, LENGTH).0.unwrap();

@@ -9,19 +9,16 @@ use crate::path::write::finish;
 use crate::request::Errno;
 use crate::state::State;
 
-/// The origin refused a write that is in the log. Its client will receive an error: the log must not fill with such
-/// blocks, and a restart must not restore them. Blocks that were dirty or unflushed before, or that a client has read,
-/// stay, with the new content.
+/// The origin refused a write that is in the log. Blocks that were dirty or unflushed before, or that a client has
+/// read, stay, with the new content.
 pub(super) fn begin_undoing(state: &mut State, slot: RequestSlot, ticket: Ticket) {
     state.requests.get_mut(slot).writing().phase = WritePhase::Undoing { ticket };
     undo(state, slot);
 }
 
 /// Drops the blocks that the log has only because of a refused write; the client receives the error when that is
-/// durable, or cannot become durable. The write keeps its place in the origin's queue until then: if its records are
-/// lost, a restart may restore the refused data, and reads queued after it must not have cached other data. While the
-/// journal has no space for the records, the copies still belong to the write: reads do not use them, and writeback
-/// skips them.
+/// durable, or cannot become durable. The write keeps its place in the origin's queue meanwhile: reads queued after it
+/// must not cache other data.
 pub(super) fn undo(state: &mut State, slot: RequestSlot) {
     if state.device.is_journal_full() {
         state.stall(slot);

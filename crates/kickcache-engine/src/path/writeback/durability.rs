@@ -7,12 +7,11 @@ use crate::request::Durability;
 use crate::state::State;
 use crate::units::{BLOCK_SIZE, VolumeId};
 
-/// The durability of a writeback of this many bytes. A drain without client writes is faster with one flush at its end.
-/// If the cache device is out of service, only a flush proves that the origin has everything.
+/// The durability of a writeback of this many bytes. If the cache device is out of service, only a flush proves that
+/// the origin has everything.
 pub(super) fn durability_of(state: &mut State, volume: VolumeId, bytes: u64) -> Durability {
     let room = state.unflushed_max() as u64 / 2 * work_of(1, BLOCK_SIZE);
     let is_out = state.device.is_out_of_service();
-    // Volatile writebacks with frequent flushes have more throughput than FUA.
     let clients_wait = state.shortage(volume) >= SHORTAGE_MAX / 2 || state.volumes.get(volume).draining;
     let found = state.volumes.get_mut(volume);
     if is_out || found.draining && !found.drain_end.has_begun() {

@@ -1,9 +1,4 @@
-//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones, with short stretches of clean ones
-//! between them, in one write.
-//!
-//! If the cache device is slow, blocks that are adjacent in the log are read at once, and written to the origin in
-//! separate writes, enough to keep the origin busy. Meanwhile the cache device reads blocks that are adjacent on the
-//! origin and alone in the log. So both devices are busy, even if one is slower.
+//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones together.
 //!
 //! Invariants:
 //! * I-3: a block that was written back is unflushed until the origin's flush, or clean at once if the writeback was
@@ -25,16 +20,13 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// With this many writebacks, no more blocks are read from a slow cache device: these writes are short, and a client's
-/// read of the origin waits for them. Together they have at most about as many blocks as the writebacks from a fast
-/// cache device.
+/// With this many writebacks, no more blocks are read from a slow cache device.
 const SLOW_DEPTH_MAX: usize = 96;
 /// The most FUA writebacks in flight while the volume is idle; one at a time while it is not idle.
 const DURABLE_DEPTH_IDLE: usize = 4;
-/// Pause before the next check if no dirty block may be written back yet, or if hits have precedence.
+/// Pause before the next check of writeback.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
-/// The present pace of a volume.
 pub(crate) fn choose(state: &State, volume: VolumeId) -> WritebackPace {
     let found = state.volumes.get(volume);
     if state.now < found.backoff_until {
@@ -93,8 +85,7 @@ pub(crate) fn go_on(state: &mut State, volume: VolumeId) {
     }
 }
 
-/// Whether more writebacks may start at this depth. A slow cache device gets no more reads at once than keep it busy:
-/// later requests of clients wait for them.
+/// Whether more writebacks may start at this depth.
 fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     let writebacks = &state.writebacks;
     let found = state.volumes.get(volume);
@@ -110,7 +101,6 @@ fn may_start(state: &State, volume: VolumeId, depth: usize) -> bool {
     writebacks.count_for(volume) < depth
 }
 
-/// When a volume's writeback should be checked again.
 pub(crate) fn poll_timeout(state: &State, volume: VolumeId) -> Option<Instant> {
     match choose(state, volume) {
         WritebackPace::RestUntil(at) => Some(at),
@@ -150,7 +140,6 @@ mod tests {
         scene
     }
 
-    /// The device operations of a drain, without the log: reads of the cache device, and writes to the origin.
     fn drained(scene: &mut Scene) -> Vec<String> {
         let is_of_writeback =
             |line: &String| line.starts_with("cache read") || line.starts_with("origin write");
@@ -159,7 +148,6 @@ mod tests {
 
     #[test]
     fn adjacent_blocks_in_a_slow_cache_are_one_read() {
-        // Each block is in a batch of its own: there is a header between two blocks.
         let writes = |scene: &mut Scene| {
             [20, 700, 400].into_iter().for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         };
@@ -217,8 +205,6 @@ mod tests {
     #[test]
     fn refused_client_writes_are_not_written_back() {
         let mut scene = with_writes_through(100, 21);
-        // After a refused write, a read does not return data that the origin has yet to store, and so does not keep the
-        // block.
         let now = scene.engine.state.now;
         scene.engine.state.volumes.get_mut(VolumeId::new(0)).refused_at = Some(now);
         scene.begin(Operation::Read, 21 * BLOCK_SIZE, BLOCK_SIZE);
@@ -270,8 +256,6 @@ mod tests {
     fn a_slow_cache_reads_single_blocks_during_origin_load() {
         let mut scene = with_hits(1_500);
         let volume = VolumeId::new(0);
-        // Two blocks that are adjacent on the origin and far from one another in the log, with all other dirty blocks
-        // in between.
         let blocks = (0..40).map(|number| if number == 39 { 101 } else { 100 + 10 * number });
         blocks.for_each(|block| scene.write(block * 4096, 4096).0.unwrap());
         let origin = &mut scene.engine.state.volumes.get_mut(volume).offload.origin;
@@ -284,7 +268,6 @@ mod tests {
         assert!(seen.contains(&"origin write 409600+8192".into()), "{seen:?}");
     }
 
-    /// Dirty blocks far apart, of a volume that is idle at once.
     fn idle(blocks: u64) -> Scene {
         let mut scene = Scene::new(Mode::WriteBack);
         (0..blocks).for_each(|number| scene.write(number * 100 * BLOCK_SIZE, BLOCK_SIZE).0.unwrap());
@@ -389,7 +372,6 @@ mod tests {
         let volume = VolumeId::new(0);
         let place = |number: u64| number * 100 * BLOCK_SIZE;
         (0..200).for_each(|number| scene.write(place(number), BLOCK_SIZE).0.unwrap());
-        // A cache device that takes 10 ms for eight hits, and a client that always waits for it.
         scene.hold("cache read");
         (0..8).for_each(|number| drop(scene.begin(Operation::Read, place(number), BLOCK_SIZE)));
         scene.engine.handle_sleep(Duration::from_millis(10));

@@ -20,11 +20,9 @@ pub(super) const BLOCKS_MAX: usize = 64;
 /// How far in the log first blocks are searched, in blocks.
 const STRETCH_MAX: usize = 32;
 /// A dirty block is included, with the clean blocks before it, if it is at most this many blocks after the last
-/// included one. If the cache device is slow, only dirty blocks directly after each other are included, because each
-/// clean block would be a read.
+/// included one. If the cache device is slow, only dirty blocks directly after each other are included.
 const REACH: u64 = 4;
 
-/// The writebacks that were started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct StartedWritebacks {
     pub(super) bytes: u64,
@@ -102,10 +100,7 @@ pub(super) fn start(state: &mut State, volume: VolumeId) -> Option<StartedWriteb
     Some(StartedWritebacks { bytes, reads })
 }
 
-/// The blocks that are read together with the first block. From a slow cache device: as many blocks that are alone in
-/// the log as it can read while the origin is busy, and otherwise adjacent ones. From a fast one, and from any if
-/// clients wait for the origin, if its writes are capped by number, or if the first block must be read alone: one run
-/// of adjacent blocks on the origin.
+/// The blocks that are read together with the first block.
 fn choose_wanted(state: &State, volume: VolumeId, first: BlockCopy) -> Wanted {
     let found = state.volumes.get(volume);
     let is_origin_spared =

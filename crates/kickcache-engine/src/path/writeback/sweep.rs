@@ -16,7 +16,7 @@ use crate::units::{BlockKey, Location, SegmentIndex, VolumeId};
 /// Limits of a sweep: one part in this many of the cache, and this many nanoseconds of writeback.
 const SWEEP_PART: u64 = 8;
 const SWEEP_NANOS: u64 = 32_000_000_000;
-/// The least limit, in blocks: shorter sweeps have no useful address order.
+/// The least limit, in blocks.
 const SWEEP_BLOCKS_MIN: u64 = 256;
 
 /// The next block of the sweep that is still dirty; it is in the sweep no more.
@@ -51,8 +51,7 @@ fn is_a_clients(state: &State, copy: BlockCopy) -> bool {
     is_taken && !state.volumes.get(copy.key.volume()).sweep.has(copy)
 }
 
-/// Whether a write of the block past the log is in flight. In service, locks for other reasons do not count: their
-/// writes may wait for the space that writeback makes.
+/// Whether a lock of a write or discard forbids writeback of the block.
 fn is_being_replaced(state: &State, key: BlockKey) -> bool {
     let extent = block_extent(key.block());
     let is_out = state.device.is_out_of_service();
@@ -87,7 +86,7 @@ pub(super) fn gather(state: &mut State, volume: VolumeId) {
     state.volumes.get_mut(volume).sweep.fill(found);
 }
 
-/// The limit of a sweep in blocks: reclaim may wait for the next sweep.
+/// The limit of a sweep in blocks.
 fn sweep_max(state: &State, volume: VolumeId) -> usize {
     let part = state.retention.capacity() / SWEEP_PART;
     let soon = SWEEP_NANOS.checked_div(state.volumes.get(volume).throttle.each()).unwrap_or(part);

@@ -18,8 +18,7 @@ use crate::units::{BLOCK_SIZE, Location, PageIndex, VolumeId};
 /// The location of a block, its page, and the writeback that it belongs to.
 type Place = (Location, PageIndex, WritebackPart);
 
-/// Reads the blocks of writebacks, adjacent ones in one read, and returns the number of reads. If the cache device is
-/// slow and there are pages for them, the blocks in between are read too.
+/// Reads the blocks of writebacks, adjacent ones in one read, and returns the number of reads.
 pub(super) fn read_blocks(
     state: &mut State,
     volume: VolumeId,
@@ -80,7 +79,6 @@ fn places_of(state: &mut State, slots: &[WritebackSlot]) -> Vec<Place> {
     places
 }
 
-/// A read of adjacent blocks for writebacks from the cache device has ended.
 pub(crate) fn on_read(state: &mut State, parts: &[WritebackPart], result: Result<Data<'_>, DeviceError>) {
     state.device.counters.errors += u64::from(result.is_err());
     let mut read = Vec::with_capacity(parts.len());
@@ -174,7 +172,6 @@ fn on_damaged(state: &mut State, copy: BlockCopy) {
     }
 }
 
-/// The write to the origin has ended.
 pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<(), DeviceError>) {
     let writeback = state.writebacks.get_mut(slot);
     let (volume, blocks, bytes) = (writeback.volume, writeback.blocks.clone(), writeback.extent.length);

@@ -1,13 +1,12 @@
-//! Ghost memory: 16-bit fingerprints of dropped or rejected blocks, the oldest removed first. For a time, half of the
-//! memory counts requests of blocks instead.
+//! Ghost memory: 16-bit fingerprints of dropped or rejected blocks, the oldest removed first. Half of the memory can
+//! count requests of blocks instead.
 //!
 //! A set-associative table: the upper half of a block's hash chooses a set of 31 fingerprints, which is a ring. A false
-//! match (1 in 2,000 look-ups of a full table) makes an unknown block count as a known one, and removes that entry.
+//! match makes an unknown block count as a known one.
 //!
 //! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. The lesser
 //! counter is the block's count or more, and the greater one is not incremented (Estan and Varghese, *New Directions in
-//! Traffic Measurement and Accounting*, SIGCOMM 2002). In each turn all counters are decremented, so that the count of
-//! a block with one request per turn or less stays low. A set is brought up to date at its next use.
+//! Traffic Measurement and Accounting*, SIGCOMM 2002).
 
 mod set;
 
@@ -50,8 +49,7 @@ impl Ghost {
         self.larger.try_reserve_exact(self.wanted).ok()
     }
 
-    /// One step of growth. The sets are in the order of the hashes: a new set begins as a copy of the old set with its
-    /// hashes.
+    /// The sets are in the order of the hashes: a new set begins as a copy of the old set with its hashes.
     pub(crate) fn grow(&mut self) -> Step {
         let end = self.wanted.min(self.larger.len() + MADE_AT_ONCE);
         for set in self.larger.len()..end {
@@ -60,23 +58,20 @@ impl Ghost {
         if end < self.wanted { Step::More } else { Step::Done }
     }
 
-    /// Ends the growth.
     pub(crate) fn use_grown(&mut self) {
         self.sets = core::mem::take(&mut self.larger);
         self.wanted = 0;
     }
 
-    /// Drops everything.
     pub(crate) fn clear(&mut self) {
         self.sets.fill(Set::empty());
     }
 
-    /// Sets the content from here on.
     pub(crate) const fn change(&mut self, content: Content) {
         self.content = content;
     }
 
-    /// Some turns pass: counts decrease by one in each, and none is left after [`TURNS_ALL`].
+    /// Some turns pass: counts decrease by one in each.
     pub(crate) const fn pass(&mut self, turns: u16) {
         self.turn = (self.turn + turns) % TURNS;
     }
@@ -104,8 +99,7 @@ impl Ghost {
     /// The age at which every entry has been removed.
     pub(crate) const AGE_MAX: usize = WAYS;
 
-    /// Removes the block, if it is there, and returns its age: the number of later entries of its set. An age of
-    /// [`Ghost::AGE_MAX`] corresponds to as many later blocks as the whole memory has.
+    /// Removes the block, if it is there, and returns its age: the number of later entries of its set.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         self.set(hash).take(hash)
     }
@@ -140,7 +134,6 @@ mod tests {
             while ghost.grow() == Step::More {}
             ghost.use_grown();
             let known = (0..2_000).filter(|number| ghost.take(key(*number)).is_some()).count();
-            // If a set spans two old ones, the contents of the second are dropped.
             assert!(known > if larger == 3_200 { 900 } else { 1_300 }, "{known} of {larger}");
             let strangers = (10_000..20_000).filter(|number| ghost.take(key(*number)).is_some()).count();
             assert!(strangers < 20, "{strangers}");

@@ -24,7 +24,6 @@ const COUNTERS: usize = 8;
 /// The maximum of a counter.
 pub(crate) const COUNT_MAX: u8 = 3;
 
-/// The contents of sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Content {
     Prints,
@@ -65,7 +64,6 @@ impl Mark {
     }
 }
 
-/// A counter of a set.
 #[derive(Clone, Copy)]
 struct Counter {
     word: usize,
@@ -85,7 +83,6 @@ impl Set {
         Set { words: [0; WAYS], mark: Mark::new(0, Content::Prints, 0) }
     }
 
-    /// Brings the set up to date for this turn.
     pub(super) fn come_to(&mut self, turn: u16, content: Content) {
         if self.mark.content() != content {
             self.change(turn, content);
@@ -136,7 +133,6 @@ impl Set {
         Some((self.mark.next() + prints - 1 - found) % prints)
     }
 
-    /// Counts a block; returns its count, at most [`COUNT_MAX`].
     pub(super) fn count(&mut self, hash: u64) -> u8 {
         let mixed = (hash.wrapping_mul(0x9e37_79b1) >> 16) & 0xffff;
         let bits = [fingerprint(hash), u16::try_from(mixed).expect("16 bits")];

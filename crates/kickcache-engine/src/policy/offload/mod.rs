@@ -1,11 +1,6 @@
-//! Origin offload: which device serves a hit, or stores a long write, if the origin could do so as well. The cache
-//! device does, unless it is saturated, both devices together serve more, and the origin is expected to serve the
-//! request sooner.
+//! Origin offload: which device serves a hit, or stores a long write, if the origin could do so as well.
 //!
-//! Time of the cache device passes only while the thread sleeps with no completion to take: a wait for a processor
-//! makes no device slow. If the cache device still has a backlog, short trials of a few requests show whether the two
-//! devices together serve more than one, and the better setting is kept. An origin that was measured under load and
-//! takes at least 1 ms and twice as long as the cache device for a small read, such as a rotating disk, serves no hits.
+//! Short trials of a few requests show whether the two devices together serve more than one.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -16,36 +11,31 @@ use crate::policy::trials::{ServedLoad, TrialRule, Trials};
 use crate::time::Instant;
 use crate::units::ByteExtent;
 
-/// From this many nanoseconds on, a request or the backlog of the cache device counts as slow; the origin serves no
-/// request that is not expected to be slow at the cache device.
+/// From this many nanoseconds on, a request or the backlog of the cache device counts as slow.
 const SLOW: u64 = 1_000_000;
 /// The cache device is behind if its requests in flight will take this many nanoseconds.
 const BEHIND: u64 = 2_000_000;
 /// An origin that takes this many nanoseconds for each small read at its limit, and this many times as long as the
-/// cache device, serves no hits: it would add little, and misses need it.
+/// cache device, serves no hits.
 const SCARCE: u64 = 1_000_000;
 const SCARCE_TIMES: u64 = 2;
 /// Bytes of a small read.
 const SMALL: u64 = 4096;
-/// While both devices together are proven to serve more, a saturated cache device takes no new blocks, unless a request
-/// would wait for the origin more than this many times as long: if both are busy, a fill costs the cache device a write
-/// and no read is served sooner.
+/// A busy cache device takes no new blocks while the origin's wait is at most this many times its backlog.
 const BUSY_SHARE: u64 = 2;
 
-/// For the fault simulation: [`Offload::reads_meanwhile`] stays below this.
+/// With a forced choice, [`Offload::reads_meanwhile`] stays below this.
 const FORCED_READS: u32 = 16;
 
-/// Of the latencies that are not slow, one in this many is recorded, and counts this many times.
+/// A recorded latency that is not slow counts this many times.
 const SAMPLED: u32 = 16;
 
-/// The device for a request.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum ServedBy {
     Cache,
     Origin,
 }
 
-/// The kind of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Read,
@@ -56,7 +46,7 @@ pub(crate) enum Kind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Began {
     pub(crate) kind: Kind,
-    /// The time of its begin, on the device's clock.
+    /// On the device's clock.
     pub(crate) at: Instant,
 }
 
@@ -67,7 +57,6 @@ pub(crate) struct Clock {
     pub(crate) device: Instant,
 }
 
-/// The policy's memory for one volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Offload {
     setting: OriginOffload,
@@ -78,7 +67,7 @@ pub(crate) struct Offload {
     trials: Trials,
     reads: Latencies,
     writes: Latencies,
-    /// Whether the origin is fast enough for reads, and for long writes; updated with every span.
+    /// Whether the origin is fast enough for reads, and for long writes.
     suits_reads: bool,
     suits_writes: bool,
     /// Requests that began, for a forced choice.
@@ -86,12 +75,11 @@ pub(crate) struct Offload {
 }
 
 impl Offload {
-    /// Work of the cache device for clients.
     pub(crate) fn cache_work(&self) -> CacheWork {
         CacheWork { is_behind: self.cache.backlog() >= BEHIND, done: self.cache.total() }
     }
 
-    /// Whether each small read occupies the cache device for so long that optional reads are left out.
+    /// Whether optional reads of the cache device are left out.
     pub(crate) fn is_cache_slow(&self) -> bool {
         match self.setting {
             OriginOffload::Forced => self.begun.is_multiple_of(2),
@@ -200,24 +188,20 @@ impl Offload {
         self.cache.backlog() >= SLOW
     }
 
-    /// The cache device begins to read this many bytes for writeback.
     pub(crate) fn begin_writeback_read(&mut self, clock: Clock, bytes: u64) {
         self.writeback_reads.begin(clock.device, bytes);
     }
 
-    /// A read for writeback has ended.
     pub(crate) fn end_writeback_read(&mut self, clock: Clock, bytes: u64) {
         self.writeback_reads.end(clock.device, bytes);
         self.cache.end_other(bytes);
     }
 
-    /// A read is queued at the origin.
     pub(crate) fn begin_origin_read(&mut self, now: Instant, extent: ByteExtent) {
         self.begun = self.begun.wrapping_add(1);
         self.origin.begin_read(now, extent);
     }
 
-    /// A long write takes its route to the origin.
     pub(crate) fn begin_origin_write(&mut self, now: Instant, bytes: u64) {
         self.begun = self.begun.wrapping_add(1);
         self.origin.begin_write(now, bytes);

@@ -9,7 +9,6 @@ use crate::time::Duration;
 const DEPTH: usize = 64;
 const SECOND: u64 = 1_000_000_000;
 
-/// How long a device takes.
 #[derive(Clone, Copy)]
 enum Device {
     /// One request at a time, of this many microseconds.
@@ -112,7 +111,6 @@ impl Outcome {
 #[test]
 fn two_capped_devices_serve_the_sum_of_both() {
     let outcome = Scene::new(Device::Cap(357), Device::Cap(410)).run();
-    // In ten seconds the devices can serve 28,011 and 24,390 requests, but the origin is proven only after one second.
     assert!(outcome.cache > 27_500 && outcome.origin > 21_000, "{outcome:?}");
 }
 
@@ -132,7 +130,6 @@ fn a_late_processor_makes_no_device_slow() {
 #[test]
 fn an_unsaturated_cache_device_is_left_alone() {
     let outcome = Scene::new(Device::Parallel(3_000), Device::Parallel(2_000)).run();
-    // Trials found that the cache device does less work with fewer requests in flight.
     assert!(outcome.origin * 50 < outcome.cache, "{outcome:?}");
     assert!(!outcome.offload.trials.is_proven());
 }
@@ -142,7 +139,6 @@ fn an_origin_slower_than_the_slowest_hits_is_not_used() {
     let mut scene = Scene::new(Device::Cap(100), Device::Parallel(20_000));
     scene.before = u64::from(u32::MAX);
     let outcome = scene.run();
-    // The origin is unknown before the first trial, which takes at most the saved requests.
     assert!(outcome.origin <= 4_096 && !outcome.offload.trials.is_proven(), "{outcome:?}");
     let mut offload = outcome.offload;
     (0..100).for_each(|number| {
@@ -156,17 +152,14 @@ fn an_origin_slower_than_the_slowest_hits_is_not_used() {
 
 #[test]
 fn an_origin_with_few_iops_serves_only_misses() {
-    // The origin would add a third to the requests that the cache device serves.
     let outcome = Scene::new(Device::Cap(1_100), Device::Cap(3_300)).run();
     assert!(outcome.origin < 200, "{outcome:?}");
     assert_eq!(outcome.turned_away, 0);
-    // The devices serve at most 800 and 300 requests a second.
     assert!(Scene::new(Device::Cap(1_250), Device::Cap(3_333)).run().origin < 200);
 }
 
 #[test]
 fn an_origin_with_few_iops_helps_a_slow_cache_device() {
-    // The devices serve at most 700 and 610 requests a second.
     let outcome = Scene::new(Device::Cap(1_430), Device::Cap(1_640)).run();
     assert!(outcome.cache > 6_500 && outcome.origin > 4_500, "{outcome:?}");
 }

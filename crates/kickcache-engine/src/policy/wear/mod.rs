@@ -1,14 +1,9 @@
 //! Limits the bytes written to the cache device in a day, and chooses which writes are given up.
 //!
-//! * The bytes of the last day are counted in slots. While there is a budget, each slot also counts the demand: the
-//!   blocks, without read-ahead, that would have been admitted without a budget. The share of a slot grows with the
-//!   demand at the same time a day before, and is chosen so that no period of one day that ends within the next 24
-//!   hours exceeds the budget. A slot may write half as much again, at the expense of later slots.
-//! * The share of a slot becomes credit gradually, and each write reduces the credit, down to a limited debt. Credit
-//!   above 0 never exceeds the rest of the budget for the last day. While there is enough, no write is given up. As the
-//!   credit runs out, read-ahead is given up, then unknown blocks, then blocks in ghost memory, the oldest first. Of
-//!   each kind of block a share passes, which shrinks to none before the next kind is reduced.
-//! * The initial credit is a share of a day's budget, so that an empty cache fills.
+//! * The bytes of the last day are counted in slots.
+//! * Each slot has a share of the budget, which becomes credit gradually; each write reduces the credit, down to a
+//!   limited debt. As the credit runs out, read-ahead is given up, then unknown blocks, then blocks in ghost memory,
+//!   the oldest first.
 //! * Client writes do not wait; those to the cache device reduce the credit.
 //! * Bytes written before a restart count, if the caller stores them ([`Wear::history`], [`Wear::remember`]).
 
@@ -23,7 +18,7 @@ use crate::time::{Duration, Instant};
 const SLOTS: usize = 96;
 const DAY: u64 = 86_400_000_000_000;
 const SLOT: u64 = DAY / SLOTS as u64;
-/// The number of the slot in which the clock is zero: slots of the day before have lower numbers.
+/// The number of the slot in which the clock is zero.
 const ZERO: u64 = SLOTS as u64;
 /// Credit is at most the budget divided by this.
 const CREDIT_SHARE: i64 = 4;
@@ -31,7 +26,7 @@ const CREDIT_SHARE: i64 = 4;
 const STRICT_SHARE: i64 = 32;
 /// Each slot counts as if it demanded at least the mean divided by this.
 const WANTED_SHARE: u64 = 32;
-/// A slot may write this many halves of its share: a budget that other slots do not use is used sooner.
+/// A slot may write this many halves of its share.
 const HURRY: u128 = 3;
 /// The denominator of the admitted shares of ranks.
 const WHOLE: u64 = 1024;
@@ -60,7 +55,6 @@ impl Rank {
     }
 }
 
-/// See the module.
 #[derive(Clone, Debug)]
 pub(crate) struct Wear {
     budget: Option<NonZeroU64>,
@@ -108,7 +102,6 @@ impl Wear {
         self.budget
     }
 
-    /// Blocks that were not admitted because of the budget.
     pub(crate) const fn refused(&self) -> u64 {
         self.refused
     }
@@ -137,7 +130,6 @@ impl Wear {
         Duration::from_nanos(Self::nanos(now).saturating_sub(self.since).min(DAY))
     }
 
-    /// The counts up to now.
     pub(crate) fn history(&self, now: Instant) -> WearHistory {
         let mut then = self.clone();
         then.pass(now);
@@ -146,8 +138,8 @@ impl Wear {
         WearHistory { slots, credit: then.credit, counted: self.counted(now) }
     }
 
-    /// Adds those counts of a history that are of the last day to the present counts; the history ended this long
-    /// before the clock's zero. Its age is assumed to be the lowest possible.
+    /// Adds those counts of a history that are of the last day to the present counts; the history ended `ago` before
+    /// the clock's zero.
     pub(crate) fn remember(&mut self, now: Instant, history: &WearHistory, ago: Duration) {
         self.pass(now);
         let last = ZERO.saturating_sub(ago.as_nanos() / SLOT);
@@ -207,7 +199,6 @@ impl Wear {
         }
     }
 
-    /// Whether blocks of a rank are admitted.
     pub(crate) fn allows(&mut self, now: Instant, rank: Rank, blocks: u64) -> bool {
         if self.budget.is_none() {
             return true;
@@ -225,7 +216,7 @@ impl Wear {
         is_allowed
     }
 
-    /// The fill window that remains of this many bytes, a power of two.
+    /// The part of a fill window of this many bytes that the budget leaves.
     pub(crate) fn window(&mut self, now: Instant, bytes: u64) -> u64 {
         if self.budget.is_none() {
             return bytes;
@@ -234,7 +225,7 @@ impl Wear {
         (1_u64 << left.max(FILL_WINDOW_MIN).ilog2()).min(bytes)
     }
 
-    /// The share of a rank that is admitted.
+    /// The admitted share of a rank, in parts of [`WHOLE`].
     fn part(&mut self, now: Instant, rank: Rank) -> u64 {
         let end = (rank as u64 + 1) * WHOLE;
         end.saturating_sub(self.depth(now)).min(WHOLE)
@@ -255,7 +246,6 @@ impl Wear {
         self.budget.map(|budget| i64::try_from(budget.get()).unwrap_or(i64::MAX))
     }
 
-    /// Advances to the present slot.
     fn pass(&mut self, now: Instant) {
         let number = Self::number(now);
         if number <= self.number {
@@ -289,16 +279,12 @@ impl Wear {
         u64::try_from(u128::from(self.rate) * passed / u128::from(SLOT)).expect("at most the rate")
     }
 
-    /// Limits the credit to a share of the budget and to the rest of the day's budget, and the debt to the budget
-    /// divided by [`STRICT_SHARE`].
     fn bound_credit(&mut self) {
         let Some(budget) = self.bytes() else { return };
         let most = (budget / CREDIT_SHARE).min(budget.saturating_sub_unsigned(self.day));
         self.credit = self.credit.min(most).max(-budget / STRICT_SHARE);
     }
 
-    /// Sets the share of the current slot: when it begins, before the count of the same slot a day ago is dropped, and
-    /// when the budget or the counts change.
     fn begin_slot(&mut self) {
         let Some(budget) = self.budget else { return };
         let mean = self.mean_wanted();
@@ -337,7 +323,6 @@ impl Wear {
         ZERO * SLOT + now.as_nanos()
     }
 
-    /// Slots a day apart share a place.
     fn slot(&self, number: u64) -> WearSlot {
         self.slots[Self::place(number)]
     }

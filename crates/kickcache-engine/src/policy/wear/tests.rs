@@ -124,7 +124,6 @@ fn a_day_is_the_last_24_hours_even_when_idle() {
     assert_eq!(wear.counted(at(50 * 3_600)).as_nanos(), DAY);
 }
 
-/// The same day with restarts, each of which continues from the last record.
 #[test]
 fn a_day_with_restarts_in_it_has_one_budget() {
     let budget = NonZeroU64::new(BUDGET);

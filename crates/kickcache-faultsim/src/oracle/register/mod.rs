@@ -21,7 +21,7 @@ struct Entry {
     zero: bool,
     first_end: Tick,
     last_start: Tick,
-    /// When the write failed, [`NEVER`] if it did not: a later read of an older value may prove that it had no effect.
+    /// When the write failed, [`NEVER`] if it did not.
     failed: Tick,
 }
 
@@ -53,7 +53,6 @@ struct Loose {
     ended: Tick,
 }
 
-/// The state of one place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Register {
     /// The values at the start of this life that a read or a crash may still find; the first read of one removes the
@@ -74,37 +73,26 @@ pub struct Register {
     /// End of the last discard of this life, or of an earlier discard that a power cut may undo; the start of the life
     /// if a discard left the content undefined.
     discarded: Option<Tick>,
-    /// End of the first read after a discard that returned an acknowledged write, 0 without such a read: a read that
-    /// started earlier may still return the content from the time of the discard.
+    /// End of the first read after a discard that returned an acknowledged write, 0 without such a read.
     closed: Tick,
 }
 
-/// A read that ended: its value and its ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CompletedRead {
-    /// The value.
     pub version: Version,
-    /// When the read started.
     pub start: Tick,
-    /// When the read ended.
     pub end: Tick,
 }
 
-/// Why a value may not be seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Wrong {
-    /// The value is not among the values that may be seen.
     Unknown,
-    /// An older value was seen after the returned one.
     SeenOlder,
-    /// A newer value had replaced the returned one.
     Replaced(Version),
-    /// A newer value was written after the discard.
     Rewritten(Version),
 }
 
 impl Register {
-    /// A place that holds a value from before the run.
     pub fn new(version: Version) -> Register {
         Register {
             base: vec![version],
@@ -120,7 +108,6 @@ impl Register {
         }
     }
 
-    /// A write starts.
     pub fn start_write(&mut self, version: Version, content: WriteContent, book: &Book) {
         self.prune(book);
         let issued = book.get(version).map_or(0, |record| record.issued);
@@ -133,23 +120,21 @@ impl Register {
         });
     }
 
-    /// A write ended well.
     pub fn end_write(&mut self, version: Version, at: Tick) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.version == version) {
             entry.first_end = entry.first_end.min(at);
         }
     }
 
-    /// A write failed.
     pub fn fail_write(&mut self, version: Version, at: Tick) {
         if let Some(entry) = self.entries.iter_mut().find(|entry| entry.version == version) {
             entry.failed = at;
         }
     }
 
-    /// Removes failed writes that had no effect: a read that started later returned a value from before them. Reads in
-    /// flight since before the failure may still return the failed write. No write is removed after a read of zeroes,
-    /// after a discard, or if reads prove no writes ([`Book::is_strict`]).
+    /// Removes failed writes that had no effect: a read that started later returned a value from before them.
+    /// No write is removed after a read of zeroes, after a discard, or if reads prove no writes
+    /// ([`Book::is_strict`]).
     fn refute_failed(&mut self, seen: CompletedRead, book: &Book) {
         if !book.is_strict() || seen.version == ZERO || self.loose.is_some() || self.discarded.is_some() {
             return;
@@ -193,7 +178,6 @@ impl Register {
         self.entries.retain(|entry| !book.is_acknowledged(entry.version));
     }
 
-    /// A discard ended.
     pub fn end_discard(&mut self, at: Tick) {
         self.discarded = Some(at);
         if let Some(loose) = &mut self.loose {
@@ -204,8 +188,6 @@ impl Register {
         }
     }
 
-    /// Judges a read.
-    ///
     /// # Errors
     /// A sentence, if no order of the operations explains the value.
     pub fn read(&mut self, seen: CompletedRead, book: &Book) -> Result<(), String> {
@@ -385,7 +367,6 @@ impl Register {
         if base_survives {
             base.extend(&self.base);
         }
-        // Unless they are durable, a power cut may undo all writes that followed a discard or were in flight with it.
         let is_kept =
             |ended: &Tick| self.is_overwritten_since(*ended, |version| book.is_durable(version), book);
         self.discarded = self.discard_at_stake(volume, book).filter(|ended| !is_kept(ended));
@@ -457,7 +438,6 @@ impl Register {
         self.begin(now);
     }
 
-    /// Begins a life with the values that may have survived.
     fn begin(&mut self, now: Tick) {
         // A value in both lists stays in both: a read determines which value of `base` reigns, but does not restrict
         // `volatile`.

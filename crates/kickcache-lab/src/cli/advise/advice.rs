@@ -5,7 +5,6 @@ use crate::cli::advise::need::Need;
 use crate::cli::advise::price::Prices;
 use crate::cli::advise::recommendation::Recommendation;
 
-/// The results in the form that is shown.
 pub(super) struct Advice {
     pub(super) load: String,
     pub(super) origin: String,

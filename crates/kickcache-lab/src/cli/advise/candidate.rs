@@ -23,7 +23,6 @@ pub(crate) enum Layout {
 }
 
 impl Layout {
-    /// Bytes of the cache, if there is one.
     pub(crate) fn cache_bytes(self) -> Option<u64> {
         match self {
             Layout::Cached(bytes) => Some(bytes),
@@ -31,7 +30,6 @@ impl Layout {
         }
     }
 
-    /// The candidate with this layout.
     pub(crate) fn among(self, candidates: &[Candidate]) -> Option<&Candidate> {
         candidates.iter().find(|one| one.layout == self)
     }
@@ -41,12 +39,11 @@ impl Layout {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Hits {
     pub(crate) ratio: f64,
-    /// The error of the estimate; `None` if it is unknown, as after a single run.
+    /// The error of the estimate; `None` if it is unknown.
     pub(crate) error: Option<f64>,
 }
 
-/// A way to store the data, with its figures: medians of its runs, except cost, life and, for a served
-/// volume, figures from its own curve and rate.
+/// A way to store the data, with its figures.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Candidate {
     pub(crate) layout: Layout,
@@ -61,12 +58,11 @@ pub(crate) struct Candidate {
     pub(crate) origin_bytes: f64,
     /// Bytes written to the cache device a day; `None` without one.
     pub(crate) written_per_day: Option<f64>,
-    /// Years that the cache device lasts; `None` if its endurance is unknown, and without writes to it.
+    /// Years that the cache device lasts, if they are known.
     pub(crate) years: Option<f64>,
-    /// The cost a month, with 0 for an origin of unknown price; `None` if no price is known, or the price of the cache
-    /// or of the fast device is not.
+    /// The cost a month, if it is known.
     pub(crate) cost: Option<f64>,
-    /// Whether the load decides the rate, so that only latencies are a measure of speed.
+    /// Whether the load decides the rate.
     pub(crate) is_open: bool,
 }
 
@@ -74,14 +70,12 @@ pub(crate) struct Candidate {
 #[derive(Clone, Debug)]
 pub(crate) struct Economy {
     pub(crate) prices: Prices,
-    /// Bytes of the volume, which has to be paid for.
     pub(crate) volume_bytes: u64,
     /// Bytes that may be written to the cache device in its life.
     pub(crate) endurance_bytes: Option<u64>,
 }
 
 impl Candidate {
-    /// From runs that differ in their seed only; there is at least one run.
     pub(crate) fn new(layout: Layout, runs: &[RunResult], economy: &Economy) -> Candidate {
         let of = |figure: &dyn Fn(&RunResult) -> f64| {
             median(&runs.iter().map(figure).collect::<Vec<f64>>()).unwrap_or(0.0)
@@ -113,17 +107,15 @@ impl Candidate {
         }
     }
 
-    /// The speed of the candidate, in a unit that all candidates of a load share: more is better.
+    /// The speed of the candidate: more is better.
     pub(crate) fn speed(&self) -> f64 {
         if self.is_open { 1.0 / self.mean.as_secs_f64().max(1e-9) } else { self.iops }
     }
 
-    /// The speed of this candidate, as a multiple of another candidate's.
     pub(crate) fn times(&self, other: &Candidate) -> f64 {
         self.speed() / other.speed().max(f64::MIN_POSITIVE)
     }
 
-    /// The displayed name.
     pub(crate) fn name(&self) -> String {
         match self.layout {
             Layout::Origin => "no cache".into(),
@@ -161,7 +153,6 @@ impl Economy {
 pub(super) mod tests {
     use super::*;
 
-    /// A candidate with little else.
     pub(in crate::cli::advise) fn candidate(layout: Layout, iops: f64, cost: Option<f64>) -> Candidate {
         Candidate {
             layout,

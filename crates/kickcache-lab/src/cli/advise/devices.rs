@@ -2,7 +2,6 @@
 
 use kickcache_model::device_model::device_file::DeviceFile;
 
-/// The devices of the candidates.
 pub(super) struct Devices {
     pub(super) origin: DeviceFile,
     pub(super) cache: DeviceFile,

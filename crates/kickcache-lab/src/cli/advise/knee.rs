@@ -2,15 +2,14 @@
 
 use crate::cli::advise::candidate::Candidate;
 
-/// The rise of the hit ratio (0.1 is 10 points) for each doubling for which a larger cache is recommended.
+/// The rise of the hit ratio for each doubling for which a larger cache is recommended.
 pub(crate) const DOUBLING_GAIN_MIN: f64 = 0.1;
 
 /// A size, and the gain of larger caches.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Knee {
-    /// The index of the candidate.
     pub(crate) index: usize,
-    /// The most that a larger cache adds to its hit ratio for each doubling; `None` if no larger cache was simulated.
+    /// The most that a larger cache adds to the hit ratio for each doubling; `None` if no larger cache was simulated.
     pub(crate) gain: Option<f64>,
 }
 
@@ -55,15 +54,13 @@ mod tests {
         assert_eq!(of(&[]), None);
     }
 
-    /// Hit ratios of three loads on hard disks, by `kickcache advise --repeat 1`: zipf 1.1 reads and a zipf 1.2 mix with 30 % of writes
-    /// on 512 MiB, and a trace with nine tenths of its reads in 40 MiB.
+    /// Hit ratios of three loads on hard disks, by `kickcache advise --repeat 1`.
     #[test]
     fn the_knee_of_three_loads_is_found_within_one_doubling() {
         let reads = [(15, 0.783), (31, 0.821), (61, 0.857), (128, 0.895), (256, 0.938), (512, 0.995)];
         let mix = [(15, 0.851), (31, 0.883), (61, 0.905), (128, 0.93), (256, 0.956), (512, 0.984)];
         let hot_set = [(14, 0.226), (30, 0.52), (59, 0.866), (119, 0.928)];
         let size = |curve: &[(u64, f64)]| curve[of(curve).unwrap().0 - 1].0;
-        // The curves of both zipf loads are already flat at the least size of a cache, 8 MiB.
         assert_eq!([size(&reads), size(&mix)], [15, 15]);
         assert!((20..=80).contains(&size(&hot_set)), "{}", size(&hot_set));
     }

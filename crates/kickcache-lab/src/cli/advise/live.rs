@@ -25,7 +25,6 @@ const DEPTH: u32 = 32;
 /// Sizes of requests are multiples of a sector.
 const SECTOR: u64 = 512;
 
-/// The known properties of a served volume.
 #[derive(Clone, Debug)]
 pub(super) struct LiveVolume {
     name: String,
@@ -38,7 +37,6 @@ pub(super) struct LiveVolume {
 }
 
 impl LiveVolume {
-    /// Finds a volume in a report.
     pub(super) fn find(report: &Report, name: &str, depth: Option<u32>) -> Result<LiveVolume, Failure> {
         let volumes = || report.caches.iter().flat_map(|cache| &cache.volumes);
         let Some(volume) = volumes().find(|volume| volume.name == name) else {
@@ -71,8 +69,7 @@ impl LiveVolume {
         LiveVolume { name: volume.name.clone(), shape, curve, rate, origin_ms }
     }
 
-    /// A sentence with the measured latency of the origin, which the model may differ from; `None` without a
-    /// read that missed.
+    /// A sentence with the measured latency of the origin; `None` without a read that missed.
     pub(super) fn measured_origin(&self) -> Option<String> {
         let mean = self.origin_ms?;
         Some(format!(
@@ -89,7 +86,6 @@ impl LiveVolume {
         self.curve.footprint_bytes
     }
 
-    /// The volume and its load in a few words.
     pub(super) fn description(&self) -> String {
         format!(
             "{}: {} requests a second since the start, of {}, {:.0} % writes; simulated with {} in flight",
@@ -101,9 +97,8 @@ impl LiveVolume {
         )
     }
 
-    /// The hit ratio of an LRU cache of this many bytes: between two points of the curve by the logarithm of
-    /// the size, in proportion to the size below the first point, and constant beyond the last point. A cache of the
-    /// size of the footprint holds all blocks, so that a larger point is the hit ratio of this size, too.
+    /// The hit ratio of an LRU cache of this many bytes, interpolated from the curve. A cache of the size of the
+    /// footprint holds all blocks.
     fn hits(&self, bytes: u64) -> Hits {
         let footprint = self.curve.footprint_bytes;
         let at_most = |point: &LruPoint| LruPoint { cache_bytes: point.cache_bytes.min(footprint), ..*point };
@@ -128,7 +123,6 @@ impl LiveVolume {
         }
     }
 
-    /// The run of a layout, as work for a pool.
     pub(super) fn task(&self, layout: Layout, seed: u64, devices: &Devices) -> Task<RunResult> {
         let (shape, origin, cache, fast) =
             (self.shape, devices.origin.clone(), devices.cache.clone(), devices.fast.clone());

@@ -164,7 +164,7 @@ impl Source {
         }
     }
 
-    /// A note of the latency of the origin, where it was measured.
+    /// A note on the measured latency of the origin.
     fn measured(&self) -> Option<String> {
         match self {
             Source::Load(_) => None,
@@ -172,7 +172,7 @@ impl Source {
         }
     }
 
-    /// A note of the layouts that are too slow for the load.
+    /// A note on the layouts that are too slow for the load.
     fn behind<'a>(
         &self,
         candidates: &[Candidate],
@@ -253,7 +253,6 @@ impl AdviseArgs {
         }
     }
 
-    /// The input files; a device name may be a file or a built-in model.
     fn files(&self) -> Vec<&Path> {
         let devices = [&self.device, &self.cache_device].into_iter().chain(&self.fast_device).map(Path::new);
         self.load.files().chain(self.prices.as_deref()).chain(devices).collect()
@@ -265,7 +264,7 @@ impl AdviseArgs {
         Ok(Devices { origin: find_device(&self.device)?, fast: fast.unwrap_or_else(|| cache.clone()), cache })
     }
 
-    /// Refuses a required cost if no price is known, and required years of life if the endurance is unknown.
+    /// Refuses a required cost without prices, and required years of life without an endurance.
     fn check_needs(&self, economy: &Economy) -> Result<(), Failure> {
         for need in &self.need {
             match need {
@@ -313,19 +312,16 @@ impl AdviseArgs {
         Ok([Layout::Origin].into_iter().chain(caches).chain([Layout::Fast]).collect())
     }
 
-    /// The load that is named, or the volume.
     fn look(&self) -> Result<Source, Failure> {
         let Some(name) = &self.volume else { return Ok(Source::Load(Box::new(self.load.look(self.seed)?))) };
         let report = self.control.client().status()?;
         Ok(Source::Live(Box::new(LiveVolume::find(&report, name, self.load.depth())?)))
     }
 
-    /// The seeds of each candidate's runs: this many, unless the user gives a number.
     fn seeds(&self, count: u64) -> impl Iterator<Item = u64> {
         (0..self.repeat.unwrap_or(count)).map(|offset| self.seed.wrapping_add(offset))
     }
 
-    /// All runs of a served volume, grouped by layout.
     fn simulate_live(&self, layouts: &[Layout], volume: &LiveVolume, devices: &Devices) -> Vec<RunResult> {
         let of_layout = |layout: &Layout| {
             self.seeds(1).map(|seed| volume.task(*layout, seed, devices)).collect::<Vec<_>>()
@@ -333,7 +329,6 @@ impl AdviseArgs {
         run_all(layouts.iter().flat_map(of_layout).collect(), self.threads.unwrap_or_else(processors))
     }
 
-    /// All runs, grouped by layout.
     fn simulate(
         &self,
         layouts: &[Layout],

@@ -8,7 +8,6 @@ use kickcache_units::{show_count, show_duration};
 
 use crate::cli::advise::candidate::{Candidate, Layout};
 
-/// One thing that is needed.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Need {
     /// Reads and writes a second, at least.
@@ -69,8 +68,7 @@ impl fmt::Display for Need {
 }
 
 impl Need {
-    /// Whether a candidate meets the requirement. An unknown figure does not meet it, but an origin without a cache meets any years
-    /// of life.
+    /// Whether a candidate meets the requirement.
     pub(crate) fn is_met_by(self, candidate: &Candidate) -> bool {
         match self {
             Need::Iops(rate) => candidate.iops >= rate as f64,

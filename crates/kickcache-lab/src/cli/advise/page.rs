@@ -9,7 +9,6 @@ use crate::cli::advise::candidate::Candidate;
 use crate::cli::advise::print::show_hits;
 use crate::cli::advise::recommendation::capital;
 
-/// The page: the recommendation, figures and costs of each candidate, and the charts of all runs.
 pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
     let Advice { load, origin, cache, fast, .. } = advice;
     let introduction = format!(
@@ -31,8 +30,7 @@ pub(super) fn page(advice: &Advice, runs: &[RunResult]) -> String {
     .html()
 }
 
-/// The runs; runs without a cache get the names of their candidates, because both bare devices would have the
-/// same name.
+/// Runs without a cache get the names of their candidates, because both bare devices would have the same name.
 fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
     let repeat = (runs.len() / advice.candidates.len().max(1)).max(1);
     let of_candidate = advice.candidates.iter().zip(runs.chunks(repeat));
@@ -48,7 +46,6 @@ fn named(advice: &Advice, runs: &[RunResult]) -> Vec<RunResult> {
     of_candidate.flat_map(rename).collect()
 }
 
-/// The figures of the overview.
 const OVERVIEW_NOTE: &str = "Operations a second of the load, and of the origin (of the fast device if it has all data); marks are on \
                              a logarithmic scale.";
 

@@ -16,7 +16,6 @@ const DECIMALS_MAX: u8 = 6;
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct Price(f64);
 
-/// The storage of a price.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Storage {
     Cache,
@@ -31,17 +30,15 @@ pub(crate) struct NamedPrice {
     price: Price,
 }
 
-/// The prices of all storage.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Prices {
     pub(crate) currency: String,
     pub(crate) cache: Option<Price>,
     pub(crate) origin: Option<Price>,
-    /// The price of a fast device with all data; if it is missing, the price of the cache device.
+    /// The price of a fast device with all data.
     pub(crate) fast: Option<Price>,
 }
 
-/// A file of prices.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PriceFile {
@@ -74,7 +71,6 @@ impl FromStr for Price {
 }
 
 impl Price {
-    /// The price of this many bytes.
     pub(crate) fn of(self, bytes: u64) -> f64 {
         self.0 * bytes as f64
     }
@@ -100,7 +96,7 @@ impl FromStr for NamedPrice {
 }
 
 impl Prices {
-    /// The prices of a file, if one is named, and of the command line, which have precedence.
+    /// The prices of the command line, and otherwise of the file.
     pub(crate) fn read(file: Option<&Path>, named: &[NamedPrice]) -> Result<Prices, Failure> {
         let mut prices = file.map(of_file).transpose()?.unwrap_or_default();
         for NamedPrice { storage, price } in named.iter().copied() {
@@ -113,12 +109,10 @@ impl Prices {
         Ok(prices)
     }
 
-    /// Whether any price is known.
     pub(crate) fn are_known(&self) -> bool {
         self.cache.is_some() || self.origin.is_some() || self.fast.is_some()
     }
 
-    /// An amount with its currency: cents, or two digits that are not 0 if the amount is smaller than 1.
     pub(crate) fn show(&self, amount: f64) -> String {
         let decimals = match amount {
             1_000.0.. => 0,

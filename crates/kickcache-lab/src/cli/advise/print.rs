@@ -18,7 +18,6 @@ const NOTHING: &str = "-";
 /// A column: its heading, its rank when columns are dropped, and its value for a candidate.
 type Column<'a> = (&'static str, u8, Box<dyn Fn(&Candidate) -> String + 'a>);
 
-/// Prints the recommendation, if there is one, the table and the notes.
 pub(super) fn table(advice: &Advice, out: &mut dyn Printer) -> io::Result<()> {
     let Advice { load, origin, cache, fast, .. } = advice;
     if advice.recommendation.chosen.is_some() {
@@ -79,7 +78,6 @@ fn bytes(bytes: f64) -> String {
     show_bytes(bytes as u64)
 }
 
-/// The advice with all figures.
 pub(super) fn json(advice: &Advice) -> Value {
     let candidates: Vec<Value> = advice.candidates.iter().map(of_candidate).collect();
     json!({

@@ -10,7 +10,7 @@ use crate::cli::advise::price::Prices;
 /// A candidate with this part of the highest speed, or more, counts as nearly as fast.
 const NEARLY: f64 = 0.85;
 
-/// A p99 that is more than this many times that of the next smaller cache is explained.
+/// The least rise of the p99 that is explained, as a factor.
 const P99_RISE: f64 = 1.2;
 
 /// A cache pays only if the fastest one has at least this many times the speed without a cache.
@@ -19,26 +19,21 @@ const PAYS: f64 = 1.1;
 /// The least hit ratio that needs no note on missing larger caches.
 const ENOUGH_HITS: f64 = 0.95;
 
-/// A cache that is faster than the recommended one by this factor is mentioned.
+/// If the fastest larger cache is faster than the recommended one by this factor, it is mentioned.
 const MUCH_FASTER: f64 = 2.0;
 
-/// The note on a knee at the smallest size.
 const NO_SMALLER: &str = " No smaller cache was simulated.";
 
 /// A cache that is slower than the origin alone by more than this factor gets a warning.
 const SLOWER: f64 = 1.05;
 
-/// The recommended candidate, if there is one, and the reason in a sentence.
+/// The recommended candidate, if there is one, and the reason.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Recommendation {
-    /// The index of the recommended candidate; `None` if no candidate is recommended.
     pub(crate) chosen: Option<usize>,
     pub(crate) reason: String,
 }
 
-/// The cheapest candidate that meets the requirements; without requirements, the smallest cache that a larger one improves
-/// little, unless no cache pays, or the fast device costs no more and is as fast. If no hit ratio is known, the cheapest
-/// candidate that is nearly as fast as the fastest.
 pub(crate) fn recommend(candidates: &[Candidate], needs: &[Need], prices: &Prices) -> Recommendation {
     if needs.is_empty() {
         return without_needs(candidates, prices);
@@ -90,7 +85,6 @@ fn without_needs(candidates: &[Candidate], prices: &Prices) -> Recommendation {
     }
 }
 
-/// The reason against all caches if even the fastest one brings little.
 fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     format!(
         "A cache does not pay: the fastest ({}) has {:.2} times the speed without one ({}; without: {}).",
@@ -101,7 +95,6 @@ fn does_not_pay(bare: &Candidate, best: &Candidate) -> String {
     )
 }
 
-/// The reason for the smallest cache that a larger one improves little.
 fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     let chosen = &candidates[knee.index];
     let bare = Layout::Origin.among(candidates);
@@ -142,8 +135,7 @@ fn at_knee(knee: Knee, candidates: &[Candidate], prices: &Prices) -> String {
     format!("{first}{more}{less}{faster}{fast}")
 }
 
-/// Warnings before a purchase: caches that slow the load down, a p99 that rises with the size and, if years of life are
-/// required, the unknown life of the fast device.
+/// Warnings before a purchase.
 pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> {
     let mut warnings = Vec::new();
     let bare = Layout::Origin.among(candidates);
@@ -169,7 +161,7 @@ pub(crate) fn warnings(candidates: &[Candidate], needs: &[Need]) -> Vec<String> 
     warnings
 }
 
-/// Explains the first p99 that is more than [`P99_RISE`] times that of the next smaller cache; `None` if there is none.
+/// Explains the first p99 that is more than [`P99_RISE`] times that of the next smaller cache.
 fn rising_p99(candidates: &[Candidate]) -> Option<String> {
     let mut caches: Vec<&Candidate> =
         candidates.iter().filter(|one| one.layout.cache_bytes().is_some()).collect();
@@ -185,7 +177,7 @@ fn rising_p99(candidates: &[Candidate]) -> Option<String> {
     ))
 }
 
-/// The cost of a candidate: money; if it is unknown, the bytes of its cache, and for the fast device the greatest number.
+/// The cost of a candidate, or a substitute if it is unknown.
 fn rank(candidate: &Candidate) -> f64 {
     candidate.cost.unwrap_or(match candidate.layout {
         Layout::Origin => 0.0,
@@ -207,7 +199,7 @@ fn gives(candidate: &Candidate) -> String {
     }
 }
 
-/// A text that begins a sentence.
+/// The text with a capital first letter.
 pub(crate) fn capital(text: &str) -> String {
     let mut letters = text.chars();
     letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
@@ -235,7 +227,6 @@ fn enough(chosen: &Candidate, needs: &[Need], prices: &Prices) -> String {
     format!("{what}{}: {}; the {least} with {}.", costs(chosen, prices), gives(chosen), listed(needs))
 }
 
-/// The reason if no candidate meets all requirements: it names those that no candidate meets, if there are such ones.
 fn none(candidates: &[Candidate], needs: &[Need]) -> String {
     let missing: Vec<Need> =
         needs.iter().copied().filter(|need| !candidates.iter().any(|one| need.is_met_by(one))).collect();

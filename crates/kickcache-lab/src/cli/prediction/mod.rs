@@ -21,7 +21,6 @@ pub(crate) struct Predictions {
     planned: Vec<Planned>,
 }
 
-/// The planned prediction of a target.
 struct Planned {
     target: String,
     cache: CacheKind,
@@ -31,7 +30,7 @@ struct Planned {
 }
 
 impl Predictions {
-    /// Checks the specifications and the devices before the first measurement.
+    /// Checks the specifications and the devices.
     ///
     /// # Errors
     /// If a target or a device is unknown or a target is predicted twice, or if a cache has no size or no
@@ -53,7 +52,7 @@ impl Predictions {
         Ok(Predictions { load, planned })
     }
 
-    /// Adds to a result the predictions of each planned target in each of its measured phases.
+    /// Adds the predictions of the planned targets to a result.
     ///
     /// # Errors
     /// A sentence, if a cache cannot be simulated in its size.
@@ -67,7 +66,7 @@ impl Predictions {
         Ok(())
     }
 
-    /// A target with its measured phases; `None` if the target was not measured.
+    /// A target with its measured phases; `None` without a measured phase.
     fn simulated(&self, planned: &Planned, result: &BenchResult, seed: u64) -> Option<SimulatedTarget> {
         let measured = result.measured(&planned.target);
         let known = measured.first()?.result.cache_bytes;

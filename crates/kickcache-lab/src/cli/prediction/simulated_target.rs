@@ -14,26 +14,22 @@ use crate::cli::simulate::load::fio_cost;
 
 /// Virtual time after which a job is stopped.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
-/// Virtual time between two runs, as fio and the bench need it.
+/// Virtual time between two runs.
 const BETWEEN: Duration = Duration::from_millis(1_000);
-/// How often stale data is read, as the bench does.
+/// How often stale data is read.
 const STALE_READS: u32 = 2;
 
-/// A target of a bench, simulated.
 pub(super) struct SimulatedTarget {
     pub(super) name: String,
     pub(super) cache: CacheKind,
-    /// Bytes of the cache.
     pub(super) size: u64,
     pub(super) origin: DeviceFile,
     pub(super) cache_device: Option<DeviceFile>,
     pub(super) load: SimulatedLoad,
     pub(super) seed: u64,
-    /// The phases in their order.
     pub(super) phases: Vec<SimulatedPhase>,
 }
 
-/// A phase that was measured.
 pub(super) struct SimulatedPhase {
     pub(super) phase: Phase,
     /// The run that predicts this phase, without figures.
@@ -50,7 +46,7 @@ struct Ready {
 }
 
 impl SimulatedTarget {
-    /// The approximate length of the whole simulation, in virtual nanoseconds.
+    /// The approximate length of the simulation, in virtual nanoseconds.
     pub(super) fn expected_nanos(&self) -> u64 {
         let jobs = FioWorkload::parse(&self.load.job, self.seed).ok();
         let one = jobs.and_then(|jobs| jobs.longest()).unwrap_or(LENGTH_MAX).as_nanos();
@@ -98,7 +94,6 @@ impl SimulatedTarget {
         Ok(Ready { model, devices, at: Instant::ZERO, cost })
     }
 
-    /// A named run with the figures of a simulated one.
     fn filled(&self, named: &RunResult, figures: RunResult) -> RunResult {
         RunResult {
             name: named.name.clone(),
@@ -115,7 +110,6 @@ impl SimulatedTarget {
 }
 
 impl Ready {
-    /// Runs a job on the present state, and then lets the model rest for a moment.
     fn run(&mut self, job: &str, seed: u64, progress: Progress<'_>) -> Result<RunResult, String> {
         let mut jobs = FioWorkload::parse(job, seed).map_err(|error| error.to_string())?;
         let course =

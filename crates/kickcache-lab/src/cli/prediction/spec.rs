@@ -9,16 +9,12 @@ use kickcache_units::Size;
 /// The devices of a target, and the cache between them.
 #[derive(Clone, Debug)]
 pub(crate) struct PredictionSpec {
-    /// The target's name.
     pub(super) target: String,
     /// The origin, or the device alone: a name or a file.
     pub(super) origin: String,
-    /// The cache device.
     pub(super) cache: Option<String>,
-    /// The model of the cache; by default kickcache in the mode of the target, or write-through for a target
-    /// that the bench does not serve.
+    /// The model of the cache, if it is given.
     pub(super) model: Option<CacheKind>,
-    /// Bytes of the cache; by default the size of the target's cache.
     pub(super) size: Option<Size>,
 }
 

@@ -1,5 +1,4 @@
-//! The volumes in `status --json`, converted to results: since the volume was added, at the start of the
-//! daemon or later.
+//! The volumes in `status --json`, converted to results.
 
 use kickcache_daemon::control::activity::{Activity, RequestLatency};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
@@ -8,7 +7,6 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_model::result::series::Series;
 use kickcache_model::result::{DeviceResult, JobResult, Pacing, RunResult};
 
-/// A run for each volume that is served.
 pub(super) fn runs(report: &Report) -> Vec<RunResult> {
     let of_cache = |cache: &CacheReport| {
         cache.volumes.iter().map(|volume| of_volume(cache, volume)).collect::<Vec<RunResult>>()
@@ -58,8 +56,6 @@ fn of_volume(cache: &CacheReport, volume: &VolumeReport) -> RunResult {
     run
 }
 
-/// The known figures of the requests: the daemon reports means and 99th percentiles of their times, no
-/// histogram.
 fn load(activity: &Activity) -> String {
     let known = [("hits", &activity.hits), ("misses", &activity.misses), ("writes", &activity.writes)];
     let took = |(name, took): (&str, &RequestLatency)| {

@@ -44,10 +44,8 @@ pub struct ReportArgs {
     output: Option<PathBuf>,
 }
 
-/// A file of results.
 struct StoredRuns {
     runs: Vec<RunResult>,
-    /// A description, in a sentence.
     description: String,
 }
 
@@ -75,8 +73,7 @@ impl ReportArgs {
     }
 }
 
-/// The names of the files in the names of runs: of each file the stem, or the path if stems are equal, with a
-/// number if paths are equal.
+/// The names of the files in the names of runs.
 fn names(paths: &[PathBuf]) -> Vec<String> {
     let stem = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     let whole = |path: &PathBuf| path.display().to_string();
@@ -96,10 +93,8 @@ fn names(paths: &[PathBuf]) -> Vec<String> {
     paths.iter().enumerate().map(name).collect()
 }
 
-/// A run of a file.
 #[derive(Clone, Copy, Debug)]
 struct StoredRun<'a> {
-    /// The name of the file.
     file: &'a str,
     result: &'a RunResult,
 }
@@ -178,7 +173,7 @@ fn check_lengths(runs: &[RunResult]) -> Result<(), String> {
     })
 }
 
-/// Refuses results of a later program: the meaning of its words may have changed.
+/// Refuses results of a later program.
 fn check_version(value: &Value, known: u32) -> Result<(), String> {
     match value["version"].as_u64() {
         Some(version) if version > u64::from(known) => Err(format!(

@@ -7,12 +7,10 @@ use kickcache_command::options::parse_blocks;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{Size, show_bytes};
 
-/// A size as people write it.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CacheSize {
     /// Percent of the blocks that a trace touches, or of the files of a job file.
     Percent(f64),
-    /// Bytes.
     Bytes(Size),
 }
 

@@ -7,7 +7,6 @@ use kickcache_model::grid::figures::Figures;
 use kickcache_model::grid::verdict::Comparison;
 use serde::Serialize;
 
-/// A case with the figures of all caches.
 #[derive(Debug, Serialize)]
 pub(crate) struct CaseResult {
     pub(crate) case: Case,

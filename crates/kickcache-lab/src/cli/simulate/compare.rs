@@ -253,7 +253,7 @@ fn kinds<'a>(plans: &[PlannedRun], results: &'a [RunResult]) -> Vec<ComparedRuns
     plans.chunk_by(PlannedRun::repeats).map(kind).collect()
 }
 
-/// Each cache of each size once; a run without a cache has no size.
+/// Each pair of a cache and a size once, and no cache once.
 fn sized_caches(choices: &[CacheKind], sizes: &[Size]) -> Vec<SizedCache> {
     let mut caches: Vec<SizedCache> = Vec::new();
     for choice in choices {
@@ -318,7 +318,7 @@ fn say_what_measured_nothing(results: &[RunResult]) {
     }
 }
 
-/// Prints the runs that ended late, because the devices were too slow for accesses at their own times.
+/// Prints the runs that ended late.
 fn say_what_fell_behind(load: &Load, results: &[RunResult], out: &mut dyn Printer) -> std::io::Result<()> {
     let Some(span) = load.span().map(|span| span.as_nanos()) else { return Ok(()) };
     for run in results.iter().filter(|run| load.is_behind(run)) {

@@ -8,7 +8,6 @@ use kickcache_units::{Size, show_bytes};
 use crate::cli::simulate::compared_runs::ComparedRuns;
 use crate::cli::simulate::setup_names::SetupNames;
 
-/// The page; with several sizes, it begins with a table of all sizes.
 pub(crate) fn page(names: &SetupNames, kinds: &[ComparedRuns<'_>], runs: &[RunResult]) -> String {
     let SetupNames { load, origin, cache } = names;
     let title = "Simulated caches";
@@ -40,7 +39,7 @@ fn sizes(kinds: &[ComparedRuns<'_>]) -> Vec<Size> {
     sizes
 }
 
-/// The runs that are compared for a size: runs with its caches, and runs without a cache.
+/// The runs that are compared for a size.
 fn group(size: Size, kinds: &[ComparedRuns<'_>]) -> Group {
     let mut runs = Vec::new();
     let mut first = 0;

@@ -5,7 +5,6 @@ use kickcache_model::result::{DeviceResult, RunResult};
 use crate::cli::simulate::parquet_file::Column;
 use crate::cli::simulate::planned_run::PlannedRun;
 
-/// The table's columns.
 pub(crate) fn columns(runs: &[PlannedRun], results: &[RunResult]) -> Vec<Column> {
     let count = |name, figure: fn(&RunResult) -> Option<u64>| Column::count(name, results.iter().map(figure));
     let real = |name, figure: fn(&RunResult) -> Option<f64>| Column::real(name, results.iter().map(figure));

@@ -18,7 +18,7 @@ type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> Str
 /// Whether rates are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ratios {
-    /// Ratios to the first cache: of rates, or of mean latencies if all loads run at fixed times.
+    /// Ratios to the first cache.
     ToFirst,
     /// No ratios: the first cache may be in another shard.
     None,

@@ -10,7 +10,6 @@ use crate::cli::simulate::compared_runs::ComparedRuns;
 /// A cache that is faster by less than this factor counts as equally fast.
 const CLEAR: f64 = 1.05;
 
-/// A sentence for each size with a measured run, or one if no cache has a size; of a single cache, its speed.
 pub(crate) fn sentences(kinds: &[ComparedRuns<'_>]) -> Vec<String> {
     let mut sizes: Vec<Size> = kinds.iter().filter_map(|kind| kind.size).collect();
     sizes.sort_unstable();
@@ -27,7 +26,6 @@ pub(crate) fn sentences(kinds: &[ComparedRuns<'_>]) -> Vec<String> {
     sizes.iter().filter_map(|size| of_size(*size)).collect()
 }
 
-/// The compared figure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Measure {
     /// Operations a second.

@@ -4,7 +4,6 @@ use kickcache_model::cache_model::cache_kind::CacheKind;
 use kickcache_model::result::RunResult;
 use kickcache_units::Size;
 
-/// Runs of one cache that differ in their seed only.
 pub(crate) struct ComparedRuns<'a> {
     pub(crate) cache: CacheKind,
     /// The size of the cache; `None` without a cache.
@@ -18,7 +17,7 @@ impl ComparedRuns<'_> {
         median(self.runs.iter().map(figure).collect()).unwrap_or(0.0)
     }
 
-    /// The median of a figure over the runs that have it; `None` if no run has it.
+    /// The median of a figure over the runs that have it.
     pub(crate) fn median_of_known(&self, figure: impl Fn(&RunResult) -> Option<f64>) -> Option<f64> {
         median(self.runs.iter().filter_map(figure).collect())
     }

@@ -132,7 +132,6 @@ fn name(kind: CacheKind) -> &'static str {
     if kind == CacheKind::None { "no cache" } else { kind.name() }
 }
 
-/// A cache on a case, as work for a pool.
 fn task(setup: Setup, kind: CacheKind) -> Task<Result<Figures, String>> {
     let Case { seconds, rate, .. } = setup.case;
     // At full speed there are far more accesses.

@@ -10,10 +10,8 @@ use crate::cli::simulate::case_result::CaseResult;
 
 /// Marks of the heat map, each with the greatest factor of the bound that it stands for.
 const MARKS: [(f64, &str); 4] = [(1.25, "░"), (2.0, "▒"), (4.0, "▓"), (f64::INFINITY, "█")];
-/// A figure within its bound.
 const WITHIN: &str = "·";
 
-/// Prints the cases that miss a bound, the heat map and the summary.
 pub(crate) fn print(results: &[CaseResult], out: &mut dyn Printer) -> io::Result<()> {
     for result in results.iter().filter(|result| !result.misses.is_empty()) {
         print_case(result, out)?;
@@ -22,7 +20,6 @@ pub(crate) fn print(results: &[CaseResult], out: &mut dyn Printer) -> io::Result
     print_summary(results, out)
 }
 
-/// The figures of a case that miss their bounds.
 fn print_case(result: &CaseResult, out: &mut dyn Printer) -> io::Result<()> {
     writeln!(out, "{}", result.case)?;
     let caches = result.got.keys().map(|name| (name.to_uppercase(), Align::Right));

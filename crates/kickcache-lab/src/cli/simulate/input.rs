@@ -1,4 +1,4 @@
-//! The inputs of a simulation: texts that users write, such as job files and device files, and traces.
+//! The inputs of a simulation.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,7 +13,7 @@ use kickcache_units::counted;
 /// The most bytes of a text that users write.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// The text of a file of at most [`BYTES_MAX`], which is read once, so that it may be a pipe.
+/// The text of a file of at most [`BYTES_MAX`].
 pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
     let mut bytes = Vec::new();
     let read = File::open(path).and_then(|file| file.take(BYTES_MAX + 1).read_to_end(&mut bytes));
@@ -26,8 +26,8 @@ pub(crate) fn read(what: &str, path: &Path) -> Result<String, Failure> {
     Err(Failure::usage(format!("the {what} {} cannot be read: {wrong}", path.display())))
 }
 
-/// Surveys a trace; records that were changed or skipped are reported on standard error. A trace without
-/// reads and writes is refused.
+/// Surveys a trace; records that were changed or skipped are reported on standard error. A trace without reads and
+/// writes is refused.
 pub(crate) fn survey_trace(name: &str, path: &Path, format: Option<Format>) -> Result<Survey, Failure> {
     let survey = survey(path, format)
         .map_err(|error| Failure::usage(format!("the trace {name} cannot be read: {error}")))?;

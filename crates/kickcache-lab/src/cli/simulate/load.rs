@@ -22,7 +22,7 @@ use kickcache_units::{show_bytes, show_count, show_duration};
 use crate::cli::simulate::{calibrate, input};
 use crate::cli::trace::format_name::parse_format;
 
-/// Processor time of an access of fio, if none was measured with a device: the time on the articles' machine.
+/// Processor time of an access of fio, if none was measured with a device.
 const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file is stopped, unless the user gives a time.
 const SECONDS_MAX: u64 = 3_600;
@@ -61,7 +61,6 @@ pub(crate) struct LoadArgs {
     runtime: Option<std::time::Duration>,
 }
 
-/// Parses the virtual time of a run.
 fn parse_runtime(text: &str) -> Result<std::time::Duration, String> {
     parse_whole_seconds(text, 10_000_000, "1s to 10000000s")
 }
@@ -97,10 +96,8 @@ pub(crate) struct Load {
     pub(crate) volume_bytes: u64,
     /// When a run ends at the latest.
     pub(crate) length: Duration,
-    /// The expected length of a run: the limit for a job file of unknown length, and 0 for a trace that is
-    /// replayed as fast as possible.
+    /// The expected length of a run.
     pub(crate) expected: Duration,
-    /// The load in a few words.
     pub(crate) description: String,
 }
 
@@ -110,12 +107,10 @@ impl LoadArgs {
         self.runtime.map(|runtime| runtime.as_secs())
     }
 
-    /// Accesses in flight, if the user names a number.
     pub(crate) fn depth(&self) -> Option<u32> {
         self.depth
     }
 
-    /// The files of the load.
     pub(crate) fn files(&self) -> impl Iterator<Item = &Path> {
         self.source.job.iter().chain(&self.source.trace).map(PathBuf::as_path)
     }
@@ -192,7 +187,7 @@ impl LoadArgs {
     }
 }
 
-/// A workload with the count of records that it has made, if it is a trace.
+/// A workload, with the count of its records if it is a trace.
 pub(crate) struct Opened {
     pub(crate) workload: Box<dyn Workload>,
     made: Option<(Rc<Cell<u64>>, u64)>,
@@ -213,7 +208,6 @@ impl Load {
         }
     }
 
-    /// The load from its beginning.
     pub(crate) fn open(&self, seed: u64) -> Result<Opened, String> {
         let (path, survey, pace) = match &self.kind {
             LoadKind::Job(text) => {
@@ -243,14 +237,12 @@ impl Load {
         matches!(self.kind, LoadKind::Trace(_, _, Pace::Open { .. })).then_some(self.expected)
     }
 
-    /// Whether the devices of a run were too slow for accesses at their own times, so that the run ended
-    /// late.
+    /// Whether a run ended late, because the devices were too slow.
     pub(crate) fn is_behind(&self, run: &RunResult) -> bool {
         let span = self.span().map(|span| span.as_nanos());
         span.is_some_and(|span| run.nanos > span.saturating_add(span / BEHIND + 1_000_000_000))
     }
 
-    /// Whether the load is a trace; the progress of its runs is counted in records.
     pub(crate) fn is_trace(&self) -> bool {
         matches!(self.kind, LoadKind::Trace(..))
     }
@@ -267,7 +259,6 @@ impl Opened {
 /// The progress of a whole trace, as [`Opened::share`] counts it.
 pub(crate) const PROGRESS_MAX: u64 = 1_000_000;
 
-/// A trace that counts its replayed records.
 struct Counted {
     trace: TraceWorkload,
     made: Rc<Cell<u64>>,

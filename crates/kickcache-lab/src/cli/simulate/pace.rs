@@ -6,7 +6,7 @@ use std::time::Duration;
 use kickcache_model::result::RunResult;
 use rustix::time::{ClockId, clock_gettime};
 
-/// Processor time of this thread so far; time that other programs take does not count.
+/// Processor time of this thread so far.
 pub(crate) fn processor_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     let seconds = Duration::from_secs(u64::try_from(time.tv_sec).unwrap_or(0));
@@ -21,13 +21,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// Counts runs that took this much processor time together, including their preparation.
     pub(crate) fn add(&mut self, runs: &[&RunResult], took: Duration) {
         self.accesses += runs.iter().map(|run| run.count()).sum::<u64>();
         self.took += took;
     }
 
-    /// Prints the pace in a line; prints no line without a simulation.
+    /// Prints the pace, if there was a simulation.
     pub(crate) fn print(self, out: &mut dyn Write) -> io::Result<()> {
         if self.accesses == 0 {
             return Ok(());

@@ -13,7 +13,6 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 
-/// A column: a value a row.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Column {
     name: &'static str,
@@ -28,18 +27,16 @@ enum Values {
 }
 
 impl Column {
-    /// A column of words.
     pub(crate) fn text(name: &'static str, values: impl IntoIterator<Item = String>) -> Column {
         Column { name, values: Values::Text(values.into_iter().collect()) }
     }
 
-    /// Counts and bytes; some may be missing. A value above the largest signed number of 64 bits becomes that number.
+    /// A value above the largest signed number of 64 bits becomes that number.
     pub(crate) fn count(name: &'static str, values: impl IntoIterator<Item = Option<u64>>) -> Column {
         let signed = |value: Option<u64>| value.map(|count| i64::try_from(count).unwrap_or(i64::MAX));
         Column { name, values: Values::Count(values.into_iter().map(signed).collect()) }
     }
 
-    /// Ratios and rates; some may be missing.
     pub(crate) fn real(name: &'static str, values: impl IntoIterator<Item = Option<f64>>) -> Column {
         Column { name, values: Values::Real(values.into_iter().collect()) }
     }
@@ -86,7 +83,7 @@ fn levels<T>(values: &[Option<T>]) -> Vec<i16> {
 /// Writes a table; all columns have the same number of rows.
 ///
 /// # Errors
-/// If the file cannot be written; the error has its name.
+/// If the file cannot be written.
 pub(crate) fn write(path: &Path, columns: &[Column]) -> anyhow::Result<()> {
     let failed = || format!("the table {} cannot be written", path.display());
     let table = encode(columns).with_context(failed)?;

@@ -11,7 +11,6 @@ use kickcache_units::{Size, show_bytes};
 use crate::cli::simulate::load::{Load, PROGRESS_MAX};
 use crate::cli::simulate::pool::Task;
 
-/// One run to be made.
 #[derive(Clone)]
 pub(crate) struct PlannedRun {
     pub(crate) choice: CacheKind,
@@ -24,23 +23,19 @@ pub(crate) struct PlannedRun {
 }
 
 impl PlannedRun {
-    /// Bytes of the cache device, if there is one.
     pub(crate) fn cache_bytes(&self) -> Option<u64> {
         self.sized().map(Size::bytes)
     }
 
-    /// The size of the cache, if there is one.
     pub(crate) fn sized(&self) -> Option<Size> {
         (self.choice != CacheKind::None).then_some(self.size)
     }
 
-    /// Whether another run of the same command has the same cache and size, so that it differs in its seed
-    /// only.
+    /// Whether another run has the same cache and size.
     pub(crate) fn repeats(&self, other: &PlannedRun) -> bool {
         self.choice == other.choice && self.sized() == other.sized()
     }
 
-    /// The run as work for a pool.
     pub(crate) fn task(self) -> Task<Result<RunResult, String>> {
         let nanos = if self.load.is_trace() { PROGRESS_MAX } else { self.load.expected.as_nanos() };
         let name = self.name();

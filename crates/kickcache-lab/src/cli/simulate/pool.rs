@@ -10,15 +10,14 @@ const STYLE: &str = "{bar:40} {percent:>3} %, {elapsed} elapsed, {eta} left  {ms
 /// Steps of the bar for each unit of a task's weight.
 const STEPS: u64 = 1_000;
 
-/// Something to simulate.
+/// A simulation to be run.
 pub(crate) struct Task<T> {
-    /// The task, in few words.
     pub(crate) name: String,
     /// The approximate work of the task, in any unit that all tasks share.
     pub(crate) weight: u64,
-    /// The length of the task in the unit of the callback, mostly virtual nanoseconds.
+    /// The length of the task in the unit of the callback.
     pub(crate) nanos: u64,
-    /// Runs the task; calls back with its progress, up to `nanos`.
+    /// Runs the task; calls back with its progress.
     #[expect(clippy::type_complexity, reason = "a closure with a callback")]
     pub(crate) work: Box<dyn FnOnce(&mut dyn FnMut(u64)) -> T + Send>,
 }
@@ -31,7 +30,7 @@ fn bar(tasks: u64) -> ProgressBar {
     bar
 }
 
-/// Does all tasks, the heaviest first; returns the results in the order of the tasks.
+/// Runs all tasks; returns the results in the order of the tasks.
 pub(crate) fn run_all<T: Send>(tasks: Vec<Task<T>>, threads: usize) -> Vec<T> {
     let count = tasks.len();
     let bar = bar(tasks.iter().map(|task| task.weight).sum());
@@ -75,12 +74,10 @@ fn run_one<T>(task: Task<T>, bar: &ProgressBar) -> T {
     result
 }
 
-/// Processors that can be used.
 pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(1, usize::from)
 }
 
-/// A number of threads as people write it.
 pub(crate) fn parse_threads(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=1_024).contains(count));
     count.ok_or_else(|| format!("`{text}` is not a number of threads; write one from 1 to 1024"))

@@ -49,7 +49,6 @@ pub(crate) struct PublishedArgs {
     output: Option<PathBuf>,
 }
 
-/// The result of a task, and its processor time.
 struct Timed {
     outcome: anyhow::Result<Outcome>,
     took: Duration,
@@ -85,7 +84,7 @@ impl PublishedArgs {
     }
 }
 
-/// The pace of all tasks that made runs; counts in steady state have no virtual time.
+/// The pace of all tasks that made runs.
 fn pace(results: &[Timed]) -> Pace {
     let mut pace = Pace::default();
     for Timed { outcome, took } in results {
@@ -104,7 +103,6 @@ fn outcomes(simulations: Vec<Simulation>, results: Vec<Timed>) -> anyhow::Result
     Ok(Outcomes::new(simulated.collect::<anyhow::Result<_>>()?))
 }
 
-/// Runs a simulation on one thread, and measures its processor time.
 fn task(simulation: Simulation, seed: u64) -> Task<Timed> {
     let Length { name, weight, nanos } = Length::of(simulation);
     let work = Box::new(move |progress: &mut dyn FnMut(u64)| {
@@ -140,7 +138,7 @@ impl Length {
     }
 }
 
-/// The weight of a minute: hits take most of the time, and less data has more hits.
+/// The weight of a minute.
 fn hits(scene: Scene) -> u64 {
     match scene.cache {
         Cache::BareDisk => 1,

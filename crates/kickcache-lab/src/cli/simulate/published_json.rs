@@ -28,7 +28,7 @@ fn to_json(experiment: &Experiment, outcomes: &Outcomes) -> Value {
     object.into()
 }
 
-/// Inserts a value at the place of its key; missing objects on the way are created.
+/// Inserts a value at the place of its key.
 fn insert(object: &mut Map<String, Value>, key: &str, value: Value) {
     let Some((group, rest)) = key.split_once('.') else {
         object.insert(key.into(), value);

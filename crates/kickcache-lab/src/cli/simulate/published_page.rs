@@ -10,7 +10,6 @@ const INTRODUCTION: &str = "Published runs of fio on hard disks, SSDs and cloud 
 models of those caches on models of those disks; and the results of kickcache there: the engine of the \
 daemon, starting with a cache full of stale data. No figure here was measured on a real disk.";
 
-/// The page of all tables that have rows.
 pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
     let mut groups = Vec::new();
     let tables = tables.iter().filter(|table| !table.experiments.is_empty());
@@ -22,9 +21,6 @@ pub(crate) fn page(tables: &[Table], outcomes: &Outcomes) -> String {
         .html()
 }
 
-/// The result of a table, in a sentence: the distance of the models to the published figures, and the figures
-/// of kickcache. `None` for a table without all three series, or without a row that has both figures of a
-/// ratio.
 fn answer(overview: &Overview) -> Option<String> {
     let column =
         |name: &str| overview.series.iter().position(|series| series == name || series.ends_with(name));
@@ -78,7 +74,6 @@ fn overview(table: &Table, outcomes: &Outcomes, groups: &mut Vec<Group>) -> Over
     }
 }
 
-/// The figures of an experiment on the page, by series.
 fn figures(table: &Table, experiment: &Experiment, outcomes: &Outcomes) -> Vec<Option<f64>> {
     let columns = (experiment.columns)(outcomes);
     let find = |key: &str| columns.iter().find(|column| column.key.as_deref() == Some(key));
@@ -86,7 +81,7 @@ fn figures(table: &Table, experiment: &Experiment, outcomes: &Outcomes) -> Vec<O
     table.series.iter().map(|series| figure(series.key)).collect()
 }
 
-/// The index of the group that has the charts of an experiment; experiments of the same runs share one.
+/// The index of the group that has the charts of an experiment.
 fn group(charts: &Charts, name: &str, outcomes: &Outcomes, groups: &mut Vec<Group>) -> usize {
     let runs: Vec<usize> = charts.runs.iter().filter_map(|run: &RunOf| outcomes.place(*run)).collect();
     let index = groups.iter().position(|known| known.runs == runs).unwrap_or_else(|| {

@@ -7,19 +7,15 @@ use kickcache_command::user_text::Printer;
 use kickcache_model::published::experiment::{Column, Experiment, Figure, Table as Published};
 use kickcache_model::published::simulation::Outcomes;
 
-/// How rows are laid out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
-    /// Aligned columns, for people.
     Text,
-    /// Markdown, for documents.
     Markdown,
 }
 
 /// The cell of a missing figure.
 const NOTHING: &str = "-";
 
-/// Prints all tables that have rows.
 pub(crate) fn print(
     tables: &[Published],
     outcomes: &Outcomes,

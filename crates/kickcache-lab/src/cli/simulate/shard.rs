@@ -6,7 +6,7 @@ use std::str::FromStr;
 
 const SHARDS_MAX: usize = 1_000_000;
 
-/// One part of the runs of a simulation. Together the parts hold every run once.
+/// Together the parts hold every run once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Shard {
     index: usize,
@@ -14,10 +14,9 @@ pub(crate) struct Shard {
 }
 
 impl Shard {
-    /// All runs.
     pub(crate) const WHOLE: Shard = Shard { index: 0, count: 1 };
 
-    /// The numbers of its runs, of `total`: neighbours stay together, so that few shards read the same trace.
+    /// The numbers of its runs, of `total`.
     pub(crate) const fn runs(self, total: usize) -> Range<usize> {
         self.start(self.index, total)..self.start(self.index + 1, total)
     }

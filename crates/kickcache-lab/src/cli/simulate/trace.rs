@@ -102,14 +102,13 @@ pub(crate) struct TraceArgs {
     output: Option<PathBuf>,
 }
 
-/// A trace that was named or found in a directory, or standard input.
+/// A trace file, or standard input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct TraceFile {
     name: String,
     path: PathBuf,
 }
 
-/// A task with a finding.
 type Run = Task<anyhow::Result<Finding>>;
 
 impl TraceArgs {
@@ -179,7 +178,7 @@ impl TraceArgs {
         Ok(found)
     }
 
-    /// The traces with at least one of the runs, and the numbers of their first runs.
+    /// The traces with at least one of the runs.
     fn surveyed(&self, files: Vec<TraceFile>, runs: &Range<usize>) -> Result<Vec<SurveyedTrace>, Failure> {
         let per_trace = self.sizes.len();
         let is_asked = |first: usize| first < runs.end && first + per_trace > runs.start;
@@ -222,7 +221,6 @@ impl TraceArgs {
             .map_err(|error| Failure::usage(format!("a cache of {size} for {name}: {error}")))
     }
 
-    /// The runs, and notes on sizes that are too small.
     fn tasks(
         &self,
         traces: &[SurveyedTrace],
@@ -265,7 +263,6 @@ impl TraceArgs {
     }
 }
 
-/// Runs one trace through one size of cache, with both fills and all reference policies.
 fn measure(
     path: &Path,
     survey: &Survey,

@@ -13,7 +13,6 @@ without segments, headers or copies. They neither write nor waste space for thos
 log has. Write amplification: bytes written to the cache device for each byte that entered the cache. \
 Origin bytes, wide: bytes read from the origin with the wide window, divided by those with single blocks.";
 
-/// The page.
 pub(crate) fn page(traces: &[SurveyedTrace], findings: &[Finding]) -> String {
     let curves = |(index, trace): (usize, &SurveyedTrace)| {
         let mut own: Vec<&Finding> = findings.iter().filter(|finding| finding.trace == index).collect();

@@ -16,7 +16,6 @@ struct Row<'a> {
     engine: Option<&'a Outcome>,
 }
 
-/// The table's columns.
 pub(crate) fn columns(traces: &[SurveyedTrace], findings: &[Finding]) -> Vec<Column> {
     let rows: Vec<Row<'_>> =
         findings.iter().flat_map(|finding| rows_of(&traces[finding.trace], finding)).collect();

@@ -15,7 +15,6 @@ use crate::cli::simulate::cache_size::CacheSize;
 use crate::cli::simulate::finding::SurveyedTrace;
 use crate::cli::simulate::pool::{Task, processors, run_all};
 
-/// A cache that is tried.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct CandidateCache {
     pub(crate) size: CacheSize,
@@ -31,7 +30,6 @@ pub(crate) struct SampledTrace<'a> {
     adaptive: Vec<SampledOutcome>,
 }
 
-/// Runs samples of all traces, each with its sizes.
 pub(crate) fn run<'a>(
     traces: &'a [SurveyedTrace],
     sizes: Vec<Vec<CandidateCache>>,
@@ -70,7 +68,6 @@ fn one_in(trace: &SurveyedTrace, tried: &[CandidateCache], scale: Scale) -> u64 
     one_in_max(&trace.survey, smallest, scale)
 }
 
-/// Prints the table.
 pub(crate) fn print(traces: &[SampledTrace<'_>], notes: &[String], out: &mut dyn Printer) -> io::Result<()> {
     let mut columns = vec![("TRACE", Align::Left), ("CACHE", Align::Right), ("BYTES", Align::Right)];
     columns.extend(["LRU", "KICKCACHE", "WRITTEN", "WIDE", "SAMPLE"].map(|heading| (heading, Align::Right)));
@@ -106,7 +103,6 @@ fn row(found: &SampledTrace<'_>, index: usize) -> Vec<String> {
     ]
 }
 
-/// The figures by trace.
 pub(crate) fn json(traces: &[SampledTrace<'_>], scale: Scale, notes: &[String]) -> Value {
     let of_fill = |outcome: &SampledOutcome| {
         json!({

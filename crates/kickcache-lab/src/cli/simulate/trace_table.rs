@@ -12,7 +12,6 @@ use serde_json::{Value, json};
 
 use crate::cli::simulate::finding::{Finding, SurveyedTrace};
 
-/// Prints the table.
 pub(crate) fn print(
     traces: &[SurveyedTrace],
     findings: &[Finding],
@@ -54,7 +53,6 @@ fn row(trace: &SurveyedTrace, finding: &Finding) -> Vec<String> {
     cells
 }
 
-/// The figures by trace.
 pub(crate) fn json(traces: &[SurveyedTrace], findings: &[Finding], scale: u64, notes: &[String]) -> Value {
     let of_trace = |(index, trace): (usize, &SurveyedTrace)| {
         let sizes: Vec<Value> =

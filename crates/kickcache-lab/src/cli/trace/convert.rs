@@ -70,11 +70,9 @@ fn parse_file(text: &str) -> Result<String, String> {
     }
 }
 
-/// The counts of a conversion.
 struct Converted {
     count: u64,
     lacks: Lacks,
-    /// Parts that make no sense, and were left out.
     bad: u64,
     repairs: TimeRepairs,
 }
@@ -119,8 +117,7 @@ impl ConvertArgs {
         Failure::usage(format!("the trace {} cannot be read: {error}", self.input.display()))
     }
 
-    /// Writes to standard output, to a pipe or device, or to a new file that replaces the old one when it is
-    /// complete.
+    /// Writes to standard output, to a pipe or device, or to a file.
     fn write_out(&self, trace: &mut TraceFile, out: &mut dyn Write) -> Result<Converted, Failure> {
         if self.output.as_os_str() == "-" {
             // A file holds the bytes of its format; a terminal shows text.
@@ -218,7 +215,6 @@ impl ConvertArgs {
     }
 }
 
-/// A bar over the bytes of a file; the length of a pipe is unknown.
 fn bar(input: &Path) -> ProgressBar {
     let length = input.metadata().ok().filter(std::fs::Metadata::is_file).map(|found| found.len());
     let (bar, style) = match length {

@@ -2,7 +2,6 @@
 
 use kickcache_model::trace_file::Format;
 
-/// Parses the name of a format of traces.
 pub(crate) fn parse_format(text: &str) -> Result<Format, String> {
     let names = || Format::ALL.map(Format::name).join(", ");
     let found = Format::ALL.into_iter().find(|format| format.name() == text);

@@ -43,7 +43,6 @@ pub(crate) struct InfoArgs {
     json: bool,
 }
 
-/// The content of a trace.
 struct SurveyedFile {
     name: String,
     survey: Survey,

@@ -6,8 +6,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 
-/// Standard input in a file, as it is read several times; the file has no name, so that it never stays behind. Its path is valid
-/// as long as `spool` lives.
+/// Standard input in a file without a name, so that it never stays behind. Its path is valid as long as `spool` lives.
 pub(crate) fn spool_input(spool: &mut Vec<File>) -> anyhow::Result<PathBuf> {
     let mut file = tempfile::tempfile().context("no temporary file can be made for standard input")?;
     std::io::copy(&mut std::io::stdin(), &mut file).context("standard input cannot be read")?;

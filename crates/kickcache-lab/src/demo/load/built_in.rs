@@ -15,7 +15,6 @@ use crate::demo::workload::JobLoad;
 
 /// The longest sleep between two readings of the clock.
 const PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
-/// The least interval of progress reports.
 const GLANCE_EVERY: Duration = Duration::from_millis(100);
 
 /// Runs the load.
@@ -45,7 +44,6 @@ pub(crate) fn run(run: &Run<'_>, watch: Watch<'_>) -> anyhow::Result<Vec<JobMeas
     jobs.into_iter().map(JobConnection::finish).collect()
 }
 
-/// Sleeps until a reply arrives or the pause is over.
 fn wait(jobs: &[JobConnection]) -> anyhow::Result<()> {
     let mut sockets: Vec<PollFd<'_>> =
         jobs.iter().map(|job| PollFd::new(&job.receiver, PollFlags::IN)).collect();
@@ -55,7 +53,6 @@ fn wait(jobs: &[JobConnection]) -> anyhow::Result<()> {
     }
 }
 
-/// A request in flight.
 #[derive(Clone, Copy)]
 struct Request {
     offset: u64,
@@ -103,7 +100,6 @@ impl JobConnection {
         Ok(self.sender.queue_read(cookie, offset, BLOCK_SIZE)?)
     }
 
-    /// Takes the available replies, and sends a new request for each.
     fn turn(&mut self, start: Instant, run: &Run<'_>) -> anyhow::Result<()> {
         while let Some(place) = self.take_reply(start, run)? {
             self.ask(place, Instant::now())?;

@@ -6,24 +6,20 @@ use hdrhistogram::Histogram;
 
 use crate::demo::result::{Figures, Phase, PhaseResult};
 
-/// Length of an interval of the series.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(100);
 /// Longer latencies are counted as this one, in nanoseconds.
 const LATENCY_MAX: u64 = 60_000_000_000;
 /// Digits of a latency that are kept.
 const DIGITS: u8 = 3;
 
-/// The results of a job.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobMeasure {
-    /// Latencies in nanoseconds.
     pub(crate) latencies: Histogram<u64>,
     /// Operations that ended in each [`INTERVAL`].
     pub(crate) series: Vec<u64>,
 }
 
 impl JobMeasure {
-    /// The results of a job without operations.
     pub(crate) fn new() -> JobMeasure {
         let latencies = Histogram::new_with_bounds(1, LATENCY_MAX, DIGITS).expect("these bounds are valid");
         JobMeasure { latencies, series: Vec::new() }
@@ -35,7 +31,6 @@ impl JobMeasure {
         self.count(at, 1);
     }
 
-    /// Counts operations that ended `at` after the run's start.
     pub(crate) fn count(&mut self, at: Duration, operations: u64) {
         let index = usize::try_from(at.as_nanos() / INTERVAL.as_nanos()).unwrap_or(usize::MAX);
         if index >= self.series.len() {
@@ -49,7 +44,6 @@ fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Puts the jobs of a run together.
 pub(crate) fn summarize(phase: Phase, duration: Duration, jobs: &[JobMeasure]) -> PhaseResult {
     let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let whole = merge(jobs);

@@ -10,29 +10,20 @@ use std::time::Duration;
 use crate::demo::content::Content;
 use crate::demo::workload::JobLoad;
 
-/// A run of the load against an export.
 pub(crate) struct Run<'a> {
-    /// The socket of the server.
     pub(crate) socket: &'a Path,
-    /// The name of the export.
     pub(crate) export: &'a str,
-    /// The content of the export.
     pub(crate) content: Content,
-    /// The requests of the jobs.
     pub(crate) jobs: &'a [JobLoad],
-    /// Requests of a job in flight.
     pub(crate) depth: usize,
-    /// Length of the run.
     pub(crate) duration: Duration,
 }
 
 /// Called with the progress of a run; an error ends the run.
 pub(crate) type Watch<'a> = &'a mut dyn FnMut(Glance) -> anyhow::Result<()>;
 
-/// The progress of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Glance {
-    /// Time since the start of the run.
     pub(crate) elapsed: Duration,
     /// Operations that ended so far, if that is known.
     pub(crate) operations: Option<u64>,

@@ -6,29 +6,23 @@ use kickcache_command::user_text::Printer;
 
 use crate::demo::result::{Phase, PhaseResult};
 
-/// Rows of the picture.
 const HEIGHT: usize = 10;
 /// The most columns of all panels and the gaps between them.
 const WIDTH: usize = 73;
-/// Columns of the axis on the left.
 const AXIS: usize = 6;
-/// The least columns of a panel; the names of runs without a cache fit.
+/// The least columns of a panel.
 const PANEL_MIN: usize = 10;
 /// The number of distinguishable parts of a row.
 const STEPS: usize = 8;
 const BARS: [char; STEPS + 1] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Whether the picture has colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colours {
-    /// No colours.
     Plain,
-    /// The colours of the terminal.
     Ansi,
 }
 
-/// Prints the picture, with a line break behind each row, at most 80 columns wide; prints no picture if no
-/// run has an operation.
+/// Prints the picture, at most 80 columns wide; nothing if no run has an operation.
 pub(crate) fn print(phases: &[PhaseResult], colours: Colours, out: &mut dyn Printer) -> io::Result<()> {
     let panels: Vec<Panel> = panels(phases);
     let Some(scale) = Scale::new(&panels) else { return Ok(()) };
@@ -74,11 +68,9 @@ fn paint(phase: Phase, colours: Colours, text: &str, out: &mut dyn Printer) -> i
     }
 }
 
-/// A run's part of the picture.
 struct Panel {
     phase: Phase,
     time: String,
-    /// Operations a second, from left to right.
     columns: Vec<u64>,
 }
 
@@ -123,7 +115,6 @@ impl Panel {
     }
 }
 
-/// The heights of numbers in the chart.
 struct Scale {
     /// Logarithms of the ends of the scale: a power of ten not above the lowest point, and the highest point
     /// or ten times the low end.

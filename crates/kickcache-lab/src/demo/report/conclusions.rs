@@ -22,7 +22,7 @@ pub(crate) fn conclusions(result: &DemoResult) -> Vec<String> {
     let (Some(slow), Some(cold), Some(stale), Some(restart)) = (slow, cold, stale, restart) else {
         return Vec::new();
     };
-    // The half of such a run has one whole second at most, which shows no range.
+    // The half of a run below 4 s has one whole second at most, which shows no range.
     if [cold, stale, restart].iter().any(|phase| phase.millis < 4 * SPAN) {
         return Vec::new();
     }
@@ -101,7 +101,6 @@ fn of_restart(before: &PhaseResult, restart: &PhaseResult) -> String {
     )
 }
 
-/// Warnings about runs that are all too short, or that other programs disturbed.
 pub(crate) fn warnings(result: &DemoResult) -> Vec<String> {
     let mut warnings = Vec::new();
     let longest = result.phases.iter().map(|phase| phase.millis).max().unwrap_or(0);

@@ -13,7 +13,6 @@ use kickcache_daemon::shell_command::ShellCommand;
 use crate::demo::report::chart::Colours;
 use crate::demo::result::DemoResult;
 
-/// Columns of a line.
 const WIDTH: usize = 80;
 
 /// Prints the result for people.
@@ -36,7 +35,6 @@ pub(crate) fn print(result: &DemoResult, colours: Colours, out: &mut dyn Printer
     )
 }
 
-/// A point of a list, broken into lines.
 fn folded(sentence: &str) -> String {
     let mut lines = vec![String::from("*")];
     for word in sentence.split(' ') {

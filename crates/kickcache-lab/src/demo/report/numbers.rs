@@ -32,7 +32,6 @@ pub(crate) fn factor(number: u64, base: u64) -> f64 {
     number as f64 / base.max(1) as f64
 }
 
-/// A part of 1 in percent.
 pub(crate) fn percent(part: f64) -> String {
     format!("{:.1} %", part * 100.0)
 }

@@ -5,12 +5,9 @@ use kickcache_units::show_count;
 use crate::demo::report::numbers::{percent, range, time, times};
 use crate::demo::result::{DemoResult, Phase, PhaseResult};
 
-/// Width of the first column.
 const NAME: usize = 12;
-/// The interval of a speed, in milliseconds.
 const SPAN: u64 = 1_000;
 
-/// The definition of a speed-up, below the table.
 pub(crate) const SPEED_UP: &str =
     "Speed-up: times the slow disk's IOPS; of the run, and min-max of its seconds.";
 

@@ -15,7 +15,6 @@ fn figures(operations: u64, millis: u64, scale: u64) -> Figures {
     Figures { operations, iops: operations * 1000 / millis, latency }
 }
 
-/// A run whose speed goes from one number of operations in 100 ms to another.
 fn phase(phase: Phase, millis: u64, from: u64, to: u64) -> PhaseResult {
     let intervals = millis / 100;
     let climb = |index: u64| from + (to - from) * index / (intervals - 1);

@@ -1,6 +1,5 @@
 //! The figures of a report.
 
-/// Figures that fio and stored runs have.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Figure {
     /// Requests a second, of all jobs: reads and writes and, in fio's report, trims.

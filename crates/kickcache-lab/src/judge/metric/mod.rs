@@ -14,7 +14,6 @@ use crate::judge::metric::figure::Figure;
 use crate::judge::metric::printed::Printed;
 use crate::judge::process::Run;
 
-/// The compared figure of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Metric {
     /// Seconds from the start of the command to its end.

@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use crate::judge::metric::fio::FioReport;
 
-/// A report on standard output.
 pub(super) enum Printed {
     /// fio's, of `--output-format=json` or `json+`.
     Fio(FioReport),
@@ -22,7 +21,7 @@ impl Printed {
     /// Detects the kind of the output.
     ///
     /// # Errors
-    /// A sentence, if it is none of these.
+    /// A sentence, if the output is of no kind.
     pub(super) fn of(output: &str) -> Result<Printed, String> {
         let Some(json) = json(output) else {
             return last_number(output).map(Printed::Number).ok_or_else(|| {
@@ -67,12 +66,10 @@ pub(super) fn json(output: &str) -> Option<Value> {
     starts.find_map(|at| serde_json::Deserializer::from_str(&output[at..]).into_iter().next()?.ok())
 }
 
-/// The last line that is not empty.
 pub(super) fn last_line(output: &str) -> &str {
     output.lines().map(str::trim).rfind(|line| !line.is_empty()).unwrap_or_default()
 }
 
-/// The last line that is not empty, if it is a number.
 pub(super) fn last_number(output: &str) -> Option<f64> {
     last_line(output).parse().ok()
 }

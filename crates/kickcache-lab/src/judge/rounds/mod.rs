@@ -12,14 +12,11 @@ use kickcache_model::statistics::sequential::drift::{Drift, DriftVerdict};
 use kickcache_model::statistics::sequential::margin::Margin;
 use kickcache_model::statistics::sequential::pair_test::{PairTest, Verdict};
 
-/// How rounds are judged.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rules {
     /// How much worse is bad.
     pub margin: Margin,
-    /// The direction of the metric that is worse.
     pub worse: MetricDirection,
-    /// The most rounds; without a verdict then, there is none.
     pub rounds_max: usize,
     /// Seed of the order in each round.
     pub seed: u64,
@@ -28,15 +25,12 @@ pub struct Rules {
 /// One round: a run of each side.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Round {
-    /// The side that ran first.
     pub first: Side,
     /// The metric of the known-good command, or of the control.
     pub good: f64,
-    /// The metric of the new command.
     pub new: f64,
 }
 
-/// A comparison in progress.
 #[derive(Debug)]
 pub struct Judge {
     rules: Rules,
@@ -46,7 +40,6 @@ pub struct Judge {
     stored: Option<Comparison>,
 }
 
-/// The data that a stored result adds.
 #[derive(Debug)]
 struct Comparison {
     drift: Drift,
@@ -128,17 +121,14 @@ impl Judge {
         }
     }
 
-    /// The rounds so far.
     pub fn rounds(&self) -> &[Round] {
         &self.rounds
     }
 
-    /// The present state of the test.
     pub fn test(&self) -> &PairTest {
         &self.test
     }
 
-    /// The rules of the rounds.
     pub fn rules(&self) -> &Rules {
         &self.rules
     }

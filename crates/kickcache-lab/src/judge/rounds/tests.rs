@@ -15,7 +15,6 @@ fn judge(mut judge: Judge, runner: &mut Runner<'_>) -> (Judge, Result<Verdict, N
     }
 }
 
-/// Runs with the same result each time.
 fn steady(good: f64, new: f64) -> impl FnMut(Side) -> Result<f64, RunFailure> {
     move |side| Ok(if side == Side::Good { good } else { new })
 }

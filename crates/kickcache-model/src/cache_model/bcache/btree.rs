@@ -1,7 +1,6 @@
 //! The leaves of bcache's btree: when they are written, and how many bytes.
 //!
-//! Leaves out: inner nodes, the wait for a node's lock, and differences in the number of keys between leaves. All nodes
-//! are in memory.
+//! Leaves out: inner nodes, the wait for a node's lock, and differences in the number of keys between leaves.
 
 use kickcache_engine::time::{Duration, Instant, earlier};
 use kickcache_engine::units::BLOCK_SIZE;
@@ -19,13 +18,11 @@ const SET_HEADER_BYTES: u64 = 32;
 struct Leaf {
     unwritten_keys: u64,
     dirty_since: Option<Instant>,
-    /// The position of the journal when the leaf became dirty: the leaf does not need older entries.
     journal_from: u64,
     /// Bytes of the sets in the node's bucket.
     appended: u64,
 }
 
-/// The leaves of one bcache, each with an equal part of the origin.
 #[derive(Debug)]
 pub(super) struct Leaves {
     leaves: Vec<Leaf>,
@@ -49,7 +46,6 @@ impl Leaves {
         }
     }
 
-    /// Adds keys of a block; returns the bytes that its leaf writes now, `None` if it writes none yet.
     pub(super) fn insert(&mut self, now: Instant, block: u64, keys: u64, journal: u64) -> Option<u64> {
         let index = usize::try_from(block / self.blocks_per_leaf).expect("blocks are on the origin");
         let leaf = &mut self.leaves[index];
@@ -65,8 +61,7 @@ impl Leaves {
         self.due
     }
 
-    /// The bytes of the next leaf that has to be written for its age, or because the journal needs its entries' room;
-    /// `None` if there is no such leaf (`btree_flush_write`).
+    /// The bytes of the next leaf that has to be written; `None` if there is none (`btree_flush_write`).
     pub(super) fn poll_write(&mut self, now: Instant, journal: u64) -> Option<u64> {
         let oldest = journal.saturating_sub(self.journal_bytes / 2);
         let is_old = |leaf: &Leaf| {

@@ -22,39 +22,30 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Debug, Default)]
 struct Bucket {
     priority: u32,
-    /// Blocks of the origin in the order of their insertion.
     blocks: Vec<u64>,
-    /// Blocks that are still valid, and their number at the last collection; before the first one, all blocks
-    /// of the bucket.
+    /// Blocks that are still valid.
     live: u32,
     live_collected: u32,
     dirty: u32,
-    /// Whether the bucket was dirty at the last collection or later: then it is not reused until a collection finds it
-    /// clean (`GC_MARK_DIRTY`).
+    /// Whether the bucket was dirty at the last collection or later (`GC_MARK_DIRTY`).
     is_marked_dirty: bool,
     use_now: Use,
 }
 
-/// The use of a bucket.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum Use {
-    /// The bucket was never used.
     #[default]
     Unused,
-    /// Ready to be filled, or about to be.
     Free,
     Open,
     Full,
-    /// The bucket holds the journal, priorities or a btree node.
     Metadata,
 }
 
 /// A dirty extent of one bucket, which bcache writes back as a whole.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DirtyKey {
-    /// The first block of the origin.
     pub(super) first: u64,
-    /// Number of blocks.
     pub(super) count: u64,
     /// Place of the first block, in blocks of the cache device.
     place: u32,
@@ -74,7 +65,6 @@ impl DirtyKey {
     }
 }
 
-/// All buckets, and the place of each block of the origin.
 #[derive(Debug)]
 pub(super) struct Buckets {
     geometry: Geometry,
@@ -88,7 +78,6 @@ pub(super) struct Buckets {
     /// Buckets that can be reused, as of the last collection, less those taken since (`avail_nbuckets`).
     available: u64,
     cached_blocks: u64,
-    /// Buckets of btree nodes.
     nodes: u64,
     traffic: u64,
     inserted: u64,
@@ -125,12 +114,10 @@ impl Buckets {
         self.buckets.len() as u64
     }
 
-    /// The part of the buckets in use, in percent.
     pub(super) fn in_use_percent(&self) -> u64 {
         self.used() * 100 / self.count()
     }
 
-    /// Buckets in use: buckets that the last collection found not reusable, and buckets taken since.
     pub(super) fn used(&self) -> u64 {
         self.count() - self.available
     }
@@ -156,19 +143,16 @@ impl Buckets {
         (place != NOWHERE).then(|| (place / self.geometry.bucket_blocks()) as usize)
     }
 
-    /// The byte offset of a cached block on the cache device.
     pub(super) fn offset(&self, block: u64) -> u64 {
         u64::from(self.place_of[slot(block)]) * BLOCK_SIZE
     }
 
-    /// Records that a cached block was read.
     pub(super) fn touch(&mut self, block: u64) {
         if let Some(bucket) = self.bucket_of(block) {
             self.buckets[bucket].priority = PRIORITY_INITIAL;
         }
     }
 
-    /// Counts the bytes of a request: priorities fall with them.
     pub(super) fn on_traffic(&mut self, bytes: u64) {
         self.traffic += bytes;
         let step = (self.cache_bytes() / DECAY_SHARE).max(1);
@@ -180,7 +164,7 @@ impl Buckets {
         }
     }
 
-    /// Number of blocks that a job can insert without waiting for a bucket.
+    /// Blocks that a job can insert without waiting for a bucket.
     pub(super) fn room(&self, job: usize) -> u64 {
         let bucket_blocks = u64::from(self.geometry.bucket_blocks());
         let open = self.open.get(job).filter(|bucket| **bucket != NOWHERE);
@@ -189,7 +173,6 @@ impl Buckets {
         left + self.free.len() as u64 * bucket_blocks
     }
 
-    /// Puts a block into the job's open bucket; `false` if no bucket is free.
     pub(super) fn insert(&mut self, job: usize, block: u64, state: BlockState) -> bool {
         let Some(bucket) = self.open_bucket(job) else { return false };
         self.remove(block);
@@ -232,20 +215,18 @@ impl Buckets {
         Some(bucket)
     }
 
-    /// Takes buckets for btree nodes until there are `count`, or none is free.
     pub(super) fn hold_nodes(&mut self, count: u64) {
         while self.nodes < count && self.take_free(Use::Metadata).is_some() {
             self.nodes += 1;
         }
     }
 
-    /// Whether more buckets have to be prepared.
     pub(super) fn is_short(&self) -> bool {
         self.free.len() <= self.geometry.reserve() && self.prepared.is_empty()
     }
 
-    /// Takes unused buckets, then clean buckets of the least value, up to the number that is prepared at a time
-    /// (`invalidate_buckets_lru`); `false` if there are none. They are free once their generations are durable.
+    /// Takes buckets for reuse, up to the number that is prepared at a time (`invalidate_buckets_lru`);
+    /// `false` if there are none.
     pub(super) fn prepare(&mut self) -> bool {
         let in_use = self.buckets.iter().filter(|bucket| bucket.use_now == Use::Full);
         let least = in_use.map(|bucket| bucket.priority).min().unwrap_or(0);
@@ -283,12 +264,10 @@ impl Buckets {
         self.buckets[index as usize] = Bucket { use_now: Use::Free, ..Bucket::default() };
     }
 
-    /// The generations of the prepared buckets are durable.
     pub(super) fn release(&mut self) {
         self.free.extend(self.prepared.drain(..));
     }
 
-    /// Drops a block.
     pub(super) fn remove(&mut self, block: u64) {
         let Some(bucket) = self.bucket_of(block) else { return };
         self.place_of[slot(block)] = NOWHERE;
@@ -325,12 +304,10 @@ impl Buckets {
         key.blocks().zip(key.place..).all(|(block, place)| self.place_of[slot(block)] == place)
     }
 
-    /// Whether a sixteenth of the cache was inserted since the last collection.
     pub(super) fn is_collection_due(&self) -> bool {
         self.inserted >= self.cache_bytes() / COLLECT_SHARE
     }
 
-    /// Counts the live blocks of each bucket and the buckets that can be reused, and marks exactly the dirty buckets.
     pub(super) fn collect(&mut self) {
         self.inserted = 0;
         self.available = 0;
@@ -357,12 +334,10 @@ mod tests {
 
     const BLOCKS: u64 = 128;
 
-    /// Sixteen buckets for data, two for the journal, two for priorities.
     fn buckets() -> Buckets {
         Buckets::new(Geometry { bucket_bytes: BLOCKS * BLOCK_SIZE, bucket_count: 20 }, 1 << 30)
     }
 
-    /// Inserts a block, with buckets that are prepared at once.
     fn insert(buckets: &mut Buckets, block: u64, state: BlockState) {
         if buckets.is_short() {
             buckets.prepare();

@@ -1,4 +1,4 @@
-//! The accesses that bypass bcache: long streams, and shorter streams while the cache device is congested.
+//! The accesses that bypass bcache: long streams, and shorter streams under congestion.
 //!
 //! Leaves out read-ahead and background flags, and the averages over a task's finished streams.
 
@@ -11,7 +11,6 @@ use crate::device_model::ModelOperation;
 const STREAMS: usize = 128;
 /// An access continues a stream only if it begins less than this time after the stream's last access.
 const STREAM_AGE: Duration = Duration::from_millis(5_000);
-/// The counter of congestion does not fall below the negative of this number.
 const CONGESTION_MAX: i64 = 1024;
 const READ_THRESHOLD: Duration = Duration::from_micros(2_000);
 const WRITE_THRESHOLD: Duration = Duration::from_micros(20_000);
@@ -23,7 +22,6 @@ struct Stream {
     used: Instant,
 }
 
-/// The trackers of one cache.
 #[derive(Debug)]
 pub(super) struct Bypass {
     cutoff: u64,
@@ -34,8 +32,7 @@ pub(super) struct Bypass {
 }
 
 impl Bypass {
-    /// Streams of `cutoff` bytes or more bypass the cache; 0 is no cut-off. Under congestion, shorter streams
-    /// bypass the cache too.
+    /// Streams of `cutoff` bytes or more bypass the cache; 0 is no cut-off.
     pub(super) fn new(cutoff: u64, seed: u64) -> Bypass {
         Bypass {
             cutoff,
@@ -46,7 +43,6 @@ impl Bypass {
         }
     }
 
-    /// Adjusts the counter of congestion to the latency of an operation of the cache device.
     pub(super) fn on_latency(&mut self, now: Instant, latency: Duration, operation: ModelOperation) {
         let is_read = operation == ModelOperation::Read;
         let threshold = if is_read { READ_THRESHOLD } else { WRITE_THRESHOLD };
@@ -74,7 +70,6 @@ impl Bypass {
         Some(sectors * 512)
     }
 
-    /// Whether an access bypasses the cache.
     pub(super) fn choose(&mut self, now: Instant, extent: ByteExtent) -> bool {
         let limit = self.congestion_limit(now);
         if limit.is_none() && self.cutoff == 0 {

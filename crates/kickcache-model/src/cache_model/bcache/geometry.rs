@@ -17,12 +17,9 @@ const PRIORITY_BYTES: u64 = 3;
 /// Bytes in a bucket of priorities that hold none (`struct prio_set`).
 const PRIORITY_HEADER_BYTES: u64 = 64;
 
-/// Sizes of one bcache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Geometry {
-    /// Bytes of a bucket.
     pub(super) bucket_bytes: u64,
-    /// Number of buckets.
     pub(super) bucket_count: u32,
 }
 
@@ -37,7 +34,6 @@ impl Geometry {
         Geometry { bucket_bytes, bucket_count }
     }
 
-    /// Blocks of a bucket.
     pub(super) fn bucket_blocks(self) -> u32 {
         u32::try_from(self.bucket_bytes / BLOCK_SIZE).expect("at most 128")
     }
@@ -63,7 +59,6 @@ impl Geometry {
         u64::from((self.bucket_count / 128).clamp(2, 256)) * self.bucket_bytes
     }
 
-    /// Bytes of a btree node.
     pub(super) fn node_bytes(self) -> u64 {
         self.bucket_bytes.min(NODE_BYTES_MAX)
     }
@@ -73,7 +68,6 @@ impl Geometry {
         keys.div_ceil(self.node_bytes() / KEY_BYTES * 2 / 3).max(1)
     }
 
-    /// Buckets of the journal, and of two copies of the priorities.
     pub(super) fn fixed_buckets(self) -> u64 {
         (self.journal_bytes() + 2 * self.priority_bytes()) / self.bucket_bytes
     }

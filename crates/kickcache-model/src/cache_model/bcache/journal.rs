@@ -7,24 +7,21 @@ use kickcache_engine::units::BLOCK_SIZE;
 
 use crate::cache_model::bcache::geometry::KEY_BYTES;
 
-/// The time after its first key at which an entry is written, if no waiter requires it before, it is not full before,
-/// and no other entry is in flight (`journal_delay_ms`).
+/// Time from the first key of an entry until it is to be written, if no other entry is in flight
+/// (`journal_delay_ms`).
 const DELAY: Duration = Duration::from_millis(100);
 /// Bytes of an entry without keys (`struct jset`).
 const HEADER_BYTES: u64 = 240;
-/// An entry of this many bytes or more is full: it is written without [`DELAY`], also if no operation waits for it (`JSET_BITS`, `PAGE_SECTORS`).
+/// An entry of this many bytes or more is full (`JSET_BITS`, `PAGE_SECTORS`).
 const ENTRY_BYTES_MAX: u64 = 32 << 10;
 
-/// An operation that waits until the entry is durable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Waiter {
-    /// A client's flush.
     Flush(u32),
     /// Buckets with generations that were written before (`bch_prio_write`).
     Buckets,
 }
 
-/// The journal.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     keys: u64,
@@ -32,18 +29,15 @@ pub(super) struct Journal {
     waiters: Vec<Waiter>,
     /// The waiters of the entry in flight.
     writing: Option<Vec<Waiter>>,
-    /// Bytes of all entries so far.
     position: u64,
 }
 
 impl Journal {
-    /// Adds keys to the entry that fills.
     pub(super) fn add(&mut self, now: Instant, keys: u64) {
         self.keys += keys;
         self.due.get_or_insert_with(|| now.plus(DELAY));
     }
 
-    /// Adds an operation that waits for the entry that fills.
     pub(super) fn wait(&mut self, waiter: Waiter) {
         self.waiters.push(waiter);
     }
@@ -56,8 +50,7 @@ impl Journal {
         self.due.filter(|_| self.writing.is_none())
     }
 
-    /// Begins to write the entry if it has to be written now and no other one is in flight; returns its bytes
-    /// (`journal_try_write`).
+    /// Begins to write the entry if that is due; returns its bytes (`journal_try_write`).
     pub(super) fn begin(&mut self, now: Instant) -> Option<u64> {
         let bytes = (HEADER_BYTES + self.keys * KEY_BYTES).next_multiple_of(BLOCK_SIZE);
         let is_due = self.due.is_some_and(|due| due <= now) || bytes >= ENTRY_BYTES_MAX;
@@ -70,7 +63,6 @@ impl Journal {
         Some(bytes)
     }
 
-    /// The entry in flight is durable; returns its waiters.
     pub(super) fn end(&mut self) -> Vec<Waiter> {
         self.writing.take().expect("an entry was in flight")
     }

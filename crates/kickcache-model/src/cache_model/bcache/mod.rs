@@ -1,9 +1,7 @@
 //! bcache in write-back mode over one origin.
 //!
-//! Functions in brackets are in `drivers/md/bcache`, Linux 6.6. Data and metadata share the cache device: keys go to
-//! the journal and to the leaves of the btree, priorities and generations are written before buckets are reused, and no
-//! bucket is prepared for reuse while garbage is collected. Leaves out: waits for the locks of btree nodes, and fills
-//! that a full leaf refuses.
+//! Functions in brackets are in `drivers/md/bcache`, Linux 6.6. Leaves out: waits for the locks of btree
+//! nodes, and fills that a full leaf refuses.
 
 mod btree;
 mod buckets;
@@ -39,7 +37,6 @@ const WRITEBACK_MAX: u64 = 70;
 /// Percentage of buckets in use above which nothing enters the cache, except writes to blocks that are being written
 /// back (`CUTOFF_CACHE_ADD`).
 const INSERT_MAX: u64 = 95;
-/// The longest time between two checks of the model's timers.
 const TIMER: Duration = Duration::from_millis(100);
 /// Time to collect a btree node: about 1 ms on NVMe, as measured in the commit message of
 /// 20250414224415.77926-2-robertpang@google.com.
@@ -52,33 +49,24 @@ const COLLECT_PAUSE: Duration = Duration::from_millis(100);
 const FILL_KEYS: u64 = 2;
 const NO_EXTENT: ByteExtent = ByteExtent { start: 0, length: 0 };
 
-/// The sizes of a bcache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BcacheShape {
-    /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Bytes of the origin.
     pub origin_bytes: u64,
-    /// The least bytes of a stream that bypasses the cache; 0 for no cut-off. Under congestion, shorter
-    /// streams bypass the cache too.
+    /// The least bytes of a stream that bypasses the cache without congestion; 0 for no cut-off.
     pub sequential_cutoff: u64,
     /// Seed of the random part of the congestion limit.
     pub seed: u64,
 }
 
-/// The purpose of a device's operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Purpose {
-    /// A part of an access.
     Access(u32),
-    /// A read of the origin; its blocks enter the cache unless they were written meanwhile or no bucket is free.
     Miss {
         id: u32,
         miss: Miss,
     },
-    /// Blocks of a miss on their way to the cache device.
     Fill,
-    /// The flush before a journal entry, and the entry.
     JournalFlush(u64),
     Journal,
     /// A leaf of the btree.
@@ -95,7 +83,6 @@ struct InFlight {
     operation: ModelOperation,
 }
 
-/// The model of bcache.
 #[derive(Debug)]
 pub struct Bcache {
     geometry: Geometry,
@@ -118,27 +105,21 @@ pub struct Bcache {
     inserted_blocks: u64,
 }
 
-/// Blocks of a job that are read from the origin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Miss {
     job: usize,
-    /// The first block.
     first: u64,
-    /// Number of blocks.
     count: u64,
 }
 
-/// An extent that was inserted into the btree, and the keys that it took.
 #[derive(Clone, Copy, Debug)]
 struct Inserted {
-    /// The first block of the origin.
     first: u64,
     blocks: u64,
     keys: u64,
 }
 
 impl Bcache {
-    /// An empty cache.
     pub fn new(shape: BcacheShape) -> Bcache {
         let geometry = Geometry::of(shape.cache_bytes);
         Bcache {
@@ -160,7 +141,6 @@ impl Bcache {
         }
     }
 
-    /// Puts an extent into the cache, as data that was written and copied to the origin before.
     pub fn fill(&mut self, extent: ByteExtent) {
         for block in extent.start / BLOCK_SIZE..extent.end().div_ceil(BLOCK_SIZE) {
             if self.buckets.is_short() && self.buckets.prepare() {
@@ -175,7 +155,7 @@ impl Bcache {
         devices.send(now, to, self.in_flight.insert(flight));
     }
 
-    /// Writes metadata; its place does not matter to a flash device.
+    /// The place of metadata does not matter to a flash device.
     fn write_metadata(&mut self, now: Instant, bytes: u64, purpose: Purpose, devices: &mut Devices) {
         let extent = ByteExtent { start: 0, length: bytes };
         self.submit(now, (Place::Cache, ModelOperation::WriteDurable, extent), purpose, devices);
@@ -237,8 +217,6 @@ impl Bcache {
         self.journal.add(now, 1);
     }
 
-    /// Writes the data of waiting writes to the cache device, as dirty, as far as there are buckets; prepares buckets
-    /// if there are too few.
     fn resume_writes(&mut self, now: Instant, devices: &mut Devices) {
         while let Some(demand) = self.waiting.front().copied() {
             let (first, end) = blocks(demand.extent);
@@ -272,8 +250,6 @@ impl Bcache {
         self.journal.add(now, 1);
     }
 
-    /// Adds the keys of an inserted extent, counts the extent and its blocks, and begins to collect garbage or prepares
-    /// buckets if that is due.
     fn on_inserted(&mut self, now: Instant, inserted: Inserted, devices: &mut Devices) {
         self.add_keys(now, inserted.first, inserted.keys, devices);
         self.inserted_keys += 1;
@@ -284,7 +260,6 @@ impl Bcache {
         self.prepare_buckets(now, devices);
     }
 
-    /// Adds keys to the leaf of a block, and writes the leaf if it has too many unwritten keys.
     fn add_keys(&mut self, now: Instant, block: u64, keys: u64, devices: &mut Devices) {
         if let Some(bytes) = self.leaves.insert(now, block, keys, self.journal.position()) {
             self.write_metadata(now, bytes, Purpose::Leaf, devices);
@@ -298,8 +273,6 @@ impl Bcache {
         self.submit(now, to_origin, Purpose::Access(id), devices);
     }
 
-    /// Writes blocks of a miss to the cache device, after their read, unless they were written meanwhile or no bucket
-    /// is free.
     fn keep(&mut self, now: Instant, miss: Miss, devices: &mut Devices) {
         let Miss { job, first, count } = miss;
         let mut kept = 0;
@@ -317,8 +290,7 @@ impl Bcache {
         self.prepare_buckets(now, devices);
     }
 
-    /// Prepares buckets for reuse if few are left and no collection runs; if none can be prepared, a collection begins
-    /// (`bch_allocator_thread`).
+    /// Prepares buckets for reuse, or begins a collection (`bch_allocator_thread`).
     fn prepare_buckets(&mut self, now: Instant, devices: &mut Devices) {
         if !self.buckets.is_short() || self.collects_until.is_some() {
             return;
@@ -336,7 +308,7 @@ impl Bcache {
         self.geometry.leaf_count(keys)
     }
 
-    /// Begins to collect garbage, unless a collection runs (`bch_btree_gc`).
+    /// Begins to collect garbage (`bch_btree_gc`).
     fn begin_collection(&mut self, now: Instant) {
         if self.collects_until.is_some() {
             return;
@@ -354,7 +326,6 @@ impl Bcache {
         self.prepare_buckets(now, devices);
     }
 
-    /// Copies dirty keys to the origin as fast as the rate allows.
     fn write_back(&mut self, now: Instant, devices: &mut Devices) {
         loop {
             let pass = self.writeback.poll_pass(now, &self.buckets);
@@ -369,7 +340,6 @@ impl Bcache {
         }
     }
 
-    /// Writes metadata that is due: the journal, and leaves that are old or hold the journal up.
     fn write_due_metadata(&mut self, now: Instant, devices: &mut Devices) {
         let entry = self.journal.begin(now);
         if let Some(bytes) = entry {
@@ -410,7 +380,6 @@ fn blocks(extent: ByteExtent) -> (u64, u64) {
     (extent.start / BLOCK_SIZE, extent.end().div_ceil(BLOCK_SIZE))
 }
 
-/// The part of an extent that is in some blocks.
 fn part(extent: ByteExtent, first: u64, end: u64) -> ByteExtent {
     let start = extent.start.max(first * BLOCK_SIZE);
     ByteExtent { start, length: extent.end().min(end * BLOCK_SIZE) - start }

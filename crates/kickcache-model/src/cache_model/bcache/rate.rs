@@ -30,19 +30,15 @@ const FRAGMENT_STEPS: [(i64, i64); 3] = [(64, 1_000), (57, 10), (50, 1)];
 /// Up to this many sectors of used buckets for each dirty sector, dirty buckets are not sparse.
 const FRAGMENT_MIN: i64 = 3;
 
-/// The state of the cache that decides the rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fill {
     pub(super) dirty_bytes: u64,
     pub(super) cache_bytes: u64,
-    /// Buckets in use, and the bytes of a bucket.
     pub(super) used_buckets: u64,
     pub(super) bucket_bytes: u64,
-    /// The part of the buckets in use, in percent.
     pub(super) in_use_percent: u64,
 }
 
-/// The controller of the writeback rate.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rate {
     sectors_a_second: i64,
@@ -72,7 +68,6 @@ impl Rate {
         self.idle_updates = 0;
     }
 
-    /// Sets the rate, at most every five seconds, while there are dirty blocks.
     pub(super) fn update(&mut self, now: Instant, fill: Fill) {
         if now.since(self.updated) < UPDATE {
             return;
@@ -96,7 +91,6 @@ impl Rate {
         self.sectors_a_second = (proportional + self.integral / INTEGRAL).clamp(SECTORS_MIN, SECTORS_MAX);
     }
 
-    /// When the next write may begin.
     pub(super) fn next(&self) -> Instant {
         self.next
     }
@@ -160,7 +154,6 @@ mod tests {
     fn sparse_dirty_buckets_raise_the_rate() {
         let rate_at = |in_use| after_updates(&mut Rate::new(), fill(50 * MIB, in_use), 1..=1);
         assert_eq!(rate_at(50), SECTORS_MIN);
-        // 102,400 dirty sectors in 1,331 buckets.
         assert_eq!(rate_at(65), 102_400 / 1_331 * 1_000);
     }
 

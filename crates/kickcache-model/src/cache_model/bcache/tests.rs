@@ -7,7 +7,6 @@ use crate::workload::fio::FioWorkload;
 
 const MIB: u64 = 1 << 20;
 
-/// A cache of 64 MiB with its devices.
 fn start(origin_bytes: u64) -> (Bcache, Devices) {
     let device = |name, seed| built_in(name).unwrap().start(seed);
     let devices = Devices::cached(device("article-ssd", 1), device("mirrored-5400", 2));
@@ -15,7 +14,6 @@ fn start(origin_bytes: u64) -> (Bcache, Devices) {
     (Bcache::new(shape), devices)
 }
 
-/// Runs a job file for some seconds and returns its result.
 fn result_of(job: &str, seconds: u64) -> crate::result::RunResult {
     let mut load = FioWorkload::parse(job, 1).unwrap();
     let (mut cache, mut devices) = start(512 * MIB);
@@ -27,7 +25,6 @@ fn result_of(job: &str, seconds: u64) -> crate::result::RunResult {
 fn paced_writes_leave_a_tenth_of_the_cache_dirty() {
     let job = "[w]\nrw=randwrite\nbs=4k\nsize=512m\niodepth=16\nrate_iops=100\ntime_based\nruntime=300\nnorandommap\n";
     let dirty = result_of(job, 300).dirty_bytes;
-    // A tenth, and as much more as the proportional term needs for 800 sectors a second: 40 times as many sectors.
     let tenth = 64 * MIB / 10;
     assert!((tenth..tenth + 800 * 512 * 40).contains(&dirty), "{dirty} bytes of 64 MiB");
 }

@@ -21,15 +21,12 @@ const IN_FLIGHT_MAX: usize = 64;
 /// Pause after a scan of the whole origin (`writeback_delay`).
 const REST: Duration = Duration::from_millis(30_000);
 
-/// The writeback thread.
 #[derive(Debug)]
 pub(super) struct Writeback {
     rate: Rate,
     keys: VecDeque<DirtyKey>,
     in_flight: Vec<DirtyKey>,
-    /// The block at which the next scan begins.
     scanned_to: u64,
-    /// Whether the last scan covered the whole origin; the pause begins once its keys are written.
     has_scanned_all: bool,
     rests_until: Instant,
 }
@@ -54,7 +51,6 @@ impl Writeback {
         self.rate.update(now, fill);
     }
 
-    /// Whether a block is being copied.
     pub(super) fn is_in_flight(&self, block: u64) -> bool {
         self.in_flight.iter().any(|key| key.blocks().contains(&block))
     }
@@ -68,7 +64,6 @@ impl Writeback {
         (self.in_flight.is_empty() && buckets.dirty_bytes() > 0).then_some(self.rests_until)
     }
 
-    /// Whether a pass may begin: its keys must not wait for each other.
     fn has_room(&self) -> bool {
         self.in_flight.len() + PASS_KEYS_MAX <= IN_FLIGHT_MAX
     }
@@ -88,8 +83,8 @@ impl Writeback {
         pass
     }
 
-    /// Up to five keys without gaps, no further one after `PASS_BYTES_MAX` bytes; a key is left out if its blocks were
-    /// written or dropped since the scan (`bch_keybuf_check_overlapping`).
+    /// The keys of a pass; a key is left out if its blocks were written or dropped since the scan
+    /// (`bch_keybuf_check_overlapping`).
     fn take_pass(&mut self, buckets: &Buckets) -> Vec<DirtyKey> {
         let (mut pass, mut bytes): (Vec<DirtyKey>, u64) = (Vec::new(), 0);
         while let Some(key) = self.keys.front().copied() {
@@ -106,8 +101,8 @@ impl Writeback {
         pass
     }
 
-    /// Scans for dirty keys once the keys of the last scan are written and the pause is over; returns whether it found
-    /// any (`refill_dirty`, `bch_writeback_thread`).
+    /// Scans for dirty keys; returns whether there are keys to write (`refill_dirty`,
+    /// `bch_writeback_thread`).
     fn refill(&mut self, now: Instant, buckets: &Buckets) -> bool {
         if !self.in_flight.is_empty() {
             return false;
@@ -140,7 +135,6 @@ impl Writeback {
         }
     }
 
-    /// A key was written to the origin.
     pub(super) fn on_written(&mut self, key: DirtyKey) {
         let found = self.in_flight.iter().position(|known| *known == key);
         self.in_flight.swap_remove(found.expect("the key was in flight"));

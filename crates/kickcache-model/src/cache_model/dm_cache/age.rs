@@ -1,8 +1,7 @@
-//! Versions of dm-cache over time: its ages, and the steps of the repair between them.
+//! Versions of dm-cache, and the steps of the repair between them.
 //!
 //! The names of functions are those of `dm-cache-policy-smq.c` and `dm-cache-target.c`.
 
-/// The blocks that may be demoted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Victims {
     /// The oldest of the lowest level that begins with a block that was not used for one to two minutes.
@@ -16,8 +15,8 @@ pub enum Victims {
 /// The accesses that keep the cache from being idle (`accountable_bio`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BusyAccesses {
-    /// Accesses of clients in flight at the origin, and the ends of their accesses at either device: the end of an
-    /// access that was not counted reset the clock too (`__iot_io_end` until 072792dcdfc8).
+    /// Accesses of clients in flight at the origin, and the ends of their accesses at either device
+    /// (`__iot_io_end` until 072792dcdfc8).
     OriginAndEnds,
     /// Accesses of clients in flight at the origin.
     Origin,
@@ -30,32 +29,24 @@ pub enum BusyAccesses {
 pub enum CleansForRoom {
     /// While less than a quarter of the cache is clean, or will be.
     BelowQuarter,
-    /// Independent of the number of clean blocks.
     Always,
 }
 
-/// How one version behaves.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Age {
     /// Every access feeds the hotspot queue, not only misses.
     pub every_access_counts: bool,
-    /// As in 4.11, a table of hit ratios gives the promotion threshold, a write needs two levels more, and surplus
-    /// entries move to the old end of a level.
+    /// The promotion threshold, the level of writes and the place of surplus entries are those of 4.11.
     pub uses_table: bool,
-    /// Seconds between two redistributions of the cached blocks.
     pub cache_period: u64,
-    /// Promoted blocks enter at the highest level, not at the lowest.
     pub enters_at_top: bool,
-    /// The blocks that may be demoted.
     pub victims: Victims,
-    /// The accesses that keep the cache from being idle.
     pub watched: BusyAccesses,
     /// While idle, blocks are demoted until a quarter of the cache is free (`free_target_met` in
     /// `smq_get_background_work`).
     pub frees_when_idle: bool,
     /// A quarter of the cache is kept clean also while it is busy (`clean_target_met`).
     pub cleans_when_busy: bool,
-    /// When a dirty block is written back because no clean block can be demoted.
     pub cleans_for_room: CleansForRoom,
     /// While idle, blocks are written back independent of their last use (`queue_writeback` since 4.15).
     pub cleans_all_when_idle: bool,

@@ -14,7 +14,6 @@ const WORK_MAX: usize = 4096;
 /// `CLEAN_TARGET`).
 const TARGET: u32 = 25;
 
-/// The load of the cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pressure {
     /// No watched access was in flight for a second, and the threshold allows one migration more.
@@ -22,7 +21,7 @@ pub(super) enum Pressure {
     Busy,
 }
 
-/// The work of a cache. A block has one work at most.
+/// A block has one work at most.
 #[derive(Debug)]
 pub(super) struct Background {
     age: Age,
@@ -42,12 +41,10 @@ impl Background {
         self.queued.len()
     }
 
-    /// Whether work on a block can be queued.
     pub(super) fn takes(&self, block: u64) -> bool {
         !self.busy.contains_key(&block) && self.busy.len() < WORK_MAX
     }
 
-    /// Makes a part of an access wait for the end of its block's work; `false` if the block has none.
     pub(super) fn wait(&mut self, block: u64, part: Part) -> bool {
         let waiting = self.busy.get_mut(&block);
         let is_busy = waiting.is_some();
@@ -55,7 +52,6 @@ impl Background {
         is_busy
     }
 
-    /// Work on a block begins that was not queued.
     pub(super) fn begin(&mut self, block: u64) {
         self.busy.insert(block, Vec::new());
     }
@@ -70,7 +66,6 @@ impl Background {
         self.queued.push(work);
     }
 
-    /// Work that was queued has ended.
     pub(super) fn end(&mut self, work: Work) {
         match work {
             Work::Promote { .. } => {}
@@ -79,7 +74,6 @@ impl Background {
         }
     }
 
-    /// A block is not busy any more; returns the waiting parts.
     pub(super) fn unlock(&mut self, block: u64) -> Vec<Part> {
         self.busy.remove(&block).expect("the block was busy")
     }
@@ -94,7 +88,7 @@ impl Background {
         policy.blocks() - policy.dirty_count() + self.writebacks >= policy.blocks() * TARGET / 100
     }
 
-    /// Queues a demotion, or, if there is no victim, the writeback of a dirty block where the version provides that.
+    /// Queues a demotion, or a writeback if there is no victim and the version provides that.
     pub(super) fn queue_demotion(&mut self, policy: &mut Smq, block_of: &[u64]) {
         if let Some(index) = policy.take_victim() {
             return self.queue(Work::Demote { block: block_of[index as usize], index });

@@ -4,7 +4,6 @@ use kickcache_engine::time::{Duration, Instant};
 
 const SECOND: Duration = Duration::from_millis(1000);
 
-/// Counts watched accesses in flight, and records when the last access ended that matters.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Idle {
     under_way: u32,

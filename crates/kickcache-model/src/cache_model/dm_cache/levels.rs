@@ -2,24 +2,18 @@
 //!
 //! Leaves out the sentinels: an entry records the period in which it was put at a tail, which has the same effect.
 
-/// Levels of a queue.
 pub(super) const LEVELS: u8 = 64;
 const NONE: u32 = u32::MAX;
 
-/// An entry of a queue. All queues of a cache share one table of entries.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Entry {
-    /// The entry's neighbours, used by the queue only.
     pub(super) older: u32,
     pub(super) newer: u32,
-    /// The level of the entry.
     pub(super) level: u8,
-    /// Whether the entry is in a queue.
     pub(super) is_queued: bool,
-    /// Whether the entry's block is dirty.
     pub(super) is_dirty: bool,
-    /// When it was put at a tail, in periods of the queue's owner, 0 at a head; an entry that changes places with a
-    /// raised one keeps its period. A sentinel would separate the entries that are older than a period.
+    /// When it was put at a tail, in periods of the queue's owner, 0 at a head; an entry that changes places
+    /// with a raised one keeps its period.
     pub(super) period: u32,
 }
 
@@ -36,13 +30,11 @@ struct List {
     count: u32,
 }
 
-/// The levels.
 #[derive(Clone, Debug)]
 pub(super) struct Levels {
     lists: [List; LEVELS as usize],
     targets: [u32; LEVELS as usize],
     count: u32,
-    /// The highest levels that hold a number of entries of their own.
     top: Option<Top>,
     targets_for: u32,
 }
@@ -54,7 +46,6 @@ pub(super) struct Top {
     pub(super) entries: u32,
 }
 
-/// An end of a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum End {
     Oldest,
@@ -81,23 +72,19 @@ impl Levels {
         self.count
     }
 
-    /// The oldest entry of a level.
     pub(super) fn oldest(&self, level: u8) -> Option<u32> {
         Some(self.lists[usize::from(level)].oldest).filter(|index| *index != NONE)
     }
 
-    /// The oldest entry of the lowest level below `limit` that has any.
     pub(super) fn lowest(&self, limit: u8) -> Option<u32> {
         (0..limit).find_map(|level| self.oldest(level))
     }
 
-    /// The oldest entry of the lowest level that has one from before a period at its head.
     pub(super) fn lowest_from_before(&self, entries: &[Entry], period: u32) -> Option<u32> {
         let is_older = |index: &u32| entries[*index as usize].period < period;
         (0..LEVELS).find_map(|level| self.oldest(level).filter(is_older))
     }
 
-    /// Puts an entry at an end of its level.
     pub(super) fn push(&mut self, entries: &mut [Entry], index: u32, end: End) {
         let level = at(entries, index).level;
         let list = &mut self.lists[usize::from(level)];
@@ -120,7 +107,6 @@ impl Levels {
         }
     }
 
-    /// Takes an entry out.
     pub(super) fn remove(&mut self, entries: &mut [Entry], index: u32) {
         let Entry { older, newer, level, .. } = *at(entries, index);
         let list = &mut self.lists[usize::from(level)];
@@ -170,8 +156,8 @@ impl Levels {
         share_out(&mut self.targets[(all - top.levels) as usize..], in_top);
     }
 
-    /// Gives every level its share of the entries, in this period; surplus entries move up to the given end of the next
-    /// level, and a level with too few gets the oldest entries of higher levels.
+    /// Gives every level its share of the entries; surplus entries move up to the given end of the next
+    /// level.
     pub(super) fn redistribute(&mut self, entries: &mut [Entry], surplus_to: End, period: u32) {
         self.set_targets();
         for level in 0..LEVELS - 1 {
@@ -196,7 +182,6 @@ impl Levels {
     }
 }
 
-/// Gives each level the same target, and the first levels one more until the remainder is used up.
 fn share_out(targets: &mut [u32], count: u32) {
     let levels = u32::try_from(targets.len()).expect("at most 64");
     for (number, target) in (0..).zip(targets) {

@@ -1,7 +1,5 @@
 //! Accesses in flight, by block: a migration starts when those of its block have ended (`quiesce`).
 
-/// Blocks with accesses in flight, each with the number of accesses. A list suffices, because few blocks have accesses
-/// at a time.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Locks {
     shared: Vec<(u64, u32)>,

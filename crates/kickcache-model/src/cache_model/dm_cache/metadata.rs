@@ -15,7 +15,6 @@ const MAPPINGS_PER_BLOCK: u64 = (BLOCK_SIZE - 24) / 8;
 /// depends on the history of the tree.
 const TREE_BLOCKS: u64 = 4;
 
-/// Operations that wait for a commit.
 #[derive(Debug, Default)]
 pub(super) struct Awaiting {
     pub(super) demotions: Vec<Work>,
@@ -23,14 +22,12 @@ pub(super) struct Awaiting {
     pub(super) flushes: Vec<u32>,
 }
 
-/// The state of the metadata.
 #[derive(Debug)]
 pub(super) struct Metadata {
     /// Mappings that were changed, or will be by waiting demotions, since the last commit began.
     changes: u64,
     awaiting: Awaiting,
     running: Option<Awaiting>,
-    /// Blocks of the running commit.
     blocks: u64,
     array_blocks: u64,
 }
@@ -41,18 +38,15 @@ impl Metadata {
         Metadata { changes: 0, awaiting: Awaiting::default(), running: None, blocks: 0, array_blocks }
     }
 
-    /// A block entered the cache.
     pub(super) fn on_changed(&mut self) {
         self.changes += 1;
     }
 
-    /// A demotion ends with the next commit.
     pub(super) fn wait(&mut self, demotion: Work) {
         self.changes += 1;
         self.awaiting.demotions.push(demotion);
     }
 
-    /// A flush begins after the next commit.
     pub(super) fn wait_flush(&mut self, id: u32) {
         self.awaiting.flushes.push(id);
     }
@@ -69,7 +63,6 @@ impl Metadata {
         self.running.is_some()
     }
 
-    /// Begins a commit; `None` if no metadata has changed.
     pub(super) fn begin(&mut self) -> Option<Step> {
         let changes = std::mem::take(&mut self.changes);
         self.running = Some(std::mem::take(&mut self.awaiting));
@@ -77,12 +70,10 @@ impl Metadata {
         (changes > 0).then_some(Step::Blocks)
     }
 
-    /// The commit is durable.
     pub(super) fn end(&mut self) -> Awaiting {
         self.running.take().expect("a commit is running")
     }
 
-    /// The request of a step.
     pub(super) fn request(&self, step: Step) -> CommitRequest {
         let write = |blocks: u64| CommitRequest {
             operation: ModelOperation::Write,
@@ -99,7 +90,6 @@ impl Metadata {
     }
 }
 
-/// A request to the cache device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CommitRequest {
     pub(super) operation: ModelOperation,

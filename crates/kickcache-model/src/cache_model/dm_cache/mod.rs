@@ -1,9 +1,8 @@
 //! dm-cache, which lvmcache uses, with the policy smq.
 //!
-//! Leaves out: discards, the limit of kcopyd's memory, and metadata reads. Copies of blocks are requests of both
-//! devices like the clients' own. A commit holds the metadata's lock: no block enters the cache meanwhile
-//! (`dm_cache_commit`, `dm_cache_insert_mapping`). Functions that comments name are those of `dm-cache-target.c` and
-//! `dm-cache-policy-smq.c`.
+//! Leaves out: discards, the limit of kcopyd's memory, and metadata reads. A commit holds the metadata's
+//! lock: no block enters the cache meanwhile (`dm_cache_commit`, `dm_cache_insert_mapping`). Functions that
+//! comments name are those of `dm-cache-target.c` and `dm-cache-policy-smq.c`.
 
 pub mod age;
 mod background;
@@ -36,10 +35,8 @@ use crate::workload::Kind;
 
 const NONE: u32 = u32::MAX;
 const SECOND: Duration = Duration::from_millis(1000);
-/// The most bytes of migrations in flight in a busy cache of an age that limits migrations; a cache with as many does
-/// not count as idle.
+/// The most bytes of migrations in flight in a busy cache of an age that limits migrations.
 const MIGRATION_THRESHOLD: u64 = 1 << 20;
-/// When a write is acknowledged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WriteMode {
     /// A write to a cached block is acknowledged when the cache device has it; to another block, mostly when
@@ -50,40 +47,30 @@ pub enum WriteMode {
     Through,
 }
 
-/// The parameters of a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DmCacheShape {
-    /// Version of the policy.
     pub age: Age,
-    /// Bytes of a block of the cache (lvm has a word of its own for it), a multiple of 4 KiB.
+    /// Bytes of a block of the cache, a multiple of 4 KiB.
     pub block_bytes: u64,
-    /// Bytes of the cache.
     pub cache_bytes: u64,
-    /// Bytes of the origin.
     pub origin_bytes: u64,
-    /// Write mode.
     pub mode: WriteMode,
 }
 
-/// dm-cache over one origin.
 #[derive(Debug)]
 pub struct DmCache {
     shape: DmCacheShape,
     policy: Smq,
     /// By block of the origin: its block of the cache.
     index_of: Vec<u32>,
-    /// For each block of the cache, the block of the origin.
     block_of: Vec<u64>,
     parts: Parts,
     in_flight: Slots<Purpose>,
     background: Background,
-    /// Accesses in flight, and the work that waits for their end, by block.
     locks: Locks,
     quiescing: BTreeMap<u64, Work>,
-    /// The number of migrations that have begun and not ended.
     migrations: u32,
     metadata: Metadata,
-    /// Blocks that are complete on the cache device and wait for the end of a commit.
     entering: Vec<Purpose>,
     idle: Idle,
     /// The operation that carries the policy's clock (`check_if_tick_bio_needed`).
@@ -93,7 +80,6 @@ pub struct DmCache {
 }
 
 impl DmCache {
-    /// An empty cache.
     pub fn new(shape: DmCacheShape) -> DmCache {
         let cache_blocks = u32::try_from(shape.cache_bytes / shape.block_bytes).expect("at most 2^32 blocks");
         let origin_blocks = shape.origin_bytes.div_ceil(shape.block_bytes);
@@ -117,7 +103,6 @@ impl DmCache {
         }
     }
 
-    /// Fills the cache with blocks from `start` of the origin on, as an earlier load left them.
     pub fn fill_with_stale_data(&mut self, start: u64, state: BlockState) {
         let first = start / self.shape.block_bytes;
         for (number, index) in (0..).zip(self.policy.fill()) {
@@ -143,7 +128,6 @@ impl DmCache {
         devices.send(now, to, token);
     }
 
-    /// Records for the idle clock that an operation ended.
     fn watch_end(&mut self, now: Instant, purpose: Purpose, place: Place) {
         if self.is_watched(purpose, place) {
             self.idle.end(now);
@@ -152,13 +136,11 @@ impl DmCache {
         }
     }
 
-    /// Whether an operation keeps the cache from being idle.
     fn is_watched(&self, purpose: Purpose, place: Place) -> bool {
         let is_data = purpose.is_of_a_client() && !matches!(purpose, Purpose::Flush(_));
         is_data && (self.shape.age.watched == BusyAccesses::Both || place == Place::Origin)
     }
 
-    /// The place of a part of a block on the cache device.
     fn on_cache(&self, index: u32, extent: ByteExtent) -> ByteExtent {
         let into = extent.start % self.shape.block_bytes;
         ByteExtent { start: u64::from(index) * self.shape.block_bytes + into, length: extent.length }
@@ -168,7 +150,6 @@ impl DmCache {
         ByteExtent { start: block * self.shape.block_bytes, length: self.shape.block_bytes }
     }
 
-    /// Serves the part of an access within one block.
     fn serve(&mut self, now: Instant, part: Part, devices: &mut Devices) {
         let block = part.extent.start / self.shape.block_bytes;
         let index = self.index_of[slot(block)];
@@ -233,7 +214,6 @@ impl DmCache {
         }
     }
 
-    /// Queues the promotion of a block, or the work that must precede it; returns whether the block will be promoted.
     fn queue_promotion(&mut self, block: u64) -> bool {
         if !self.background.takes(block) {
             return false;
@@ -263,7 +243,6 @@ impl DmCache {
         true
     }
 
-    /// Whether one migration more stays within the threshold.
     fn may_start(&self) -> bool {
         let running = u64::from(self.migrations) + self.background.queued() as u64;
         (running + 1) * self.shape.block_bytes <= MIGRATION_THRESHOLD
@@ -291,7 +270,6 @@ impl DmCache {
         self.commit(now, devices);
     }
 
-    /// Starts work on a block without accesses in flight.
     fn start(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let from = match work {
             Work::Demote { .. } => return self.metadata.wait(work),
@@ -310,7 +288,7 @@ impl DmCache {
         }
     }
 
-    /// Begins a commit unless another one is running; without changes no commit is needed (`commit_op`).
+    /// Without changes no commit is needed (`commit_op`).
     fn begin_commit(&mut self, now: Instant, devices: &mut Devices) {
         if self.metadata.is_running() {
             return;
@@ -327,7 +305,6 @@ impl DmCache {
         self.submit(now, to, Purpose::Commit(step), devices);
     }
 
-    /// The write of a copy, after its read.
     fn write_copy(&mut self, now: Instant, work: Work, devices: &mut Devices) {
         let (place, extent) = match work {
             Work::Promote { block, index } => (Place::Cache, self.on_cache(index, self.whole(block))),
@@ -359,7 +336,6 @@ impl DmCache {
         self.unlock(now, work.block(), devices);
     }
 
-    /// Adds a block that is complete on the cache device to the cache, once no commit is running.
     fn enter(&mut self, now: Instant, purpose: Purpose, devices: &mut Devices) {
         if self.metadata.is_running() {
             return self.entering.push(purpose);
@@ -383,7 +359,6 @@ impl DmCache {
         }
     }
 
-    /// A commit is durable: demotions end, flushes go to both devices, and blocks enter the cache.
     fn end_commit(&mut self, now: Instant, devices: &mut Devices) {
         let done = self.metadata.end();
         done.demotions.into_iter().for_each(|work| self.end_work(now, work, devices));
@@ -398,7 +373,6 @@ impl DmCache {
         self.work(now, devices);
     }
 
-    /// Continues the parts of accesses that waited for a block.
     fn unlock(&mut self, now: Instant, block: u64, devices: &mut Devices) {
         let waiting = self.background.unlock(block);
         waiting.into_iter().for_each(|part| self.serve(now, part, devices));

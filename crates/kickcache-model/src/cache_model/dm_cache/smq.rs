@@ -20,7 +20,7 @@ const WRITEBACK_PERIOD: u64 = 10;
 /// hit ratio.
 const TABLE: [u8; 17] = [1, 1, 1, 2, 4, 6, 7, 8, 7, 6, 4, 4, 3, 3, 2, 2, 1];
 
-/// Numbered periods. Entries that were put at a tail in this or the last one are after a sentinel.
+/// Entries that were put at a tail in the present or the last period are after a sentinel.
 #[derive(Clone, Copy, Debug)]
 struct Period {
     seconds: u64,
@@ -40,16 +40,13 @@ impl Period {
         }
     }
 
-    /// The first period whose entries are after a sentinel.
     fn guarded_from(&self) -> u32 {
         self.number - 1
     }
 }
 
-/// The dirty blocks that may be written back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Writebacks {
-    /// All dirty blocks.
     Any,
     /// Blocks that were not used for 10 to 20 seconds.
     Rested,
@@ -73,7 +70,6 @@ impl Statistics {
     }
 }
 
-/// The reliability of the hotspot queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Confidence {
     Poor,
@@ -81,16 +77,13 @@ enum Confidence {
     Well,
 }
 
-/// The kind of access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Want {
     Read,
     Write,
-    /// A write of a whole block, which needs no copy.
     WholeWrite,
 }
 
-/// The policy's memory.
 #[derive(Clone, Debug)]
 pub(super) struct Smq {
     age: Age,
@@ -111,16 +104,12 @@ pub(super) struct Smq {
     threshold: u8,
 }
 
-/// The hotspot queue.
 #[derive(Clone, Debug)]
 struct Hotspots {
     entries: Vec<Entry>,
     levels: Levels,
-    /// Blocks of the origin in one hotspot block.
     blocks: u64,
-    /// The entry of each hotspot block.
     of_block: Vec<u32>,
-    /// The hotspot block of each entry.
     block_of: Vec<u32>,
     hit_in: Vec<u32>,
     used: u32,
@@ -154,7 +143,6 @@ impl Hotspots {
         }
     }
 
-    /// Counts an access; returns the present level of its block.
     fn touch(&mut self, block: u64) -> u8 {
         let hotspot = usize::try_from(block / self.blocks).expect("blocks are on the origin");
         let found = self.of_block[hotspot];
@@ -194,7 +182,6 @@ impl Hotspots {
         }
     }
 
-    /// Ends a period of the hotspot queue, once a second.
     fn end_period(&mut self, surplus_to: End) {
         self.jump = match self.confidence() {
             Confidence::Poor => 4,
@@ -225,7 +212,6 @@ impl Smq {
         }
     }
 
-    /// Blocks of the cache.
     pub(super) fn blocks(&self) -> u32 {
         u32::try_from(self.entries.len()).expect("came from 32 bits")
     }
@@ -242,7 +228,6 @@ impl Smq {
         if self.age.uses_table { End::Oldest } else { End::Newest }
     }
 
-    /// The clock of the policy: about once for each access's latency, and once a second.
     pub(super) fn tick(&mut self, now: Instant) {
         let after = |seconds: u64| Instant::from_nanos(now.as_nanos() + seconds * SECOND);
         self.demotes.tick(now);
@@ -281,7 +266,6 @@ impl Smq {
         }
     }
 
-    /// A cached block was accessed.
     pub(super) fn on_hit(&mut self, index: u32, block: u64) {
         if self.age.every_access_counts {
             self.hotspots.touch(block);
@@ -298,7 +282,6 @@ impl Smq {
         queue.raise(&mut self.entries, index, 1, period);
     }
 
-    /// A block that is not cached was accessed: is it worth a promotion?
     pub(super) fn on_miss(&mut self, block: u64, want: Want) -> bool {
         self.cache_statistics.misses += 1;
         let level = self.hotspots.touch(block);
@@ -312,7 +295,6 @@ impl Smq {
         }
     }
 
-    /// Takes a block of the cache for a promotion.
     pub(super) fn take_free(&mut self) -> Option<u32> {
         self.free.pop()
     }
@@ -321,7 +303,6 @@ impl Smq {
         self.free.push(index);
     }
 
-    /// A promotion is done.
     pub(super) fn on_promoted(&mut self, index: u32, state: BlockState) {
         let level = if self.age.enters_at_top { LEVELS - 1 } else { 0 };
         self.entries[index as usize] =
@@ -334,12 +315,10 @@ impl Smq {
         self.entries[index as usize].is_dirty
     }
 
-    /// The period of the queue that a block belongs to.
     fn period_of(&self, index: u32) -> u32 {
         if self.is_dirty(index) { self.writes_back.number } else { self.demotes.number }
     }
 
-    /// Puts an entry that is in no queue last into its level.
     pub(super) fn requeue(&mut self, index: u32) {
         self.entries[index as usize].period = self.period_of(index);
         let queue = if self.is_dirty(index) { &mut self.dirty } else { &mut self.clean };
@@ -351,7 +330,6 @@ impl Smq {
         queue.remove(&mut self.entries, index);
     }
 
-    /// Marks a block as dirty, or clean.
     pub(super) fn set_state(&mut self, index: u32, state: BlockState) {
         let is_dirty = state == BlockState::Dirty;
         if self.is_dirty(index) == is_dirty {
@@ -391,7 +369,6 @@ impl Smq {
         Some(index)
     }
 
-    /// Fills the cache with clean blocks that were used before: their levels are those after a redistribution.
     pub(super) fn fill(&mut self) -> Vec<u32> {
         let filled: Vec<u32> = std::mem::take(&mut self.free);
         for index in &filled {

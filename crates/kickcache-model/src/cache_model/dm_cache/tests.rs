@@ -10,7 +10,6 @@ const BLOCK: u64 = 64 << 10;
 const CACHE: u64 = 16 << 20;
 const STALE_AT: u64 = 128 << 20;
 
-/// A cache of 256 blocks, its devices, and the time of the clock.
 struct Bench {
     cache: DmCache,
     devices: Devices,
@@ -47,7 +46,6 @@ impl Bench {
         self.run(&mut Sweep::new(shape), 100);
     }
 
-    /// Reads of two files, from the start of the origin on, one after the other.
     fn read(&mut self, bytes: u64, seconds: u64) {
         self.run(&mut ZipfReads::new(2, 0, bytes / 2, 3, u64::MAX), seconds);
     }
@@ -123,7 +121,6 @@ fn at_first_a_quarter_is_kept_clean_under_load() {
     let left = |age| {
         let mut bench = Bench::new(age);
         bench.cache.fill_with_stale_data(0, BlockState::Dirty);
-        // Until the dirty blocks were not written for 10 to 20 seconds.
         (1..4).for_each(|step| bench.cache.policy.tick(Instant::from_nanos(step * 11_000_000_000)));
         bench.read(CACHE / 4, 2);
         bench.dirty_blocks()
@@ -143,7 +140,6 @@ fn early_repair_steps_write_back_a_dirty_lower_half() {
             cache.policy.requeue(index);
             cache.policy.set_state(index, BlockState::Dirty);
         }
-        // Until the dirty blocks were not written for 10 to 20 seconds.
         (1..4).for_each(|step| cache.policy.tick(Instant::from_nanos(step * 11_000_000_000)));
         cache.background.queue_demotion(&mut cache.policy, &cache.block_of);
         cache.background.next(&mut cache.policy, &cache.block_of, Pressure::Busy)

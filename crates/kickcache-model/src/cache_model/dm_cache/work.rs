@@ -5,7 +5,6 @@ use kickcache_engine::units::ByteExtent;
 use crate::cache_model::dm_cache::smq::Want;
 use crate::workload::Kind;
 
-/// Background work on one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Work {
     Promote { block: u64, index: u32 },
@@ -14,7 +13,6 @@ pub(super) enum Work {
 }
 
 impl Work {
-    /// The block of the origin that the work concerns.
     pub(super) fn block(self) -> u64 {
         match self {
             Work::Promote { block, .. } | Work::Demote { block, .. } | Work::Writeback { block, .. } => block,
@@ -22,7 +20,7 @@ impl Work {
     }
 }
 
-/// A request of a commit. Each of two rounds is a write and a flush (`dm_tm_pre_commit`, `dm_tm_commit`: `dm_bm_flush`).
+/// Each of two rounds is a write and a flush (`dm_tm_pre_commit`, `dm_tm_commit`: `dm_bm_flush`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Step {
     /// Blocks of the array, the tree and the space map.
@@ -43,31 +41,22 @@ impl Step {
     }
 }
 
-/// The purpose of a device operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Purpose {
-    /// A part of an access, to this block of the origin.
     Access { id: u32, block: u64 },
-    /// A part of a flush.
     Flush(u32),
-    /// A write that stores a whole block.
     Overwrite { id: u32, block: u64, index: u32 },
-    /// The first half of a copy.
     CopyRead(Work),
-    /// The second half.
     CopyWrite(Work),
-    /// A step of a commit.
     Commit(Step),
 }
 
 impl Purpose {
-    /// Whether a client requested the work.
     pub(super) fn is_of_a_client(self) -> bool {
         matches!(self, Purpose::Access { .. } | Purpose::Flush(_) | Purpose::Overwrite { .. })
     }
 }
 
-/// A part of an access within one block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
     pub(super) id: u32,

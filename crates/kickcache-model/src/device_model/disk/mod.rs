@@ -1,7 +1,7 @@
 //! A rotating disk: seek, rotation, a segmented read cache, a volatile write cache and command queueing.
 //!
 //! The angle of the platters is a function of absolute time. Among the first commands of the queue, the one
-//! that can start soonest is served first (SPTF); its unfairness causes the long tail of a busy disk.
+//! that can start soonest is served first (SPTF).
 
 pub mod parameters;
 
@@ -13,7 +13,6 @@ use kickcache_random::Random;
 use crate::device_model::disk::parameters::DiskParameters;
 use crate::device_model::{DeviceModel, Endings, ModelOperation, ModelRequest, bytes, micros, span};
 
-/// The medium's operation in progress.
 #[derive(Clone, Copy, Debug)]
 struct MediumWork {
     until: Instant,
@@ -27,7 +26,6 @@ struct MediumWork {
 #[derive(Clone, Copy, Debug)]
 struct Dirty {
     length: u64,
-    /// The number of the write, in the order of acknowledgement.
     order: u64,
 }
 
@@ -38,13 +36,12 @@ struct PendingFlush {
     order: u64,
 }
 
-/// A rotating disk in virtual time.
 #[derive(Clone, Debug)]
 pub struct Disk {
     parameters: DiskParameters,
     random: Random,
     head: u64,
-    /// When the medium became idle, or when its read-ahead was last computed; and whether it reads ahead.
+    /// When the medium became idle, or when its read-ahead was last computed.
     idle_since: Instant,
     reads_ahead: bool,
     work: Option<MediumWork>,
@@ -53,7 +50,6 @@ pub struct Disk {
     segments: VecDeque<(u64, u64)>,
     dirty: BTreeMap<u64, Dirty>,
     dirty_bytes: u64,
-    /// Writes that wait for room in the cache.
     stalled: VecDeque<ModelRequest>,
     flushes: VecDeque<PendingFlush>,
     write_count: u64,
@@ -61,7 +57,6 @@ pub struct Disk {
 }
 
 impl Disk {
-    /// A disk at rest.
     pub fn new(parameters: DiskParameters, seed: u64) -> Disk {
         Disk {
             parameters,
@@ -86,7 +81,6 @@ impl Disk {
         self.queue.is_empty() && self.work.is_none_or(|work| work.command.is_none())
     }
 
-    /// The byte offset of the head: behind the last work of the medium, or as far as it has read ahead.
     pub(crate) fn head(&self) -> u64 {
         self.head
     }
@@ -126,8 +120,6 @@ impl Disk {
         }
     }
 
-    /// Starts the work that can begin soonest, if the medium is free: a command, or a destage if there is no command,
-    /// more than half of the cache is dirty, or a flush waits.
     fn start(&mut self, now: Instant) {
         if self.work.is_some() {
             return;
@@ -207,7 +199,6 @@ impl Disk {
         self.work = Some(work);
     }
 
-    /// Adds read data to the read cache.
     fn remember(&mut self, start: u64, end: u64) {
         let start = start.max(end.saturating_sub(self.parameters.segment_bytes));
         let joined = self.segments.iter().position(|segment| segment.1 == start);
@@ -219,7 +210,6 @@ impl Disk {
         self.segments.truncate(self.parameters.segments);
     }
 
-    /// Lets read-ahead fill the newest segment up to `now`.
     fn read_ahead(&mut self, now: Instant) {
         if !self.reads_ahead || self.work.is_some() {
             return;
@@ -279,7 +269,6 @@ impl Disk {
         before.is_some_and(|(offset, dirty)| end <= offset + dirty.length)
     }
 
-    /// How long a command takes that needs no medium.
     fn answer_time(&mut self) -> f64 {
         let (low, high) = self.parameters.hit;
         let wait = self.random.uniform(low, high);

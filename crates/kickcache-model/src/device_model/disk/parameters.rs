@@ -4,51 +4,42 @@ use serde::{Deserialize, Serialize};
 
 use crate::device_model::{Figures, Range, bytes};
 
-/// The parameters of a disk. Times are in microseconds.
+/// Times are in microseconds.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DiskParameters {
-    /// Revolutions a minute.
     pub rpm: f64,
-    /// Bytes of a track.
     pub track_bytes: u64,
-    /// Tracks of a cylinder.
     pub heads: u64,
     /// Seek time over `d` cylinders: `constant + root * sqrt(d) + linear * d`.
     pub seek_constant: f64,
-    /// See `seek_constant`.
     pub seek_root: f64,
-    /// See `seek_constant`.
     pub seek_linear: f64,
     /// Time to another place in the same cylinder, also on the same track.
     pub settle: f64,
     /// Fixed cost of a command or a destage that does not continue the previous one on the medium.
     pub overhead: f64,
-    /// Segments of the read cache.
     pub segments: usize,
     /// Bytes of a segment, and the reach of read-ahead.
     pub segment_bytes: u64,
     /// Shortest and longest time of a command that the caches answer, without the wait below.
     pub hit: (f64, f64),
-    /// Probability in 1/1000 that such a command waits while the medium works.
+    /// Probability in 1/1000 that a command that the caches answer waits while the medium works.
     pub blocked_permille: u64,
-    /// Shortest and longest such wait.
+    /// Shortest and longest wait of a command that the caches answer.
     pub blocked: (f64, f64),
     /// The most commands that the drive chooses among, the oldest first.
     pub queue_depth: usize,
-    /// Bytes of the volatile write cache.
     pub write_cache_bytes: u64,
 }
 
 impl Default for DiskParameters {
-    /// The textbook's disk.
     fn default() -> DiskParameters {
         DiskParameters::rpm_7200()
     }
 }
 
 impl DiskParameters {
-    /// The figures of a description that are checked.
     pub(crate) fn figures(&self) -> Figures {
         use Range::{NotNegative, Positive, UpTo};
         vec![

@@ -6,7 +6,6 @@ use crate::statistics::sequential::margin::Margin;
 use crate::statistics::sequential::median_error::median_error;
 use crate::statistics::sequential::pair_test::ROUNDS_MIN;
 
-/// A control, then and now, in logarithms of its metric.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Drift {
     stored: Vec<f64>,
@@ -14,7 +13,6 @@ pub struct Drift {
     max: f64,
 }
 
-/// The state of a control.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DriftVerdict {
     /// Within the limit, or too few rounds for a decision.
@@ -26,12 +24,10 @@ pub enum DriftVerdict {
 }
 
 impl Drift {
-    /// The stored figures, with no present ones.
     pub fn new(stored: Vec<f64>, margin: Margin) -> Drift {
         Drift { stored, now: Vec::new(), max: margin.drift_max() }
     }
 
-    /// Takes one more run of the control.
     pub fn add(&mut self, value: f64) {
         self.now.push(value);
     }
@@ -41,7 +37,6 @@ impl Drift {
         Some(median(&self.now)? - median(&self.stored)?)
     }
 
-    /// The state of the control.
     pub fn standing(&self) -> DriftVerdict {
         let Some(change) = self.change().filter(|_| self.now.len() >= ROUNDS_MIN) else {
             return DriftVerdict::Same;

@@ -4,7 +4,7 @@
 /// this value is 1 in 200 at most.
 pub const ENOUGH: f64 = 200.0;
 
-/// The largest part of the capital that is bet on one round, so that one surprise does not use up all.
+/// The largest part of the capital that is bet on one round.
 const STAKE_MAX: f64 = 0.98;
 /// Effects and noises that the bets expect, in units of the margin: one bet for each pair.
 const EFFECTS: [f64; 3] = [0.5, 1.0, 2.0];
@@ -13,14 +13,10 @@ const NOISES: [f64; 5] = [0.25, 0.5, 1.0, 2.0, 4.0];
 /// The side of the boundary that the evidence supports.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Claim {
-    /// The loss is smaller.
     Below,
-    /// The loss is larger.
     Above,
 }
 
-/// Evidence for a claim.
-///
 /// Invariants:
 /// * the stake of a bet is decided by the distance from the boundary alone, never falls as it grows, and is below 1:
 ///   otherwise a wrong claim could gain.
@@ -31,12 +27,10 @@ pub struct Evidence {
     bets: Vec<Bet>,
 }
 
-/// A purse, and the parameters of its bets.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Bet {
-    /// The distance that is expected; longer ones count the same, so that outliers do not rule.
+    /// The distance that is expected; longer ones count the same.
     effect: f64,
-    /// The noise that is expected.
     noise: f64,
     purse: f64,
 }
@@ -57,7 +51,6 @@ impl Evidence {
         Evidence { claim, boundary, bets: bets.collect() }
     }
 
-    /// Takes the loss of one more round.
     pub fn add(&mut self, loss: f64) {
         let ahead = match self.claim {
             Claim::Below => self.boundary - loss,
@@ -73,14 +66,12 @@ impl Evidence {
         }
     }
 
-    /// The amount of evidence: the mean of the purses; 1 at first.
     pub fn amount(&self) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "a few bets")]
         let count = self.bets.len() as f64;
         self.bets.iter().map(|bet| bet.purse).sum::<f64>() / count
     }
 
-    /// Whether the losses, in their order, ever were enough for a claim.
     pub fn decides(claim: Claim, boundary: f64, margin: f64, losses: &[f64]) -> bool {
         let mut evidence = Evidence::new(claim, boundary, margin);
         losses.iter().any(|loss| {

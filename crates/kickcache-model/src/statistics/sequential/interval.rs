@@ -16,18 +16,16 @@ pub struct Interval {
 
 /// The farthest end that is searched for, as a distance from the median: a factor of e^8, about 3,000.
 const FAR: f64 = 8.0;
-/// The search for an end stops once it is known within this distance.
 const STEP: f64 = 1e-4;
 
 impl Interval {
-    /// The interval of some rounds. The ends that decide are computed first, so that the interval agrees with the verdict.
+    /// The ends that decide are computed first, so that the interval agrees with the verdict.
     pub fn of(losses: &[f64], margin: Margin) -> Interval {
         let scale = margin.bad_min();
         let below = |boundary: f64| Evidence::decides(Claim::Below, boundary, scale, losses);
         let above = |boundary: f64| Evidence::decides(Claim::Above, boundary, scale, losses);
         let middle = median(losses).unwrap_or(0.0);
         let high = first_excluded(middle, margin.bad_min(), below);
-        // The lower end is found by the same search with all signs changed.
         let low = -first_excluded(-middle, -margin.good_max(), |boundary| above(-boundary));
         Interval { low, high }
     }

@@ -6,7 +6,6 @@ use std::str::FromStr;
 /// How much worse a command may be: 20 % means that 1.2 times the time, or 1/1.2 of the rate, is bad.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Margin {
-    /// 0.2 for 20 %.
     part: f64,
 }
 
@@ -31,14 +30,12 @@ impl Margin {
         (self.part / 4.0).ln_1p()
     }
 
-    /// The margin as a part, 0.2 for 20 %.
     pub fn part(self) -> f64 {
         self.part
     }
 }
 
 impl Default for Margin {
-    /// A margin of 20 %.
     fn default() -> Margin {
         Margin { part: 0.2 }
     }

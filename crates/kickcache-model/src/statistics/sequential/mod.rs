@@ -19,10 +19,10 @@
 //! * if u <= d, both lie above the boundary, and the bet is lost;
 //! * if u > d, it is lost at the distance u + d and won at u - d, and s(u + d) >= s(u - d).
 //!
-//! So the money is a non-negative supermartingale, and so is a mixture of several such purses. By Ville's inequality
-//! (1939) it ever reaches 200 with a chance of 1/200 at most: that is the error of a verdict, 0.5 %, however often one
-//! looks and whenever one stops. A purse cannot more than double in a round, so that 200 needs 8 rounds; the mixture
-//! here, which covers several noises, needs 9 or 10.
+//! So the money is a non-negative supermartingale, and so is a mixture of several such purses. By Ville's
+//! inequality (1939) it ever reaches 200 with a chance of 1/200 at most: that is the error of a verdict, 0.5
+//! %, however often one looks and whenever one stops. A purse cannot more than double in a round, so that 200
+//! needs 8 rounds.
 //!
 //! Two such bets run: against "20 % worse or more", which ends with *good*, and against "at most 10 % worse",
 //! which ends with *bad*. A loss between the two boundaries may get either verdict.

@@ -26,7 +26,6 @@ pub fn rounds_least() -> usize {
     good.min(bad)
 }
 
-/// The verdict of a test.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -36,7 +35,6 @@ pub enum Verdict {
     Bad,
 }
 
-/// The test of one new command.
 #[derive(Clone, PartialEq, Debug)]
 pub struct PairTest {
     margin: Margin,
@@ -47,7 +45,6 @@ pub struct PairTest {
 }
 
 impl PairTest {
-    /// A test without rounds.
     pub fn new(margin: Margin) -> PairTest {
         let scale = margin.bad_min();
         PairTest {
@@ -75,12 +72,10 @@ impl PairTest {
         }
     }
 
-    /// The verdict; `None` until there is one.
     pub fn verdict(&self) -> Option<Verdict> {
         self.verdict
     }
 
-    /// Rounds so far.
     pub fn rounds(&self) -> usize {
         self.losses.len()
     }

@@ -1,5 +1,4 @@
-//! Verdicts on 2,000 series of each kind of noise, by fixed seeds: at most 1 % are wrong, and under moderate
-//! noise at least 95 % of the series get the right verdict within 100 rounds.
+//! Verdicts on 2,000 series of each kind of noise, by fixed seeds.
 
 use kickcache_random::Random;
 
@@ -15,7 +14,6 @@ const WRONG_MAX: usize = SERIES / 100;
 /// --ioengine=psync --time_based --runtime=300ms`.
 const RECORDED: &str = include_str!("recorded.txt");
 
-/// The noise between two runs of the same command, in logarithms.
 #[derive(Clone, Copy, Debug)]
 enum Noise {
     None,
@@ -52,7 +50,6 @@ const NOISES: [Noise; 13] = [
     Noise::Recorded(1.0),
 ];
 
-/// A machine with noise: runs, one after the other.
 struct Machine {
     noise: Noise,
     random: Random,
@@ -69,7 +66,6 @@ impl Machine {
         Machine { noise, random, recorded, run, state: 0.0 }
     }
 
-    /// The logarithm of the time of a run whose noise-free time is 1.
     fn run(&mut self) -> f64 {
         self.run += 1;
         let normal = self.random.normal();
@@ -103,7 +99,6 @@ impl Machine {
     }
 }
 
-/// The verdicts of many series.
 #[derive(Default, Debug)]
 struct Tally {
     good: usize,

@@ -1,4 +1,4 @@
-//! fio's I/O logs. Times count from the first record, so that a replay begins at once.
+//! fio's I/O logs. Times count from the first record.
 
 use std::io::{self, Write};
 
@@ -10,23 +10,17 @@ use crate::workload::Kind;
 /// Microseconds that are added to each time: fio takes a first record at 0 for one without a time.
 const FIRST_MICROS: u64 = 1;
 
-/// The representation of times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Times {
-    /// A time is in front of each line, in microseconds.
     Stamps,
-    /// The log has no times.
     Nowhere,
 }
 
-/// A log that is written.
 pub(crate) struct Iolog {
     times: Times,
     file: String,
-    /// Whether each device was opened.
     is_open: Vec<bool>,
     first: Option<u64>,
-    /// The present time of the log, in microseconds after the first record.
     now: u64,
 }
 

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-/// A property that a format cannot express.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Lack {
     /// Flushes: they are left out.
@@ -58,7 +57,6 @@ impl Lack {
     }
 }
 
-/// The counts of properties that could not be expressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lacks {
     counts: [u64; Lack::ALL.len()],
@@ -71,12 +69,10 @@ impl Lacks {
         }
     }
 
-    /// How often a property could not be expressed.
     pub fn count(&self, lack: Lack) -> u64 {
         Lack::ALL.iter().zip(self.counts).filter(|(other, _)| **other == lack).map(|(_, count)| count).sum()
     }
 
-    /// A sentence for each property that a format of this name could not express.
     pub fn sentences(&self, format: &str) -> Vec<String> {
         let found = Lack::ALL.iter().zip(self.counts).filter(|(_, count)| *count > 0);
         found.map(|(lack, count)| lack.sentence(count, format)).collect()

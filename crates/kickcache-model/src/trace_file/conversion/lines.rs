@@ -12,8 +12,7 @@ use crate::workload::Kind;
 const UNIX_TICKS: u64 = 116_444_736_000_000_000;
 const NANOS_A_SECOND: u64 = 1_000_000_000;
 
-/// The line of a record, with the properties that the format can express; empty for a format that is not written by
-/// this function.
+/// The line of a record; empty for `kickcache` and the I/O logs of fio.
 pub(crate) fn line(target: Target, number: u64, at: Duration, record: &Record) -> String {
     let ByteExtent { start, length } = record.extent;
     let (sector, sectors) = (start / 512, length / 512);

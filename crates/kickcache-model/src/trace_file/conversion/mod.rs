@@ -26,13 +26,10 @@ use crate::trace_file::format::recording::writer::RecordingEncoder;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// Bytes of a sector.
 const SECTOR_BYTES: u64 = 512;
 
-/// Why a record cannot be written.
 #[derive(Error, Debug)]
 pub enum ConversionError {
-    /// The target cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
     /// A record has no time, and the target needs one in each.
@@ -48,16 +45,13 @@ pub enum ConversionError {
     Devices(&'static str),
 }
 
-/// The properties of a whole trace, for the head of a target.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Title {
-    /// The known properties of the recording.
     pub header: RecordingHeader,
     /// For fio: the file that represents the first device. The names of other devices have a number appended.
     pub file: String,
 }
 
-/// A trace that is written.
 pub struct TraceWriter<W> {
     out: W,
     target: Target,
@@ -73,8 +67,6 @@ enum Shape {
 }
 
 impl<W: Write> TraceWriter<W> {
-    /// A trace without records.
-    ///
     /// # Errors
     /// If the write fails.
     pub fn new(mut out: W, target: Target, title: Title) -> io::Result<TraceWriter<W>> {
@@ -133,7 +125,6 @@ impl<W: Write> TraceWriter<W> {
         }
     }
 
-    /// Records that were written so far.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -166,7 +157,6 @@ impl<W: Write> TraceWriter<W> {
         Ok(())
     }
 
-    /// The part of a record that the target can express, if there is one; counts the properties that it cannot.
     fn expressed(&mut self, record: &Record) -> Option<Record> {
         let mut record = *record;
         let lacks = self.target.lacks();

@@ -2,27 +2,20 @@
 
 use crate::trace_file::conversion::lack::Lack;
 
-/// A format that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// The format of `kickcache record`.
     Kickcache,
     /// `time_us,op,offset,size`.
     Csv,
-    /// The text of `blkparse`.
     Blkparse,
-    /// fio's I/O log, version 3, with times.
     Iolog,
     /// fio's I/O log, version 2, without times: its manual has waits since the wait before, in microseconds, and fio 3.33 takes
     /// them for milliseconds since its start.
     IologV2,
-    /// MSR Cambridge.
     Msr,
-    /// SPC.
     Spc,
-    /// Alibaba 2020.
     Alibaba,
-    /// Tencent CBS.
     Tencent,
 }
 
@@ -30,7 +23,6 @@ pub enum Target {
 const READS_AND_WRITES: &[Lack] = &[Lack::Flush, Lack::Discard, Lack::Zeroes, Lack::Fua];
 
 impl Target {
-    /// All targets.
     pub const ALL: [Target; 9] = [
         Target::Kickcache,
         Target::Csv,
@@ -43,7 +35,6 @@ impl Target {
         Target::Tencent,
     ];
 
-    /// The name that people type.
     pub const fn name(self) -> &'static str {
         match self {
             Target::Kickcache => "kickcache",
@@ -58,7 +49,6 @@ impl Target {
         }
     }
 
-    /// The properties of records that the target cannot express.
     pub const fn lacks(self) -> &'static [Lack] {
         match self {
             Target::Kickcache => &[],
@@ -73,12 +63,10 @@ impl Target {
         }
     }
 
-    /// Whether each record must have a time.
     pub const fn needs_times(self) -> bool {
         !matches!(self, Target::Kickcache | Target::Csv | Target::IologV2)
     }
 
-    /// Whether a record names its device.
     pub const fn has_devices(self) -> bool {
         !matches!(self, Target::Csv)
     }

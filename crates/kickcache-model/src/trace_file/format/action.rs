@@ -3,11 +3,8 @@
 /// The event of an access that counts, in traces with several events for each access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Action {
-    /// The access entered the block layer's queue.
     Queued,
-    /// The access was issued to the device.
     Issued,
-    /// The access ended.
     Completed,
 }
 

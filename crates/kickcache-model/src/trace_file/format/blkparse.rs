@@ -30,7 +30,6 @@ fn is_device(word: &str) -> bool {
     word.split_once(',').is_some_and(|(major, minor)| is_number(major) && is_number(minor))
 }
 
-/// The action of a line; `None` if the line is no event.
 pub(crate) fn action_of(line: &str) -> Option<&str> {
     let mut words = line.split_whitespace();
     words.next().filter(|word| is_device(word))?;

@@ -29,7 +29,6 @@ const ZONE_APPEND: u64 = 1 << 32;
 const ZONE_MANAGEMENT: u64 = 0x1f << 33;
 const WRITE_ZEROES: u64 = 1 << 38;
 
-/// Versions of the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Version {
     Seven,
@@ -37,7 +36,6 @@ enum Version {
 }
 
 impl Version {
-    /// The version of the record that begins with this word; a sentence if it cannot be read.
     fn of(first: u32) -> Result<Version, String> {
         match (first >> 8, first & 0xff) {
             (MAGIC, 7) => Ok(Version::Seven),
@@ -60,7 +58,6 @@ impl Version {
     }
 }
 
-/// The head of a record.
 #[derive(Clone, Copy, Debug)]
 struct Head {
     nanos: u64,
@@ -109,7 +106,6 @@ impl Head {
     }
 }
 
-/// Reads records.
 pub(crate) struct Blktrace {
     reader: BufReader<Box<dyn Read>>,
     number: u64,
@@ -124,12 +120,10 @@ pub(crate) struct ProcessorRecord {
     pub(crate) cpu: u32,
 }
 
-/// Whether a file begins with a record of any version.
 pub(crate) fn is_blktrace(head: &[u8]) -> bool {
     word(head, 0).is_some_and(|first| first >> 8 == MAGIC || first.swap_bytes() >> 8 == MAGIC)
 }
 
-/// Whether the beginning of a file has an event of this action.
 pub(crate) fn has_action(head: &[u8], action: Action) -> bool {
     let mut rest = head;
     while let Some(version) = word(rest, 0).and_then(|first| Version::of(first).ok()) {
@@ -163,7 +157,6 @@ impl Blktrace {
         Blktrace { reader: BufReader::new(reader), number: 0, devices: Devices::default(), action }
     }
 
-    /// How many records were read, accesses or not.
     pub(crate) fn number(&self) -> u64 {
         self.number
     }

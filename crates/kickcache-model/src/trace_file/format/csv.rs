@@ -7,7 +7,6 @@ use crate::trace_file::format::fields::{fields, kind, number, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
 use crate::trace_file::record::Record;
 
-/// The first line.
 pub(crate) const HEADER: &str = "time_us,op,offset,size";
 
 pub(crate) struct Csv;

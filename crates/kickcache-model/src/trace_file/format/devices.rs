@@ -10,9 +10,9 @@ pub(crate) struct Devices {
     numbers: HashMap<String, u32>,
 }
 
-/// The most devices of a trace; the largest known one, Tencent's, has 5,584.
+/// The most devices of a trace.
 const DEVICE_COUNT_MAX: usize = 1 << 20;
-/// Bytes of the longest name of a device: names take bounded memory.
+/// Bytes of the longest name of a device.
 const NAME_BYTES_MAX: usize = 4_096;
 
 impl Devices {

@@ -5,7 +5,6 @@ use kickcache_engine::time::Duration;
 use crate::quote::quote;
 use crate::workload::Kind;
 
-/// The fields of a line with commas; an error if there are fewer than `count`.
 pub(crate) fn fields(line: &str, count: usize) -> Result<Vec<&str>, String> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     if fields.len() < count {
@@ -14,7 +13,6 @@ pub(crate) fn fields(line: &str, count: usize) -> Result<Vec<&str>, String> {
     Ok(fields)
 }
 
-/// A whole number.
 pub(crate) fn number(text: &str, what: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{what} {} was found; a whole number was expected", quote(text)))
 }

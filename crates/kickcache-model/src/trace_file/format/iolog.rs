@@ -9,7 +9,6 @@ use crate::trace_file::format::fields::{number, time};
 use crate::trace_file::format::line_parser::{LineParser, Parsed};
 use crate::workload::Kind;
 
-/// How both versions begin.
 pub(crate) const HEADER: &str = "fio version ";
 
 #[derive(Default)]

@@ -7,10 +7,8 @@ use kickcache_engine::units::ByteExtent;
 use crate::trace_file::record::Record;
 use crate::workload::Kind;
 
-/// The content of a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Parsed {
-    /// An access.
     Record(Record),
     /// An empty line, or another line without an access.
     Nothing,

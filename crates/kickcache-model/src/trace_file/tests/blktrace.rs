@@ -34,7 +34,6 @@ fn blktrace_files() {
         record(9, 0, Kind::Discard, 0, 512),
     ];
     assert_eq!(records, expected);
-    // The last record is cut off.
     let (_, records) = read(&file[..file.len() - 10], None);
     assert_eq!(records.len(), 3);
     let mut damaged = file.clone();
@@ -122,7 +121,6 @@ fn a_trace_without_a_record_of_use_is_an_error() {
     assert!(read(b"", Some(Format::Csv)).1.is_empty(), "a format was named for an empty recording");
 }
 
-/// The records of one processor, a millisecond apart.
 fn of_processor(cpu: u32, times: impl Iterator<Item = u64>) -> Vec<u8> {
     let one = |at: u64| {
         let mut bytes = binary(at * 1_000, at * 8, 512, 1, &[]);

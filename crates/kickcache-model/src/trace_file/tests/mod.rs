@@ -12,7 +12,6 @@ fn read(text: &[u8], format: Option<Format>) -> (Format, Vec<Result<Record, Trac
     (trace.format(), trace.collect())
 }
 
-/// Reads a text of a format that must be found, in which every line is good.
 #[track_caller]
 fn read_all(text: &str, format: Format) -> Vec<Record> {
     let (found, records) = read(text.as_bytes(), None);

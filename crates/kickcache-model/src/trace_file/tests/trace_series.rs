@@ -2,7 +2,6 @@
 
 use super::*;
 
-/// The times in milliseconds, and the changes.
 fn times(text: &str) -> (Vec<u64>, TimeRepairs) {
     let mut trace = TraceFile::from_reader(Box::new(Cursor::new(text.as_bytes().to_vec())), None).unwrap();
     let times = trace.by_ref().map(|record| record.unwrap().at.unwrap().as_nanos() / 1_000_000).collect();

@@ -5,8 +5,7 @@ use kickcache_engine::units::ByteExtent;
 
 use crate::untimed::Scale;
 
-/// Bytes of an extent on the scaled volume, if the scale is a power of two: the widest fill window, so that a
-/// fill contains only blocks of the sample.
+/// Bytes of an extent on the scaled volume, if the scale is a power of two.
 const EXTENT_BYTES: u64 = 1 << 20;
 /// Groups of the extents; their spread gives the precision of the sample.
 pub(super) const GROUPS: usize = 32;
@@ -16,23 +15,19 @@ pub(super) const GROUPS: usize = 32;
 pub(super) struct ExtentSample {
     /// Bytes of an extent, of the trace.
     bytes: u64,
-    /// The number of extents in the sample.
     count: u64,
-    /// The numbers of the extents in the sample, ascending; `None` if all extents are, because a volume may have very many.
+    /// The numbers of the extents in the sample, ascending; `None` if all extents are.
     numbers: Option<Vec<u64>>,
 }
 
 /// The part of an access in one extent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Part {
-    /// The number of the extent.
     pub(super) number: u64,
-    /// The bytes on the trace's volume.
     pub(super) extent: ByteExtent,
     pub(super) place: Place,
 }
 
-/// The place of an extent, in the sample or not.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Place {
     /// In the sample: the group of the extent, and the bytes of the part on the smaller volume.
@@ -42,7 +37,6 @@ pub(super) enum Place {
 }
 
 impl ExtentSample {
-    /// The sample of about one part in `one_in` of the extents of a volume.
     pub(super) fn new(volume_bytes: u64, scale: Scale, one_in: u64) -> ExtentSample {
         let bytes = EXTENT_BYTES / scale.0.next_power_of_two();
         let threshold = u64::MAX / one_in;
@@ -52,19 +46,16 @@ impl ExtentSample {
         ExtentSample { bytes, count: numbers.as_ref().map_or(all, |numbers| numbers.len() as u64), numbers }
     }
 
-    /// Bytes of the smaller volume.
     pub(super) fn volume_bytes(&self) -> u64 {
         self.count.max(1) * self.bytes
     }
 
-    /// The number of the sample's extents before this one, if the sample contains it.
     fn rank(&self, number: u64) -> Option<u64> {
         self.numbers
             .as_ref()
             .map_or(Some(number), |numbers| numbers.binary_search(&number).ok().map(|rank| rank as u64))
     }
 
-    /// The parts of an access, one for each extent.
     pub(super) fn parts(&self, access: ByteExtent) -> impl Iterator<Item = Part> {
         let (first, end) = (access.start / self.bytes, access.end().div_ceil(self.bytes));
         (first..end).map(move |number| {

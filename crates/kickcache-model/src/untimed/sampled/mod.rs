@@ -1,11 +1,9 @@
 //! The hit ratios of the real engine from a sample of a trace: caches and volume are scaled down by the same factor.
 //!
-//! The sample consists of whole extents, as large as the widest fill, because the engine fills more than the
-//! requested blocks. Requests of long streams bypass the cache, and a stream is visible in the whole trace
-//! only: streams are detected before the sample is drawn. Extents differ more than blocks do, so that a
-//! direct estimate would need many. The estimated quantity is therefore the difference between the hits of
-//! the engine and of LRU on the same sample. The hits of LRU on the whole trace are known precisely, from a
-//! sample of single blocks.
+//! The sample consists of whole extents, because the engine fills more than the requested blocks. Requests of
+//! long streams bypass the cache, and a stream is visible in the whole trace only: streams are detected
+//! before the sample is drawn. The estimated quantity is the difference between the hits of the engine and of
+//! LRU on the same sample. The hits of LRU on the whole trace are estimated from a sample of single blocks.
 
 mod extents;
 mod read_streams;
@@ -27,33 +25,25 @@ use crate::untimed::sampled::sized_cache::SizedCache;
 use crate::untimed::{Fill, InstantCache, Scale, Trial, blocks_min, scaled_cutoff};
 use crate::workload::Kind;
 
-/// The least number of blocks that a sample is expected to have; a trace with less than twice as many is run
-/// as a whole.
+/// The least number of blocks that a sample is expected to have.
 pub const SAMPLED_BLOCKS_MIN: u64 = 8_192;
 /// The least number of extents that a sample is expected to have.
 const SAMPLED_EXTENTS_MIN: u64 = 2_048;
-/// The least number of reads that a sample is expected to have: a fill window learns from misses, and with
-/// few misses it learns too late.
+/// The least number of reads that a sample is expected to have.
 const SAMPLED_READS_MIN: u64 = 100_000;
-/// Samples of single blocks for the LRU curve.
 const LRU_SAMPLES: u32 = 32_768;
 /// How many standard deviations the error is: with 32 groups, 95 results of 100 are as close as that.
 const DEVIATIONS: f64 = 2.04;
 
-/// Caches to be tried on one sample.
 #[derive(Clone, PartialEq, Debug)]
 pub struct SampledTrial {
-    /// Blocks of the trace that each cache has room for.
     pub cache_blocks: Vec<u64>,
-    /// The number of volume blocks that a block of the trace represents.
     pub scale: Scale,
-    /// The blocks that are filled.
     pub fill: Fill,
     /// The sample is one part in this many; 1 is the whole.
     pub one_in: u64,
 }
 
-/// The estimate for one cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SampledOutcome {
     /// The share of the blocks read and written that the cache hits.
@@ -64,15 +54,13 @@ pub struct SampledOutcome {
     pub lru_hit_ratio: f64,
     /// In 95 of 100 cases the exact `lru_hit_ratio` differs by at most this much.
     pub lru_error: f64,
-    /// Bytes written to the cache device for each byte that entered the cache.
     pub written_per_byte: f64,
     /// Bytes read from the origin for each byte that was read.
     pub origin_read_per_byte: f64,
 }
 
-/// The largest `one_in` for a smallest cache of this many blocks. Unless the result is 1, the sample is expected to
-/// have at least [`SAMPLED_BLOCKS_MIN`] blocks, 2,048 extents and 100,000 reads, and the smallest cache is not below
-/// the smallest cache device, which has 100 segments.
+/// The largest `one_in` for a smallest cache of this many blocks. Unless the result is 1, the sample is
+/// expected to have at least [`SAMPLED_BLOCKS_MIN`] blocks.
 pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
     let of_blocks = survey.footprint / SAMPLED_BLOCKS_MIN;
     let of_extents = survey.footprint * scale.0 / 256 / SAMPLED_EXTENTS_MIN;
@@ -81,8 +69,6 @@ pub fn one_in_max(survey: &Survey, smallest: u64, scale: Scale) -> u64 {
     of_blocks.min(of_extents).min(of_cache).min(of_reads).max(1)
 }
 
-/// Runs a sample of a trace through caches that are empty at first.
-///
 /// # Errors
 /// If the trace cannot be read, or a cache or its volume would be larger than any can be.
 pub fn run(path: &Path, survey: &Survey, trial: &SampledTrial) -> Result<Vec<SampledOutcome>, TraceError> {

@@ -2,7 +2,7 @@
 //!
 //! The engine detects streams among the misses: cached blocks interrupt them. Outside of the sample, a stream
 //! is assumed to continue as it did in the sample's extent before, interrupted or not, and a new stream as
-//! most others do. The part within the sample is exact.
+//! most others do.
 
 use kickcache_engine::units::ByteExtent;
 
@@ -15,20 +15,17 @@ const STREAM_MIN: u64 = 1 << 20;
 #[derive(Clone, Copy, Debug, Default)]
 struct Stream {
     next: u64,
-    /// Bytes of all reads of the stream.
     passed: u64,
     /// Bytes that missed since the last interruption.
     length: u64,
     /// Cached bytes that were read since the last miss.
     cached: u64,
     used: u64,
-    /// The last extent of the sample that the stream passed.
     extent: u64,
     /// Whether the stream was interrupted in that extent; before the first extent, whether most streams were.
     is_interrupted: bool,
 }
 
-/// The streams of one volume.
 #[derive(Clone, Debug)]
 pub(super) struct ReadStreams {
     streams: [Stream; STREAMS],
@@ -38,7 +35,6 @@ pub(super) struct ReadStreams {
     interrupted: u64,
 }
 
-/// Blocks of the sample that follow each other, all cached or none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Run {
     Cached(u64),
@@ -51,7 +47,6 @@ impl ReadStreams {
         ReadStreams { streams, clock: 0, seen: 0, interrupted: 0 }
     }
 
-    /// Adds a read outside of the sample.
     pub(super) fn skip(&mut self, read: ByteExtent) {
         let stream = self.find(read);
         if stream.is_interrupted {

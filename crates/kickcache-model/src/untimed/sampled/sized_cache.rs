@@ -30,13 +30,11 @@ pub(super) struct SizedCache {
     cutoff: SequentialCutoff,
 }
 
-/// Blocks of the trace that the engine missed.
 struct MissedBlocks {
     blocks: f64,
     group: usize,
 }
 
-/// A share of the accessed blocks, and its error.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Advantage {
     pub(super) ratio: f64,
@@ -73,7 +71,7 @@ impl SizedCache {
         self.count(kind, part.extent, &MissedBlocks { blocks: missed, group });
     }
 
-    /// Whether an access belongs to a stream that is too long. The engine finds streams of reads among misses.
+    /// Whether an access belongs to a stream that is too long.
     fn is_stream(&mut self, kind: Kind, part: Part) -> bool {
         let length_max = match self.cutoff {
             SequentialCutoff::Off => return false,
@@ -123,7 +121,6 @@ impl SizedCache {
         self.engine.outcome()
     }
 
-    /// The hits of the engine beyond those of LRU, as a share of the accessed blocks.
     pub(super) fn advantage(&self) -> Advantage {
         let touched: f64 = self.groups.iter().map(|group| group.touched).sum();
         if touched <= 0.0 {

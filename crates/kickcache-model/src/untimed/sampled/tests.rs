@@ -9,7 +9,6 @@ use kickcache_engine::config::SequentialCutoff;
 
 const SCALE: Scale = Scale(4);
 
-/// The beginning of a developer's file system.
 fn excerpt() -> (PathBuf, Survey) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/untimed/tests/gen_dev.csv.xz");
     let survey = survey(&path, None).unwrap();

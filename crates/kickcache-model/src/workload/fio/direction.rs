@@ -4,7 +4,6 @@ use std::ops::{Index, IndexMut};
 
 use crate::workload::Kind;
 
-/// The direction of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Direction {
     Read,
@@ -13,7 +12,6 @@ pub(crate) enum Direction {
 }
 
 impl Direction {
-    /// The kind of access in this direction.
     pub(crate) const fn kind(self) -> Kind {
         match self {
             Direction::Read => Kind::Read,

@@ -9,7 +9,6 @@ use crate::workload::fio::offsets::Offsets;
 use crate::workload::fio::options::{JobOptions, Pattern};
 use crate::workload::{Access, JobStep, Kind};
 
-/// A running job.
 #[derive(Debug)]
 pub(crate) struct Job {
     options: JobOptions,
@@ -17,19 +16,16 @@ pub(crate) struct Job {
     group: usize,
     random: Random,
     offsets: Offsets,
-    /// The next position of a sequential job.
     position: u64,
     phase: Phase,
     accesses: u64,
     bytes: u64,
-    /// For the rates: the accesses since the start.
     paced: PerDirection<Paced>,
     since_think: u64,
     since_flush: u64,
     next_direction: Option<Direction>,
 }
 
-/// Accesses of a direction and their bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Paced {
     accesses: u64,
@@ -103,7 +99,7 @@ impl Job {
         JobStep::Access(self.access(direction))
     }
 
-    /// The time until which the job thinks: a new rest begins after each `think_blocks` accesses.
+    /// A new rest begins after each `think_blocks` accesses.
     fn rest(&mut self, now: Instant, resting: Instant) -> Instant {
         if self.options.think == Duration::default() || self.since_think < self.options.think_blocks {
             return resting;
@@ -138,7 +134,6 @@ impl Job {
         drawn
     }
 
-    /// When the rates allow the next access.
     fn due(&self, start: Instant, direction: Direction) -> Instant {
         let paced = self.paced[direction];
         let at = |amount: u64, rates: PerDirection<u64>| match rates[direction] {
@@ -163,7 +158,6 @@ impl Job {
         Access { kind: direction.kind(), extent: ByteExtent { start, length } }
     }
 
-    /// Where in its data the next access of a length begins.
     fn place(&mut self, length: u64) -> u64 {
         let step = self.options.step();
         match self.offsets.next(self.options.size / step) {

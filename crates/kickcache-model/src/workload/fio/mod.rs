@@ -1,9 +1,8 @@
 //! fio job files as workloads.
 //!
-//! This module applies the options of jobs to the accesses. Options that concern only fio itself are skipped, some
-//! others with a warning. Further options that are not supported are refused with a sentence, rather than run as a
-//! different load. As with fio, each job has its own file unless jobs name the same one; the files are adjacent on the
-//! volume.
+//! Options that concern only fio itself are skipped, some others with a warning. Other options that are not
+//! supported are refused. As with fio, each job has its own file unless jobs name the same one; the files are
+//! adjacent on the volume.
 
 mod direction;
 mod error;
@@ -26,10 +25,9 @@ use crate::workload::{JobShape, JobStep, Workload};
 
 /// Bytes: each job's file begins at a multiple of this number.
 const ALIGNMENT: u64 = 1 << 20;
-/// The most jobs of a job file: more than any test needs.
+/// The most jobs of a job file.
 const JOB_COUNT_MAX: u64 = 1_024;
 
-/// The jobs of a job file, ready to run.
 #[derive(Debug)]
 pub struct FioWorkload {
     shapes: Vec<JobShape>,
@@ -40,16 +38,12 @@ pub struct FioWorkload {
     warnings: Vec<String>,
 }
 
-/// A file of jobs, which is a part of the volume.
 struct JobFile {
     name: String,
-    /// The offset of the file on the volume, in bytes.
     base: u64,
 }
 
 impl FioWorkload {
-    /// The workload of the text of a job file.
-    ///
     /// # Errors
     /// If a line or a job is invalid, or uses an unsupported option.
     pub fn parse(text: &str, seed: u64) -> Result<FioWorkload, JobFileError> {
@@ -92,7 +86,7 @@ impl FioWorkload {
         Ok(workload)
     }
 
-    /// Where a job's file begins: files of one name are one file.
+    /// Files of one name are one file.
     fn place(
         &mut self,
         files: &mut Vec<JobFile>,
@@ -105,7 +99,6 @@ impl FioWorkload {
         if let Some(file) = files.iter().find(|file| file.name == name) {
             return file.base;
         }
-        // A file is as long as the job that reaches farthest needs it.
         let shares = |other: &&JobOptions| other.filename.is_some() && other.filename == options.filename;
         let lengths = all.iter().filter(shares).chain([options]).map(|job| job.offset + job.size);
         let needed = lengths.max().unwrap_or(0).div_ceil(ALIGNMENT) * ALIGNMENT;

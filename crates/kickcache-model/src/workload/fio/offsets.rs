@@ -9,7 +9,6 @@ use crate::zipf::Zipf;
 /// A stream of blocks, from 0 to below the number of blocks.
 #[derive(Debug)]
 pub(crate) enum Offsets {
-    /// One after the other.
     InOrder,
     /// Each block with the same probability, whether or not it was drawn before.
     Uniform(Random),

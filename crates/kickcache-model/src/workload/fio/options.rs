@@ -8,7 +8,6 @@ use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::section::{Line, Section};
 use crate::workload::fio::values::{KbBase, count, size, sizes, switch, time};
 
-/// The access pattern of a job.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Pattern {
     Read,
@@ -17,18 +16,14 @@ pub(crate) enum Pattern {
     Trim,
 }
 
-/// How random offsets are drawn.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Distribution {
     /// Each block once before any block repeats, unless `norandommap` is set.
     Random,
-    /// `theta`, and the place of the most popular block.
     Zipf(f64, Option<f64>),
-    /// `h`, and the place of the most popular block.
     Pareto(f64, Option<f64>),
 }
 
-/// A job as its section describes it.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct JobOptions {
     pub(crate) name: String,
@@ -111,14 +106,11 @@ const HARMLESS: &[&str] = &[
     "zero_buffers",
 ];
 
-/// The part of an I/O engine that matters here: the accesses that it keeps in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Engine {
-    /// One access in flight.
     Synchronous,
     /// `iodepth`, but one trim: these engines trim by a synchronous system call.
     SynchronousTrims,
-    /// `iodepth` accesses in flight.
     Asynchronous,
 }
 
@@ -182,7 +174,6 @@ impl JobOptions {
         }
     }
 
-    /// Sets an option; `false` if it is not known.
     fn set(&mut self, line: &Line) -> Result<bool, String> {
         Ok(self.set_accesses(line)? || self.set_sizes(line)? || self.set_times(line)?)
     }
@@ -285,7 +276,6 @@ impl JobOptions {
         Some(Duration::from_nanos(runtime.saturating_add(before)))
     }
 
-    /// Accesses in flight, at most.
     pub(crate) fn depth(&self) -> u32 {
         match (self.engine, self.pattern) {
             (Engine::Synchronous, _) | (Engine::SynchronousTrims, Pattern::Trim) => 1,
@@ -293,7 +283,6 @@ impl JobOptions {
         }
     }
 
-    /// The directions of the job's accesses.
     pub(crate) const fn directions(&self) -> &'static [Direction] {
         match self.pattern {
             Pattern::Read => &[Direction::Read],
@@ -303,8 +292,7 @@ impl JobOptions {
         }
     }
 
-    /// Bytes of the smallest block of the job's directions; random places are multiples of it or of a larger
-    /// block.
+    /// Bytes of the smallest block of the job's directions.
     pub(crate) fn step(&self) -> u64 {
         let blocks = self.directions().iter().map(|direction| self.block[*direction]);
         blocks.min().expect("each pattern has a direction")
@@ -385,7 +373,6 @@ fn distribution(text: &str) -> Result<Distribution, String> {
     }
 }
 
-/// The position of the most popular block in the file.
 fn centre(text: &str) -> Result<f64, String> {
     let place = text.parse().ok().filter(|place| (0.0..=1.0).contains(place));
     place.ok_or_else(|| format!("{} was found; a place from 0 to 1 was expected", quote(text)))

@@ -4,7 +4,6 @@ use crate::quote::{quote, shorten};
 use crate::workload::fio::error::JobFileError;
 use crate::workload::fio::values::KbBase;
 
-/// An option with its position.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Line {
     pub(crate) number: usize,
@@ -39,7 +38,6 @@ impl Section {
     }
 }
 
-/// The jobs of a file.
 pub(crate) fn parse(text: &str) -> Result<Vec<Section>, JobFileError> {
     let (mut global, mut base) = (Vec::new(), KbBase::default());
     let mut jobs = Vec::new();
@@ -59,7 +57,6 @@ pub(crate) fn parse(text: &str) -> Result<Vec<Section>, JobFileError> {
     Ok(jobs)
 }
 
-/// The sections of the file in order.
 fn sections(text: &str) -> Result<Vec<Section>, JobFileError> {
     let mut sections: Vec<Section> = Vec::new();
     for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
@@ -83,7 +80,6 @@ fn sections(text: &str) -> Result<Vec<Section>, JobFileError> {
     Ok(sections)
 }
 
-/// Sets the meaning of the units in a section: that of its `kb_base`, or the inherited one.
 fn set_kb_base(section: &mut Section, inherited: KbBase) -> Result<KbBase, JobFileError> {
     let base = match section.lines.iter().rfind(|line| line.option == "kb_base") {
         Some(line) => KbBase::of(&line.value).map_err(|what| line.error(format!("`kb_base`: {what}")))?,

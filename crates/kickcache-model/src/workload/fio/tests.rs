@@ -22,7 +22,6 @@ fn at(millis: u64) -> Instant {
     Instant::ZERO.plus(Duration::from_millis(millis))
 }
 
-/// The accesses that a job begins at one time, as many as it has.
 fn drain(workload: &mut FioWorkload, job: usize, now: Instant, most: usize) -> Vec<Access> {
     let step = |_| match workload.next(job, now) {
         JobStep::Access(access) => Some(access),
@@ -365,7 +364,6 @@ fn counts(blocks: impl Iterator<Item = u64>) -> HashMap<u64, usize> {
     counts
 }
 
-/// The number of accesses to the blocks that should be the `ranks` most popular ones.
 fn mass(counts: &HashMap<u64, usize>, block_of_rank: impl Fn(u64) -> u64, ranks: u64) -> usize {
     (0..ranks).filter_map(|rank| counts.get(&block_of_rank(rank))).sum()
 }

@@ -6,7 +6,6 @@ use kickcache_engine::time::Duration;
 use crate::quote::quote;
 use crate::workload::fio::direction::PerDirection;
 
-/// The meaning of units of size: the option `kb_base`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) enum KbBase {
     /// 1024, the default: k, kB and Ki are 1024 bytes and, against all standards, KiB is 1000.
@@ -17,7 +16,6 @@ pub(crate) enum KbBase {
 }
 
 impl KbBase {
-    /// The base of a value of `kb_base`.
     pub(crate) fn of(text: &str) -> Result<KbBase, String> {
         match text {
             "1024" => Ok(KbBase::Binary),
@@ -26,7 +24,6 @@ impl KbBase {
         }
     }
 
-    /// The factor of k, kB and Ki.
     const fn of_k(self) -> u64 {
         match self {
             KbBase::Binary => 1024,
@@ -34,7 +31,6 @@ impl KbBase {
         }
     }
 
-    /// The factor of KiB.
     const fn of_kib(self) -> u64 {
         match self {
             KbBase::Binary => 1000,
@@ -43,7 +39,6 @@ impl KbBase {
     }
 }
 
-/// A size in bytes.
 pub(crate) fn size(text: &str, base: KbBase) -> Result<u64, String> {
     let wrong = || format!("{} was found; a size such as 4k or 2g was expected", quote(text));
     let lower = text.to_ascii_lowercase();
@@ -118,7 +113,6 @@ pub fn time(text: &str, unit: u64) -> Result<Duration, String> {
     number.checked_mul(unit).map(Duration::from_nanos).ok_or_else(wrong)
 }
 
-/// A whole number.
 pub(crate) fn count(text: &str) -> Result<u64, String> {
     text.parse().map_err(|_| format!("{} was found; a whole number was expected", quote(text)))
 }

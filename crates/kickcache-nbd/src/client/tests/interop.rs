@@ -10,7 +10,6 @@ use std::time::{Duration, Instant};
 
 use super::*;
 
-/// Runs a program and returns its output; `None`, with a note, if it is not installed.
 fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
     let output = match Command::new(program).args(arguments).output() {
         Ok(output) => output,
@@ -101,7 +100,6 @@ fn qemu_io_commands_all_work() {
     }
 }
 
-/// Ends the server process of another implementation.
 struct Peer(Child);
 
 impl Drop for Peer {
@@ -131,7 +129,6 @@ fn start_peer(program: &str, arguments: &[&str], ready: impl Fn() -> bool) -> Op
     Some(peer)
 }
 
-/// Writes, reads back and looks at holes, in both forms of replies.
 fn exercise(connect: impl Fn(&ConnectOptions) -> Result<Client, ClientError>) {
     for structured in [false, true] {
         let options = ConnectOptions { structured, allocation: structured, ..ConnectOptions::default() };

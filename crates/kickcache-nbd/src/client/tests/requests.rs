@@ -168,7 +168,6 @@ fn one_loop_drives_the_halves_without_waiting() {
     assert!(seen.values().all(Result::is_ok));
 }
 
-/// A client of a server that completes the handshake, then sends these bytes and no more.
 fn nonsense(bytes: &[u8], structured: bool) -> Client {
     let (client, mut server) = UnixStream::pair().unwrap();
     let mut handshake = b"NBDMAGICIHAVEOPT\0\x03".to_vec();

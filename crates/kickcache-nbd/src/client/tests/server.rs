@@ -44,7 +44,6 @@ impl Disk {
 }
 
 impl ToyServer {
-    /// Listens until the process ends.
     pub(super) fn start() -> ToyServer {
         let folder = TempDir::new_in("/var/tmp").unwrap();
         let listener = UnixListener::bind(folder.path().join("socket")).unwrap();
@@ -59,7 +58,6 @@ impl ToyServer {
         server
     }
 
-    /// Serves one end of a pair and returns the other.
     pub(super) fn pair(order: Order) -> UnixStream {
         let (ours, theirs) = UnixStream::pair().unwrap();
         thread::spawn(move || serve(ours, &Disk::new(), order));
@@ -110,7 +108,6 @@ struct Connection<'a> {
     order: Order,
 }
 
-/// Serves a connection until it ends or fails.
 fn serve(socket: UnixStream, disk: &Disk, order: Order) {
     let session = Session::new(exports());
     let mut connection = Connection { socket, session, unread: Vec::new(), waiting: Vec::new(), disk, order };

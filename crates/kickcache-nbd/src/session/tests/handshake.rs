@@ -18,14 +18,12 @@ pub(super) fn newstyle() -> Stream {
     Stream::flags(3)
 }
 
-/// Type and data of the replies to one option.
 fn answer(option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let (_, outcome) = run(&newstyle().option(option, data));
     assert_eq!(outcome.events, []);
     replies(&outcome.output).into_iter().map(|(_, reply, data)| (reply, data)).collect()
 }
 
-/// The type of the only reply to one option.
 fn verdict(option: u32, data: &[u8]) -> u32 {
     let answers = answer(option, data);
     assert_eq!(answers.len(), 1, "{answers:?}");
@@ -248,7 +246,6 @@ fn structured_replies_are_refused_after_extended_headers() {
     assert_eq!((replies[0].1, replies[1].1), (rep::ACK, rep::ERR_EXT_HEADER_REQD));
 }
 
-/// The replies to a metadata option after structured replies were agreed on.
 fn context_answer(option: u32, data: &[u8]) -> Vec<(u32, Vec<u8>)> {
     let (_, outcome) = run(&newstyle().option(opt::STRUCTURED_REPLY, &[]).option(option, data));
     assert_eq!(outcome.events, []);
@@ -293,7 +290,6 @@ fn metadata_queries_are_bounded_and_checked() {
     }
 }
 
-/// Whether block status works behind these options.
 fn has_status(stream: Stream) -> bool {
     let (_, outcome) = run(&stream.request(cmd::BLOCK_STATUS, 0, 0, 4096));
     !outcome.events.is_empty()

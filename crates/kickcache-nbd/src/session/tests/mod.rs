@@ -31,7 +31,6 @@ fn exports() -> Arc<[ExportInfo]> {
     Arc::new([disk, archive])
 }
 
-/// A client's stream, written field by field.
 #[derive(Clone, Default)]
 struct Stream(Vec<u8>);
 
@@ -91,7 +90,6 @@ fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
     data
 }
 
-/// All output and events that a session produced from a stream.
 #[derive(PartialEq, Debug)]
 struct Outcome {
     output: Vec<u8>,

@@ -20,7 +20,6 @@ fn verdicts(outcome: &Outcome) -> Vec<u32> {
     replies(&outcome.output).into_iter().map(|(_, reply, _)| reply).collect()
 }
 
-/// A session in which TLS is in use.
 fn secured(policy: TlsPolicy, access: &[Access]) -> Session {
     let mut session = session(policy);
     let outcome = feed(&mut session, &start_tls().0, 1);

@@ -23,7 +23,6 @@ fn agreed(form: Form, export: &str) -> Stream {
     stream.option(opt::GO, &go_data(export, &[]))
 }
 
-/// The outcome of a stream behind the handshake, without the handshake's output.
 fn after(form: Form, export: &str, requests: &Stream) -> Outcome {
     let handshake = agreed(form, export);
     let stream = Stream([&handshake.0[..], &requests.0].concat());
@@ -49,8 +48,6 @@ fn simple_reply(error: u32) -> Vec<u8> {
     reply
 }
 
-/// The error of the simple reply that refuses a request on the writable export; checks that no other
-/// output or event occurs.
 fn refusal(requests: &Stream) -> u32 {
     let outcome = on_disk(requests);
     assert_eq!(outcome.events, []);
@@ -290,7 +287,6 @@ fn block_status_needs_a_context_and_a_length() {
     assert_eq!(chunk_error(&outcome.output, 20), EINVAL);
 }
 
-/// The error in an error chunk with this header length.
 fn chunk_error(output: &[u8], header: usize) -> u32 {
     assert_eq!(output[4..8], [0, 1, 0x80, 1], "done, error");
     let mut reader = Reader::new(&output[header..]);

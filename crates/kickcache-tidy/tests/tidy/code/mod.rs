@@ -1,4 +1,4 @@
-//! Rust code as far as the rules read it: tokens, the paths that a file names, the arrows between files.
+//! Rust code as far as the rules read it.
 
 pub(crate) mod module_graph;
 pub(crate) mod paths;

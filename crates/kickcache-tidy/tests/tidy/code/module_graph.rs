@@ -5,31 +5,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::code::paths::{Import, NamedPath, Paths, Reach};
 use crate::source::Source;
 
-/// A module by its names from the root of the crate.
+/// By names from the root of the crate.
 type ModulePath = Vec<String>;
 
-/// A module with a file of its own.
 struct Module {
     file: String,
     paths: Paths,
 }
 
-/// The target of a path.
 struct Target {
     module: ModulePath,
-    /// The names in that module; empty if the path names the module.
+    /// Empty if the path names the module.
     names: Vec<String>,
 }
 
-/// The arrows of a crate: for each file the files that it needs, with the names it uses.
+/// For each file the files that it needs, with the names it uses.
 pub(crate) type Arrows = BTreeMap<String, BTreeMap<String, BTreeSet<String>>>;
 
-/// The files of one crate as modules.
 struct Crate {
     modules: BTreeMap<ModulePath, Module>,
 }
 
-/// The arrows between the files of a crate with its root file in this folder; tests are left out.
+/// The arrows between the files of a crate; tests are left out.
 pub(crate) fn arrows(sources: &[Source], root_file: &str) -> Arrows {
     let found = Crate::new(sources, root_file);
     let mut arrows = Arrows::new();
@@ -45,7 +42,7 @@ pub(crate) fn arrows(sources: &[Source], root_file: &str) -> Arrows {
     arrows
 }
 
-/// The root files of the crates: the libraries, and the programs with a folder of their own.
+/// The root files of libraries, and of programs with a folder of their own.
 pub(crate) fn root_files(sources: &[Source]) -> Vec<&str> {
     let paths = sources.iter().map(|source| source.path.as_str());
     let is_program = |path: &str| path.contains("/src/bin/") && path.ends_with("/main.rs");
@@ -67,7 +64,7 @@ impl Crate {
         Crate { modules: sources.iter().filter(belongs).map(module).collect() }
     }
 
-    /// The targets of the private imports and of the paths of a module, within the crate.
+    /// The targets of private imports and of paths, within the crate.
     fn targets(&self, path: &ModulePath, module: &Module) -> Vec<Target> {
         let imports = module.paths.imports.iter().filter(|import| import.reach == Reach::Private);
         let imported = imports.map(|import| {
@@ -84,7 +81,7 @@ impl Crate {
         self.follow(from, named, 0)
     }
 
-    /// Follows a path through modules and re-exports; `None` if it leads out of the crate, or in circles.
+    /// `None` if the path leads out of the crate, or in circles.
     fn follow(&self, from: &ModulePath, named: &NamedPath, turns: usize) -> Option<Target> {
         const TURNS_MAX: usize = 8;
         let [first, rest @ ..] = named.segments.as_slice() else { return None };
@@ -140,7 +137,7 @@ impl Crate {
         self.import(module, name).filter(|import| import.reach == Reach::Exported)
     }
 
-    /// A path as the deepest module with a file, and the names in it.
+    /// The deepest module with a file, and the names in it.
     fn split(&self, path: &[String]) -> Target {
         let mut module = path.to_vec();
         while !self.modules.contains_key(&module) && !module.is_empty() {
@@ -151,7 +148,6 @@ impl Crate {
     }
 }
 
-/// The module of a file, by its path from the folder of the root file.
 fn module_path(file: &str) -> ModulePath {
     let mut names: ModulePath = file.trim_end_matches(".rs").split('/').map(str::to_owned).collect();
     let is_index = names.last().is_some_and(|last| last == "mod") || ["lib.rs", "main.rs"].contains(&file);

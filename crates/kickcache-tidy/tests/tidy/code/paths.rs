@@ -1,11 +1,10 @@
-//! The paths that a file names: in `use`, in `pub use`, and in the code itself.
+//! The paths that a file names.
 
 use crate::code::tokens::{Token, product_tokens};
 
-/// A path and its place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct NamedPath {
-    /// The inline modules around the path, from the outermost module inwards.
+    /// The inline modules around the path, from the outermost inwards.
     pub(crate) within: Vec<String>,
     pub(crate) segments: Vec<String>,
 }
@@ -14,21 +13,18 @@ pub(crate) struct NamedPath {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Import {
     pub(crate) path: NamedPath,
-    /// The name that the item has here; `*` for all names of a module.
+    /// `*` for all names of a module.
     pub(crate) name: String,
     pub(crate) reach: Reach,
 }
 
-/// The visibility of an import.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reach {
-    /// Visible only in its own module.
     Private,
-    /// Other modules as well: it is exported again.
     Exported,
 }
 
-/// The imports of a file and the paths of several names in its code; tests are left out.
+/// The imports of a file and the paths in its code; tests are left out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Paths {
     pub(crate) imports: Vec<Import>,
@@ -47,10 +43,8 @@ impl Paths {
     }
 }
 
-/// An inline module.
 struct InnerModule {
     name: String,
-    /// Braces around its contents.
     depth: usize,
 }
 
@@ -115,7 +109,6 @@ impl Reader<'_> {
         }
     }
 
-    /// Reads a word, and the words that follow it after `::`.
     fn read_path(&mut self) {
         let segments = self.segments();
         let before = self.at.checked_sub(segments.len() * 2);
@@ -151,7 +144,7 @@ impl Reader<'_> {
         self.read_tree(&[], reach);
     }
 
-    /// Reads a part of a `use`, up to its comma, brace or semicolon.
+    /// A part of a `use`, up to its comma, brace or semicolon.
     fn read_tree(&mut self, prefix: &[String], reach: Reach) {
         if self.token(0) == Some(&Token::PathSeparator) {
             self.at += 1;

@@ -1,13 +1,11 @@
-//! The words and signs of Rust code, without comments, texts and tests.
+//! The words and signs of Rust code.
 
-/// A word or a sign.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Token {
     /// A name, a keyword or a number.
     Word(String),
     /// `::`
     PathSeparator,
-    /// Any other sign.
     Sign(char),
 }
 
@@ -27,7 +25,6 @@ impl Token {
         *self == Token::Sign(sign)
     }
 
-    /// The change of the depth of brackets.
     fn depth_change(&self) -> i32 {
         match self {
             Token::Sign('{' | '(' | '[') => 1,
@@ -37,7 +34,7 @@ impl Token {
     }
 }
 
-/// The tokens of a file without the code under `#[cfg(test)]`.
+/// Without the code under `#[cfg(test)]`.
 pub(crate) fn product_tokens(text: &str) -> Vec<Token> {
     let tokens = tokens(text);
     let mut kept = Vec::new();
@@ -54,7 +51,7 @@ pub(crate) fn product_tokens(text: &str) -> Vec<Token> {
     kept
 }
 
-/// The tokens after `#[cfg(test)]`, if the tokens begin with it.
+/// `None` if the tokens do not begin with `#[cfg(test)]`.
 fn after_test_attribute(tokens: &[Token]) -> Option<&[Token]> {
     let [hash, open, cfg, left, test, right, close, item @ ..] = tokens else { return None };
     let is_cfg = hash.is_sign('#') && open.is_sign('[') && cfg.is_word("cfg") && left.is_sign('(');
@@ -88,7 +85,6 @@ fn after_item(mut tokens: &[Token]) -> &[Token] {
     &[]
 }
 
-/// The tokens after the brackets at their start.
 fn after_brackets(tokens: &[Token]) -> &[Token] {
     let mut depth = 0;
     let end = tokens.iter().position(|token| {
@@ -121,7 +117,8 @@ fn tokens(text: &str) -> Vec<Token> {
     found
 }
 
-/// The length of the white space, comment, text, character or sign of a lifetime that code begins with; otherwise 0.
+/// The length of the white space, comment, text, character or sign of a lifetime that code begins with;
+/// otherwise 0.
 fn skipped(code: &str) -> usize {
     if code.starts_with(char::is_whitespace) {
         return code.len() - code.trim_start().len();
@@ -155,7 +152,7 @@ fn character(code: &str) -> usize {
     }
 }
 
-/// The length of a quoted text, with the quotes.
+/// With the quotes.
 fn quoted_length(code: &str, quote: char) -> usize {
     let mut is_escaped = false;
     let end = code.char_indices().skip(1).find(|(_, c)| {

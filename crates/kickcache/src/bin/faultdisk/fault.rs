@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use kickcache_engine::units::ByteExtent;
 
-/// The operations of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
     Read,
@@ -14,7 +13,6 @@ pub(crate) enum Operation {
     Flush,
 }
 
-/// The effect of a fault on an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Effect {
     Eio,
@@ -29,23 +27,22 @@ pub(crate) enum Effect {
     Delay(Duration),
 }
 
-/// A fault.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Fault {
     pub(crate) disk: String,
-    /// The operations that match; `None` for any.
+    /// `None` for any.
     operation: Option<Operation>,
     effect: Effect,
-    /// The extent that a matching operation overlaps; `None` for any extent.
+    /// `None` for any extent.
     extent: Option<ByteExtent>,
     /// Matching operations that still pass before the fault takes effect.
     after: u64,
-    /// Operations that the fault still affects; `None` for all.
+    /// `None` for all.
     times: Option<u64>,
 }
 
 impl Fault {
-    /// Reads `DISK OPERATION EFFECT [OFFSET+LENGTH] [after N] [times N]`.
+    /// `DISK OPERATION EFFECT [OFFSET+LENGTH] [after N] [times N]`
     pub(crate) fn parse(words: &[&str]) -> anyhow::Result<Fault> {
         let [disk, operation, effect, rest @ ..] = words else {
             bail!("a fault needs a disk, an operation and an effect");

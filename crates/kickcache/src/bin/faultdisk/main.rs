@@ -1,8 +1,6 @@
-//! `faultdisk`: disks for tests that fail on demand, and log every write that they carry out, so that any power cut can
-//! be played back.
+//! `faultdisk`: disks over NBD for tests that fail on demand, and log every write that they carry out.
 //!
-//! It serves files over NBD. nbdfuse turns them into files again for a daemon, which cannot detect this. All
-//! disks of one process share one log: a number of records is one moment for all of these disks.
+//! All disks of one process share one log: a number of records is one moment for all of these disks.
 
 mod fault;
 mod record;

@@ -1,10 +1,9 @@
-//! A record of the log: one operation of one disk. Little-endian: kind (1 byte), disk (1), offset (8), length
-//! (8), and the data of a write.
+//! A record of the log, little-endian: kind (1 byte), disk (1), offset (8), length (8), and the data of a
+//! write.
 
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
 
-/// The operation of a disk.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Write,
@@ -15,14 +14,14 @@ pub(crate) enum Kind {
     Lie,
 }
 
-/// One write, discard or flush that a disk carried out, or a flush that it acknowledged without effect.
+/// One operation of a disk.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Record {
     pub(crate) kind: Kind,
     pub(crate) disk: u8,
     pub(crate) offset: u64,
     pub(crate) length: u64,
-    /// The data of a write; empty for other operations.
+    /// Empty for operations without data.
     pub(crate) data: Vec<u8>,
 }
 
@@ -42,7 +41,6 @@ impl Record {
     }
 }
 
-/// The records of a log, from its start.
 pub(crate) struct Records(BufReader<File>);
 
 impl Records {

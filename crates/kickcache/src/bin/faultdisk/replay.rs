@@ -14,7 +14,6 @@ const SECTOR: usize = 512;
 /// The effect of a power cut on a request that no flush covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Unflushed {
-    /// All requests are lost.
     Lost,
     /// A request is kept whole or lost.
     Whole,
@@ -22,10 +21,8 @@ pub(crate) enum Unflushed {
     Torn,
 }
 
-/// A power cut.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PowerCut {
-    /// Records before the power cut.
     pub(crate) until: u64,
     pub(crate) seed: u64,
     pub(crate) unflushed: Unflushed,
@@ -73,7 +70,6 @@ pub(crate) fn replay(records: Records, disks: &[DiskFile], cut: PowerCut) -> any
     Ok(())
 }
 
-/// An unflushed record stays whole or is lost or, with [`Unflushed::Torn`], loses some of its sectors.
 fn survive(file: &File, record: &Record, unflushed: Unflushed, chance: &mut Chance) -> anyhow::Result<()> {
     let sectors = usize::try_from(record.length)?.div_ceil(SECTOR);
     match chance.below(4) {
@@ -107,7 +103,7 @@ fn apply(file: &File, record: &Record, part: std::ops::Range<usize>) -> io::Resu
     file.write_all_at(&data[part], offset)
 }
 
-/// Random numbers by splitmix64.
+/// By splitmix64.
 struct Chance(u64);
 
 impl Chance {

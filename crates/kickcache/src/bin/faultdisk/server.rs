@@ -1,4 +1,4 @@
-//! The NBD server: a thread a connection, the protocol by the product's own session.
+//! The NBD server: a thread a connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -16,10 +16,8 @@ use kickcache_nbd::{
 use crate::fault::{Effect, Operation};
 use crate::state::State;
 
-/// The most bytes that are read from a socket at once.
 const RECEIVE_BYTES: usize = 256 << 10;
 
-/// The interval of checks whether a hanging operation may continue.
 const HANG_PAUSE: Duration = Duration::from_millis(20);
 
 type Shared = Arc<Mutex<State>>;
@@ -80,7 +78,6 @@ struct Connection {
     session: Session,
 }
 
-/// The answer to a command.
 enum Answer {
     Done,
     Data(Vec<u8>),
@@ -108,7 +105,7 @@ impl Connection {
         }
     }
 
-    /// The next whole command; `None` if more bytes are needed.
+    /// `None` if more bytes are needed.
     fn next_command(&mut self, input: &mut Vec<u8>) -> anyhow::Result<Option<Command>> {
         loop {
             let DecodedPrefix { consumed, meaning: decoded } = self.session.decode(input);
@@ -124,7 +121,7 @@ impl Connection {
         }
     }
 
-    /// Takes this many bytes from the stream, beginning with those already received.
+    /// Takes bytes from the stream, beginning with those already received.
     fn payload(&mut self, input: &mut Vec<u8>, length: u64) -> anyhow::Result<Vec<u8>> {
         let length = usize::try_from(length)?;
         let received = length.min(input.len());

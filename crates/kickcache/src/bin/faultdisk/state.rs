@@ -1,5 +1,4 @@
-//! The disks, their faults and the log: one lock for all, so that the log has the writes and flushes of all
-//! disks in their order.
+//! The disks, their faults and the log: one lock for all, so that the log has all operations in their order.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -13,10 +12,8 @@ use kickcache_engine::units::ByteExtent;
 use crate::fault::{Effect, Fault, Operation};
 use crate::record::{Kind, Record};
 
-/// The extent of a flush.
 const NOWHERE: ByteExtent = ByteExtent { start: 0, length: 0 };
 
-/// A disk as the command line names it.
 #[derive(Clone, Debug)]
 pub(crate) struct DiskFile {
     pub(crate) name: String,
@@ -38,7 +35,6 @@ pub(crate) struct Disk {
     file: File,
 }
 
-/// The state that the connections share.
 pub(crate) struct State {
     pub(crate) disks: Vec<Disk>,
     faults: Vec<Fault>,
@@ -68,7 +64,6 @@ impl State {
         })
     }
 
-    /// Carries out a command line of the control socket.
     pub(crate) fn command(&mut self, line: &str) -> anyhow::Result<String> {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words.as_slice() {
@@ -92,7 +87,7 @@ impl State {
         Ok("done".into())
     }
 
-    /// The effect on an operation of the first fault that affects it.
+    /// The effect of the first fault that affects the operation.
     pub(crate) fn effect(&mut self, disk: usize, operation: Operation, extent: ByteExtent) -> Option<Effect> {
         let name = &self.disks[disk].name;
         let effect = self.faults.iter_mut().find_map(|fault| fault.meet(name, operation, extent));
@@ -120,7 +115,6 @@ impl State {
         self.record(disk, Kind::Flush, NOWHERE, Vec::new())
     }
 
-    /// Acknowledges a flush without effect.
     pub(crate) fn lie(&mut self, disk: usize) -> anyhow::Result<()> {
         self.record(disk, Kind::Lie, NOWHERE, Vec::new())
     }

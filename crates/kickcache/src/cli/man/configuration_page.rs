@@ -1,4 +1,4 @@
-//! kickcache.toml(5), from the page of the documentation. It has headings, paragraphs, lists, tables and code.
+//! kickcache.toml(5), from the page of the documentation.
 
 use std::fs;
 use std::io;
@@ -8,7 +8,6 @@ use clap_mangen::roff::{Inline, Roff, bold, roman};
 
 const PAGE: &str = include_str!("../../../../../docs/reference/configuration.md");
 
-/// Writes the page into a directory.
 pub(super) fn write(dir: &Path) -> io::Result<()> {
     fs::write(dir.join("kickcache.toml.5"), page().render())
 }
@@ -45,7 +44,7 @@ fn render(paragraph: &str, roff: &mut Roff) {
     }
 }
 
-/// Code, behind the line with its language.
+/// The first line has the language.
 fn render_code(part: &str, roff: &mut Roff) {
     roff.control("nf", []);
     for line in part.lines().skip(1) {
@@ -54,7 +53,7 @@ fn render_code(part: &str, roff: &mut Roff) {
     roff.control("fi", []);
 }
 
-/// A row as a term, which is its first cell; then its last cell, and below it the others with their headings.
+/// The term is the first cell; then the last cell, and below it the others with their headings.
 fn render_row(heads: &[&str], row: &[&str], roff: &mut Roff) {
     let [term, others @ .., meaning] = row else { return };
     roff.control("TP", []).text([bold(term.replace('`', ""))]);

@@ -27,7 +27,6 @@ pub(crate) struct ManArgs {
 }
 
 impl ManArgs {
-    /// Prints or writes the pages of a command line.
     pub(crate) fn run(&self, command: clap::Command, out: &mut dyn Write) -> Result<(), Failure> {
         match &self.dir {
             None => Ok(render(command, out)?),
@@ -36,7 +35,6 @@ impl ManArgs {
     }
 }
 
-/// Writes the page of one command.
 fn render(command: clap::Command, out: &mut dyn Write) -> io::Result<()> {
     let mut rest = Roff::default();
     sections::render(&command, &mut rest);
@@ -69,7 +67,7 @@ fn write_all(mut command: clap::Command, dir: &Path) -> anyhow::Result<()> {
     written.with_context(|| format!("cannot write the man pages to {}", dir.display()))
 }
 
-/// Writes the pages of a command and of the commands below it that are not hidden.
+/// The pages of hidden commands are left out.
 fn write_tree(command: &clap::Command, dir: &Path) -> io::Result<()> {
     for below in command.get_subcommands().filter(|below| !below.is_hide_set()) {
         write_tree(below, dir)?;

@@ -1,4 +1,4 @@
-//! The sections of a man page behind the options: examples, notes, signals, exit status, files and references.
+//! The sections of a man page behind the options.
 
 use clap_mangen::roff::{Roff, bold, roman};
 
@@ -7,11 +7,11 @@ const NOTES: &str = "NOTES";
 const SIGNALS: &str = "SIGNALS";
 const EXIT_STATUS: &str = "EXIT STATUS";
 
-/// The first words of a paragraph of the help, and its section. Other paragraphs are notes.
+/// The first words of a paragraph of the help, and its section; other paragraphs are notes.
 const HEADINGS: [(&str, &str); 3] =
     [("Examples:", EXAMPLES), ("Signals:", SIGNALS), ("Exit codes", EXIT_STATUS)];
 
-/// Files by the option that names another one: the id of the option, the default paths, the meaning.
+/// The id of the option that names another file, the default paths, the meaning.
 const FILES: [(&str, &str, &str); 4] = [
     ("config", "/etc/kickcache/kickcache.toml", "Configuration file, see kickcache.toml(5)."),
     (
@@ -32,11 +32,9 @@ const EXIT_CODES: &str =
 const EXIT_CODES_OF_DAEMON: &str = "  3  no daemon answers at the control socket
   10  the daemon did not answer in time; the operation may still be running";
 
-/// Pages that help with every command.
 const REFERENCES: [&str; 4] =
     ["kickcache(1)", "kickcache-serve(1)", "kickcache-status(1)", "kickcache.toml(5)"];
 
-/// Appends the sections of a command.
 pub(super) fn render(command: &clap::Command, roff: &mut Roff) {
     let help = command.get_after_long_help().or_else(|| command.get_after_help());
     let help = help.map(ToString::to_string).unwrap_or_default();
@@ -58,10 +56,9 @@ pub(super) fn render(command: &clap::Command, roff: &mut Roff) {
     render_references(command, roff);
 }
 
-/// A paragraph of the help.
 struct Paragraph<'a> {
     section: &'static str,
-    /// The text without the heading.
+    /// Without the heading.
     body: &'a str,
 }
 
@@ -110,7 +107,6 @@ fn has_option(command: &clap::Command, id: &str) -> bool {
     command.get_arguments().any(|argument| argument.get_id() == id)
 }
 
-/// The name of the page of a command, such as `kickcache-serve`.
 pub(super) fn page_name(command: &clap::Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }

@@ -6,32 +6,24 @@ use anyhow::anyhow;
 use kickcache_command::exit::Failure;
 use kickcache_units::show_bytes;
 
-/// Why a recording ended.
 #[derive(Debug)]
 pub(crate) enum End {
-    /// A signal, or the end of standard output, requested the end.
+    /// A signal or a closed standard output.
     Asked,
-    /// The time of the recording is over.
     Time,
-    /// The only file of the recording is full.
     Full,
-    /// The daemon serves the volume no more.
     Stopped,
-    /// The disk of the file is nearly full.
     DiskFull {
-        /// Bytes that are free; 0 if a write failed for lack of space.
+        /// Free bytes; 0 if a write failed for lack of space.
         free: u64,
     },
-    /// A file cannot be written.
     Failed(Failure),
-    /// The end was requested, and the daemon, which is still connected, did not send the last records in time.
+    /// The daemon did not send the last records in time.
     Silent,
-    /// The connection to the daemon has failed.
     Gone(io::Error),
 }
 
 impl End {
-    /// The end in a few words.
     pub(crate) const fn sentence(&self) -> &'static str {
         match self {
             End::Asked => "a signal ended it",
@@ -45,7 +37,7 @@ impl End {
         }
     }
 
-    /// The end in a word, for scripts.
+    /// For scripts.
     pub(crate) const fn word(&self) -> &'static str {
         match self {
             End::Asked => "asked",
@@ -59,7 +51,6 @@ impl End {
         }
     }
 
-    /// The exit of the command.
     pub(crate) fn into_result(self) -> Result<(), Failure> {
         match self {
             End::Asked | End::Time | End::Full | End::Stopped => Ok(()),

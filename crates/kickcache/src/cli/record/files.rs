@@ -1,4 +1,4 @@
-//! The files of a recording: bounded in size and number, on a disk that must not fill up.
+//! The files of a recording.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -11,34 +11,31 @@ use kickcache_model::trace_file::RecordingHeader;
 
 use crate::cli::record::end::End;
 
-/// The bytes that must be free on the disk when a block is written: a twentieth of the disk, but no more than
-/// this. Origins and cache files may need them.
+/// The bytes that must be free on the disk: a twentieth of the disk, at most this. Origins and cache files
+/// may need them.
 const FREE_BYTES: u64 = 1 << 30;
 const FREE_PART: u64 = 20;
 
-/// How large a recording may become.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Bounds {
-    /// The most bytes of a file.
+    /// Bytes of a file.
     pub(crate) size_max: u64,
-    /// The most files that are kept, from 1.
+    /// From 1.
     pub(crate) file_count: u32,
 }
 
-/// The files of a recording; only the newest is written.
 #[derive(Debug)]
 pub(crate) struct RecordingFiles {
     path: PathBuf,
     bounds: Bounds,
     header: RecordingHeader,
     file: File,
-    /// Bytes of the newest file, and of all written files.
+    /// Bytes of the newest file.
     file_bytes: u64,
     bytes: u64,
 }
 
 impl RecordingFiles {
-    /// Refuses a recording if a file with one of its names exists.
     pub(crate) fn refuse_existing(path: &Path, bounds: Bounds) -> Result<(), Failure> {
         let is_there = |name: &PathBuf| name.symlink_metadata().is_ok();
         match (0..bounds.file_count).map(|age| name(path, age)).find(is_there) {
@@ -47,7 +44,6 @@ impl RecordingFiles {
         }
     }
 
-    /// Makes the first file.
     pub(crate) fn create(
         path: &Path,
         bounds: Bounds,
@@ -56,7 +52,7 @@ impl RecordingFiles {
         let file = create(path)?;
         let mut files = RecordingFiles { path: path.into(), bounds, header, file, file_bytes: 0, bytes: 0 };
         files.begin().map_err(|error| {
-            // The file is empty, and would make the next try fail.
+            // An empty file would make the next try fail.
             let _ = fs::remove_file(path);
             files.failure(error)
         })?;
@@ -66,7 +62,7 @@ impl RecordingFiles {
     /// Writes a block, to the next file if this one is full.
     ///
     /// # Errors
-    /// The reason for the end of the recording; blocks written before stay whole.
+    /// The reason for the end of the recording.
     pub(crate) fn write(&mut self, block: &[u8]) -> Result<(), End> {
         let is_full = self.file_bytes + block.len() as u64 > self.bounds.size_max;
         if is_full && self.bounds.file_count == 1 {
@@ -81,7 +77,7 @@ impl RecordingFiles {
         self.append(block).map_err(|error| self.end(error))
     }
 
-    /// Bytes written, removed files included.
+    /// Removed files included.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -98,10 +94,10 @@ impl RecordingFiles {
         self.append(&header)
     }
 
-    /// Appends to the newest file; a partial write is cut off again.
+    /// A partial write is cut off again.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
         if let Err(error) = self.file.write_all(bytes) {
-            // If this fails too, a reader detects the torn block at the end.
+            // A reader detects the torn block at the end.
             let _ = self.file.set_len(self.file_bytes);
             return Err(error);
         }
@@ -127,7 +123,7 @@ impl RecordingFiles {
         self.begin().map_err(|error| self.end(error))
     }
 
-    /// Bytes that are free, if that is too little.
+    /// Free bytes, if they are too few.
     fn too_little_free(&self) -> Option<u64> {
         let found = rustix::fs::fstatvfs(&self.file).ok()?;
         let free = found.f_bavail.saturating_mul(found.f_frsize);
@@ -149,7 +145,7 @@ impl RecordingFiles {
     }
 }
 
-/// The file of an age: the newest has the given name, the others have a number appended.
+/// The newest file has the given name, the others have a number appended.
 fn name(path: &Path, age: u32) -> PathBuf {
     if age == 0 {
         return path.into();

@@ -43,7 +43,6 @@ Exit codes:
   2  an argument is wrong
   3  no daemon answers at the control socket";
 
-/// Smallest --size-max: a few blocks.
 const SIZE_MIN: u64 = 256 << 10;
 
 /// Record an I/O trace of a served volume: times, places and kinds of its requests, no data
@@ -147,7 +146,6 @@ impl RecordArgs {
     }
 }
 
-/// A flag that is set by the signals that end this command.
 fn caught_signals() -> std::io::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {

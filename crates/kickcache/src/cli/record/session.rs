@@ -16,27 +16,23 @@ use kickcache_units::{show_bytes, show_count};
 use crate::cli::record::end::End;
 use crate::cli::record::files::RecordingFiles;
 
-/// The interval of checks for signals and times while no record arrives.
 const TICK: Duration = Duration::from_millis(100);
 /// The interval at which gathered records are written even if they do not fill a block.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
-/// The longest silence of the daemon after the end was requested; then the recording ends as it is.
+/// The longest silence of the daemon after the end was requested.
 const GOODBYE_MAX: Duration = Duration::from_millis(600);
-/// Bytes of the longest access that is one record; a longer access is written as several records.
+/// Bytes of the longest access that is one record.
 const PIECE_BYTES: u64 = 1 << 30;
 
-/// A recording that runs.
 pub(crate) struct Session {
     files: RecordingFiles,
     encoder: RecordingEncoder,
-    /// Records in written blocks, and records that wait for their block.
+    /// Records in written blocks.
     record_count: u64,
     gathered: u64,
-    /// Records that arrived and were not written, because a write failed or the disk was nearly full; 0 if
-    /// the recording ended with [`End::Full`].
+    /// Records that arrived and were not written; 0 if the recording ended with [`End::Full`].
     unwritten: u64,
-    /// Records that the daemon reports as lost, and, in `told`, the lost records of all gaps that have
-    /// arrived.
+    /// Lost records by the daemon's count.
     lost: u64,
     told: u64,
     until: Option<Instant>,
@@ -44,7 +40,6 @@ pub(crate) struct Session {
     bar: ProgressBar,
 }
 
-/// An end that was requested from the daemon.
 struct Ending {
     end: End,
     until: Instant,
@@ -67,27 +62,25 @@ impl Session {
         }
     }
 
-    /// Records in written blocks.
     pub(crate) fn record_count(&self) -> u64 {
         self.record_count
     }
 
-    /// Records that arrived and could not be written; 0 if the recording ended with [`End::Full`].
+    /// 0 if the recording ended with [`End::Full`].
     pub(crate) fn unwritten(&self) -> u64 {
         self.unwritten
     }
 
-    /// Records that the daemon reports as lost since the recording began.
+    /// By the daemon's count.
     pub(crate) fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// Bytes that were written, headers and removed files included.
+    /// Headers and removed files included.
     pub(crate) fn bytes(&self) -> u64 {
         self.files.bytes()
     }
 
-    /// Records until the end of the recording, and returns its reason.
     pub(crate) fn run(&mut self, client: &mut RecordingClient, stop: &AtomicBool) -> End {
         let end = self.follow(client, stop);
         self.bar.finish_and_clear();
@@ -108,7 +101,6 @@ impl Session {
         };
         self.unwritten += std::mem::take(&mut self.gathered);
         if matches!(end, End::Full) {
-            // The recording ends before these records, as requested.
             self.unwritten = 0;
         }
         end
@@ -206,8 +198,7 @@ impl Session {
         written
     }
 
-    /// Shows the progress; every [`WRITE_EVERY`], writes the collected records, so that little is lost if
-    /// this command is killed.
+    /// Every [`WRITE_EVERY`], writes the gathered records, so that little is lost if this command is killed.
     fn write_now_and_then(&mut self, now: Instant) -> Result<(), End> {
         if now.duration_since(self.written) >= WRITE_EVERY {
             self.written = now;

@@ -8,7 +8,7 @@ use kickcache_daemon::control::lru_curve::LruCurve;
 use kickcache_daemon::control::report::{Report, VolumeReport};
 use kickcache_units::show_bytes;
 
-/// Prints the curve of each volume, or a sentence if it has no reads.
+/// Prints a sentence for a volume without reads.
 pub(super) fn print(report: &Report, out: &mut dyn Printer, colour: Colour) -> io::Result<()> {
     let volumes = report.caches.iter().flat_map(|cache| &cache.volumes);
     for (index, volume) in volumes.enumerate() {

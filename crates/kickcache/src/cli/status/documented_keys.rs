@@ -1,4 +1,4 @@
-//! Whether docs/reference/status.md documents every key that `status --json` prints, and no other.
+//! Whether docs/reference/status.md documents each key of `status --json`, and no other.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,6 @@ use kickcache_daemon::shell_command::DaemonCommands;
 use kickcache_daemon::words::ModeWord;
 use serde_json::Value;
 
-/// The page's explanation of a key.
 #[derive(Debug)]
 struct Explained {
     unit: String,
@@ -45,7 +44,6 @@ fn error_count() -> ErrorCount {
     ErrorCount { operation: "read".into(), name: "EIO".into(), count: 2 }
 }
 
-/// A report with all fields.
 fn report() -> Report {
     Report {
         version: "1".into(),
@@ -193,19 +191,18 @@ fn printed(place: &str, value: &Value, keys: &mut Vec<String>) {
     }
 }
 
-/// The words between backticks.
 fn quoted(text: &str) -> impl Iterator<Item = &str> {
     text.split('`').skip(1).step_by(2)
 }
 
-/// All places that a place with alternatives in braces represents.
+/// Resolves alternatives in braces.
 fn places(text: &str) -> Vec<String> {
     let Some((before, rest)) = text.split_once('{') else { return vec![text.to_owned()] };
     let (words, after) = rest.split_once('}').unwrap();
     words.split(',').flat_map(|word| places(&format!("{before}{word}{after}"))).collect()
 }
 
-/// The keys that the tables below the headings of a section explain.
+/// The keys in the tables of a section.
 fn explained(section: &str) -> BTreeMap<String, Explained> {
     let mut keys = BTreeMap::new();
     for part in section.split("\n### ").skip(1) {
@@ -244,7 +241,7 @@ fn every_json_key_is_documented_with_its_unit() {
     }
 }
 
-/// The keys that a page on metrics names: in a section's column, as keys of its objects, or whole where they are no metrics.
+/// The keys that the page on metrics names.
 fn exported(page: &str) -> Vec<String> {
     let sections = [
         ("\n### The daemon\n", 5, ""),

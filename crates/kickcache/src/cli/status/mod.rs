@@ -71,7 +71,6 @@ pub(crate) struct StatusArgs {
     control: ControlOption,
 }
 
-/// A report and the time of its arrival.
 struct Sample {
     report: Report,
     at: Instant,
@@ -80,7 +79,7 @@ struct Sample {
 impl StatusArgs {
     pub(crate) fn run(&self, out: &mut dyn Printer) -> Result<(), Failure> {
         let mut before = None;
-        // A closed output ends the command with success, as a failed write to a closed pipe does.
+        // As a failed write to a closed pipe, a closed output ends the command with success.
         let watch = self.watch.map(|_| OutputWatch::start(|| Exit::Success.end_process()));
         let _output = watch.transpose().context("cannot start a thread")?;
         loop {

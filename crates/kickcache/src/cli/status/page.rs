@@ -16,13 +16,12 @@ use super::sentences::{Span, cache_sentences, engines, memory_sentence, volume_s
 use super::tones;
 use super::volumes::volume_table;
 
-/// The content of the page, and its width.
 pub(super) struct Page<'a> {
     pub(super) report: &'a Report,
     pub(super) rates: Option<Rates<'a>>,
-    /// [`Span::Recent`] for a repeated page, otherwise [`Span::SinceStart`].
+    /// [`Span::Recent`] for a repeated page.
     pub(super) span: Span,
-    /// Columns of the terminal, if it has some.
+    /// In columns.
     pub(super) width: Option<usize>,
 }
 
@@ -57,7 +56,7 @@ impl Page<'_> {
         Ok(())
     }
 
-    /// A condition; several steps are numbered.
+    /// Several steps are numbered.
     fn condition(&self, out: &mut dyn Printer, condition: &Condition, colour: Colour) -> io::Result<()> {
         let tone = tones::of_severity(condition.severity);
         if let ([] | [_], None) = (condition.steps.as_slice(), &condition.otherwise) {

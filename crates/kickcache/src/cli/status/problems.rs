@@ -1,4 +1,4 @@
-//! The problems of a daemon, for monitoring: a line each, and an exit code.
+//! The problems of a daemon, for monitoring.
 
 use std::io::{self, Write};
 
@@ -9,12 +9,10 @@ use kickcache_daemon::control::report::Report;
 use kickcache_units::printable::printable_line;
 use kickcache_units::{are, counted};
 
-/// The conditions that are problems.
 fn problems(report: &Report) -> impl Iterator<Item = &Condition> {
     report.conditions.iter().filter(|condition| condition.severity.is_problem())
 }
 
-/// Prints the problems, or that there is none.
 pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     if problems(report).next().is_none() {
         let volumes = report.caches.iter().map(|cache| cache.volumes.len() as u64).sum();
@@ -23,10 +21,8 @@ pub(super) fn print(report: &Report, out: &mut dyn Write) -> io::Result<()> {
     problems(report).try_for_each(|problem| writeln!(out, "{}", printable_line(&problem.sentence())))
 }
 
-/// Succeeds if there is no problem.
-///
 /// # Errors
-/// If there is a problem, with the exit code for problems.
+/// If there is a problem.
 pub(super) fn end(report: &Report) -> Result<(), Failure> {
     let found = problems(report).count() as u64;
     match found {

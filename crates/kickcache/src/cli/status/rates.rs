@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use kickcache_daemon::control::report::{Report, VolumeReport};
 
-/// The base of the rates.
 pub(super) struct Rates<'a> {
     pub(super) before: &'a Report,
     pub(super) seconds: Duration,

@@ -6,8 +6,7 @@ use kickcache_daemon::control::ControlError;
 use kickcache_daemon::control::condition::{Condition, ConditionKind, Health};
 use kickcache_daemon::control::report::{CacheReport, Report};
 
-/// Removes other volumes, cache devices without this volume, and the conditions of both. Conditions of the daemon
-/// stay, because they concern every volume. Of a volume that is not served, the reason and the conditions stay.
+/// Removes other volumes, cache devices without this volume, and the conditions of both.
 ///
 /// # Errors
 /// If the report has no such volume.

@@ -10,7 +10,7 @@ use kickcache_daemon::control::wear_report::WearReport;
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_units::{counted, show_bytes, show_count, show_duration, show_ratio, show_years};
 
-/// The I/O engine: the configured one, and the choice of `auto`.
+/// The configured I/O engine, and the engines in use if they differ.
 pub(super) fn engines(report: &Report) -> String {
     let used: BTreeSet<&str> = report.caches.iter().map(|cache| cache.io_engine.as_str()).collect();
     let used: Vec<&str> = used.into_iter().filter(|engine| !engine.is_empty()).collect();
@@ -21,7 +21,7 @@ pub(super) fn engines(report: &Report) -> String {
     }
 }
 
-/// The payload memory in use; `None` for a daemon that does not report it.
+/// `None` for a daemon that does not report its memory.
 pub(super) fn memory_sentence(memory: &MemoryReport) -> Option<String> {
     let waiting = match memory.waiting_requests {
         0 => String::new(),
@@ -32,7 +32,6 @@ pub(super) fn memory_sentence(memory: &MemoryReport) -> Option<String> {
     (memory.limit_bytes > 0).then(|| format!("memory for payload: {used} of {limit}{waiting}"))
 }
 
-/// The figures of a cache device; one that is not in use has none.
 pub(super) fn cache_sentences(cache: &CacheReport) -> Vec<String> {
     if !cache.is_in_use() {
         return vec![format!("cache device {}: not in use", cache.device)];
@@ -52,8 +51,7 @@ pub(super) fn cache_sentences(cache: &CacheReport) -> Vec<String> {
     [figures].into_iter().chain(wear(&cache.wear)).collect()
 }
 
-/// The share of its write budget that a cache device used, the fills that are skipped for it, and its
-/// remaining life; `None` without a budget and a known life.
+/// The wear of a cache device; `None` without a budget and a known life.
 fn wear(wear: &WearReport) -> Option<String> {
     let day = Duration::from_secs_f64(wear.day_seconds.clamp(0.0, 86_400.0));
     let (written, day) = (show_bytes(wear.day_bytes), show_duration(day));
@@ -73,16 +71,14 @@ fn wear(wear: &WearReport) -> Option<String> {
     Some(format!("  {}", all.into_iter().flatten().collect::<Vec<_>>().join("; ")))
 }
 
-/// The time that a page covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Span {
-    /// Since the volume was added, at the start of the daemon or later.
+    /// Since the volume was added.
     SinceStart,
     /// The present interval of 30 seconds and the interval before.
     Recent,
 }
 
-/// The figures of a volume.
 pub(super) fn volume_sentences(volume: &VolumeReport, span: Span) -> Vec<String> {
     let mut sentences = vec![format!("{}: {}", volume.name, gained(volume, span))];
     if volume.recordings > 0 {
@@ -132,8 +128,7 @@ fn saved(volume: &VolumeReport) -> String {
     }
 }
 
-/// The benefit of the cache: the reads, their hit ratio if the page is not of the last seconds, and their
-/// latency with and without the cache.
+/// The reads and their latency; an estimate of the latency without the cache, if there is one.
 fn gained(volume: &VolumeReport, span: Span) -> String {
     let activity = activity(volume, span);
     let reads = activity.reads();
@@ -155,12 +150,12 @@ fn gained(volume: &VolumeReport, span: Span) -> String {
     format!("{first}; {mean} on average{}", without_cache(volume, activity))
 }
 
-/// If more blocks were read ahead for each missed block than this, since the volume was added, reads of the
-/// origin do not show how long a read alone takes.
+/// Above this ratio of read-ahead blocks to missed blocks, reads of the origin do not show the latency of a
+/// read alone.
 const READ_AHEAD_MAX: f64 = 0.25;
 
-/// An estimate of the latency without the cache, from reads of the origin. If these read much ahead, their
-/// mean without an estimate; empty without misses.
+/// The latency of reads of the origin: an estimate without the cache, if they read little ahead. Empty
+/// without misses.
 fn without_cache(volume: &VolumeReport, activity: &Activity) -> String {
     let misses = &activity.misses;
     if misses.count == 0 {
@@ -180,7 +175,7 @@ fn show_took(kind: &str, took: &RequestLatency) -> Option<String> {
     (took.count > 0).then(|| format!("{kind} take {mean}, 99 % at most {p99}"))
 }
 
-/// A time in milliseconds with two digits, at most three places, and at least whole milliseconds.
+/// With at most three digits behind the point.
 fn show_millis(millis: f64) -> String {
     let digits = match millis {
         tiny if tiny < 0.0995 => 3,

@@ -82,7 +82,6 @@ fn activity(seconds: f64, parts: u64) -> Activity {
     }
 }
 
-/// The report of a daemon with two volumes.
 pub(in crate::cli) fn report(reads: u64) -> Report {
     let first = VolumeCounters {
         reads,
@@ -146,7 +145,7 @@ pub(in crate::cli) fn report(reads: u64) -> Report {
     }
 }
 
-/// The page of a report, completed as the daemon does.
+/// The report is completed as by the daemon.
 fn printed(report: &Report, rates: Option<Rates<'_>>, width: Option<usize>) -> String {
     let report = completed(report);
     let span = if rates.is_some() { Span::Recent } else { Span::SinceStart };

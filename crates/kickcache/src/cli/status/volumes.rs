@@ -1,4 +1,4 @@
-//! The table of the volumes: a row each; the least important columns are dropped first if there is no room.
+//! The table of the volumes.
 
 use kickcache_command::table::{Align, Cell, KEEP, Table, Tone};
 use kickcache_daemon::control::report::{CacheReport, Report, VolumeReport};
@@ -7,7 +7,7 @@ use kickcache_units::{show_bytes, show_rate, show_ratio};
 use super::rates::Rates;
 use super::tones;
 
-/// Headings, and the ranks that decide which columns are dropped first.
+/// The ranks decide which columns are dropped first.
 const COLUMNS: [(&str, Align, u8); 13] = [
     ("VOLUME", Align::Left, KEEP),
     ("MODE", Align::Left, 3),
@@ -65,14 +65,13 @@ fn volume_row(
     ]
 }
 
-/// The share of read-ahead blocks that were hit, since the volume was added: a sample is too short for it.
+/// The share of read-ahead blocks that were hit, since the volume was added: a sample is too short.
 fn show_read_ahead(volume: &VolumeReport) -> String {
     let counters = &volume.counters;
     show_ratio(counters.read_ahead_hit_blocks, counters.read_ahead_blocks)
 }
 
-/// The word of the most urgent condition, or `good` without one; the sentences above the table have the
-/// details.
+/// The word of the most urgent condition, or `good` without one.
 fn volume_health(report: &Report, cache: &CacheReport, volume: &VolumeReport) -> Cell {
     match report.condition_of(&volume.name, &cache.device) {
         Some(condition) => Cell::toned(condition.kind.entry().word, tones::of_severity(condition.severity)),

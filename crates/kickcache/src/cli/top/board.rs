@@ -1,4 +1,4 @@
-//! The shown state of a daemon, its sort order, and the selected volume.
+//! The shown state of a daemon.
 
 use std::cmp::Ordering;
 use std::time::Instant;
@@ -8,7 +8,6 @@ use kickcache_daemon::control::report::{CacheReport, Report};
 
 use crate::cli::top::volume_line::VolumeLine;
 
-/// The daemon as of its last report.
 #[derive(Default)]
 pub(super) struct Board {
     pub(super) volumes: Vec<VolumeLine>,
@@ -27,13 +26,12 @@ pub(super) struct Board {
     at: Option<Instant>,
 }
 
-/// A cache device.
 pub(super) struct DeviceLine {
     pub(super) device: String,
     pub(super) used: u64,
     pub(super) size: u64,
     pub(super) dirty: u64,
-    /// Bytes written in the last day, and the budget for that.
+    /// Bytes written in the last day.
     pub(super) written: u64,
     pub(super) budget: Option<u64>,
 }
@@ -51,7 +49,6 @@ impl DeviceLine {
     }
 }
 
-/// The columns that volumes can be sorted by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Order {
     #[default]
@@ -74,7 +71,6 @@ pub(super) enum Direction {
     Reversed,
 }
 
-/// Whether the details of a volume are shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) enum Detail {
     #[default]
@@ -82,7 +78,6 @@ pub(super) enum Detail {
     Shown,
 }
 
-/// A user's change of the view.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
     Before,
@@ -94,7 +89,6 @@ pub(super) enum Look {
 }
 
 impl Board {
-    /// Takes a new report of a daemon.
     pub(super) fn take(&mut self, at: Instant, mut report: Report) {
         let seconds = self.at.map_or(1.0, |before| at.duration_since(before).as_secs_f64().max(1e-3));
         // Another daemon counts from 0.
@@ -120,7 +114,6 @@ impl Board {
         self.sort();
     }
 
-    /// Records that the daemon did not answer.
     pub(super) fn miss(&mut self, why: String) {
         self.missed = Some(why);
     }
@@ -183,7 +176,7 @@ impl Order {
         }
     }
 
-    /// The number that is compared; `None` for the order by name.
+    /// `None` for the order by name.
     fn number(self, line: &VolumeLine) -> Option<f64> {
         match self {
             Order::Name => None,

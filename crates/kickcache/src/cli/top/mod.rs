@@ -1,7 +1,4 @@
 //! `kickcache top`: the volumes of a daemon in a terminal, moving.
-//!
-//! * `board`: the shown state, and the selected volume; `volume_line`: the line of a volume.
-//! * `view`: the layout; `keys`: the meaning of keys; `poller`: the source of the reports.
 
 mod board;
 mod keys;
@@ -62,12 +59,13 @@ impl TopArgs {
         let _output = OutputWatch::start(|| Exit::Interrupted.end_process())?;
         interrupt.end_hanging_process(|| drop(disable_raw_mode()))?;
         let mut board = Board::default();
-        // Without a daemon, the error is printed before the terminal changes its mode.
+        // The error of a missing daemon is printed before the terminal changes its mode.
         let client = self.control.client();
         board.take(Instant::now(), interrupt.wait_for(move || Ok(client.status()))??);
         let mut terminal = ratatui::try_init()?;
         let ended = self.follow(&mut terminal, &mut board, &interrupt);
-        // If the terminal has disappeared, the drop of `Terminal` would fail to print an error there, and abort.
+        // If the terminal has disappeared, the drop of `Terminal` would fail to print an error there, and
+        // abort.
         if terminal.show_cursor().is_err() {
             Exit::Interrupted.end_process();
         }

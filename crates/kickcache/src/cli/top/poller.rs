@@ -1,4 +1,4 @@
-//! Requests the status at intervals, in a separate thread: the answer may take long.
+//! Requests the status at intervals, in a separate thread.
 
 use std::sync::mpsc::{self, Receiver, TryRecvError};
 use std::thread;
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 use kickcache_daemon::control::client::{Client, ClientError};
 use kickcache_daemon::control::report::Report;
 
-/// The time of the next request, and the pending answer.
 pub(super) struct Poller {
     every: Duration,
     due: Instant,
@@ -15,7 +14,7 @@ pub(super) struct Poller {
 }
 
 impl Poller {
-    /// A poller whose first request is due after `every`.
+    /// The first request is due after `every`.
     pub(super) fn new(every: Duration) -> Poller {
         Poller { every, due: Instant::now() + every, awaited: None }
     }

@@ -12,7 +12,7 @@ use super::board::{Board, Detail, Look};
 use super::keys::{Wish, wish};
 use super::view::draw;
 
-/// A daemon that has served three volumes for some seconds: `busy` has the most requests, `dirty` the most dirty bytes.
+/// A report of three volumes: `busy` has the most requests, `dirty` the most dirty bytes.
 fn report(seconds: u64) -> Report {
     let volume = |name: &str, rate: u64, hits: u64, dirty: u64| {
         let reads = json!({"count": rate * seconds, "mean_ms": 2.0, "p99_ms": 9.0});
@@ -53,7 +53,7 @@ fn screen(board: &Board, width: u16, height: u16) -> Vec<String> {
     (0..height).map(|y| line(y).trim_end().to_owned()).collect()
 }
 
-/// The volumes in their order on the screen.
+/// In their order on the screen.
 fn names(lines: &[String]) -> Vec<&str> {
     let known = ["a-busy", "dirty", "idle"];
     lines.iter().filter_map(|line| known.into_iter().find(|name| line.starts_with(name))).collect()

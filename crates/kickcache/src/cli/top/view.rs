@@ -16,8 +16,8 @@ use ratatui::widgets::{Block, Cell, Paragraph, Row, Sparkline, Table, TableState
 use crate::cli::top::board::{Board, Detail, Direction, Order};
 use crate::cli::top::volume_line::{VolumeLine, whole};
 
-/// Heading, width and order of each column; the last ones are dropped first if there is no room, but never
-/// the first two. Bars fill the remaining width.
+/// The last columns are dropped first if there is no room, but never the first two; bars fill the remaining
+/// width.
 const COLUMNS: [(&str, u16, Option<Order>); 8] = [
     ("VOLUME", 14, Some(Order::Name)),
     ("HEALTH", 14, None),
@@ -28,15 +28,12 @@ const COLUMNS: [(&str, u16, Option<Order>); 8] = [
     ("CACHED", 8, Some(Order::Cached)),
     ("MODE", 13, None),
 ];
-/// Lines that the health may take.
 const HEALTH_HEIGHT_MAX: u16 = 4;
-/// The least width of the bars: a narrow terminal has fewer columns, without the last ones.
 const BARS_MIN: u16 = 6;
-/// Lines of the details, with their frame.
+/// With their frame.
 const DETAIL_HEIGHT: u16 = 12;
 const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// Draws the board.
 pub(super) fn draw(frame: &mut Frame<'_>, board: &Board) {
     let health = health(board, frame.area().width);
     let detail = match board.detail {
@@ -65,8 +62,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, board: &Board) {
     frame.render_widget(Paragraph::new(help).style(Style::new().dim()), keys);
 }
 
-/// The health in a sentence, wrapped, and the other problems in a line each; only the reason if the daemon
-/// did not answer.
+/// The health in a sentence, and the other problems in a line each; only the reason if the daemon did not
+/// answer.
 fn health(board: &Board, width: u16) -> Vec<Line<'static>> {
     let width = usize::from(width).max(8);
     let lines = |text: &str, style: Style| {
@@ -95,7 +92,6 @@ fn style(severity: Severity) -> Style {
     }
 }
 
-/// The cache devices: use, dirty blocks, and the write budget.
 fn draw_caches(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     let right = |text: String| Cell::from(Line::from(text).alignment(Alignment::Right));
     let heads = [
@@ -162,7 +158,7 @@ fn draw_table(frame: &mut Frame<'_>, area: Rect, board: &Board) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// A heading; the heading of the sort column has an arrow.
+/// The heading of the sort column has an arrow.
 fn heading(name: &'static str, order: Option<Order>, board: &Board) -> Cell<'static> {
     let is_name = order == Some(Order::Name);
     let text = match board.direction {
@@ -200,7 +196,7 @@ fn millis(time: Option<f64>) -> String {
     )
 }
 
-/// The latest numbers as bars; the highest number is as high as a line.
+/// The highest number is as high as a line.
 fn bar_text(numbers: &VecDeque<u64>, width: usize) -> String {
     let shown = numbers.len().saturating_sub(width);
     let most = numbers.iter().skip(shown).copied().max().unwrap_or(0);

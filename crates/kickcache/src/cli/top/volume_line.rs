@@ -5,14 +5,13 @@ use std::collections::VecDeque;
 use kickcache_daemon::control::condition::Severity;
 use kickcache_daemon::control::report::{CacheReport, VolumeReport};
 
-/// Spans that are kept of a volume: as many as a wide terminal shows.
+/// As many as a wide terminal shows.
 pub(super) const SPANS_MAX: usize = 240;
 
-/// A volume.
 pub(super) struct VolumeLine {
     pub(super) report: VolumeReport,
     pub(super) cache: String,
-    /// The word of the volume's most urgent condition.
+    /// The word of the most urgent condition.
     pub(super) health: Option<(&'static str, Severity)>,
     pub(super) rates: Rates,
     /// Reads and writes a second, between each two reports, the latest last.
@@ -21,7 +20,7 @@ pub(super) struct VolumeLine {
     pub(super) read_micros: VecDeque<u64>,
 }
 
-/// Figures between two reports; rates are for a second.
+/// Rates are for a second.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub(super) struct Rates {
     pub(super) reads: f64,
@@ -29,16 +28,15 @@ pub(super) struct Rates {
     pub(super) read_bytes: f64,
     pub(super) write_bytes: f64,
     pub(super) writeback_bytes: f64,
-    /// Blocks of reads that were hits, and these plus the misses.
+    /// Blocks of reads that were hits.
     pub(super) hit_blocks: u64,
     pub(super) read_blocks: u64,
-    /// Mean milliseconds of a read, if there were reads.
+    /// Mean milliseconds.
     pub(super) read_ms: Option<f64>,
     pub(super) write_ms: Option<f64>,
 }
 
 impl VolumeLine {
-    /// A volume, with its previous line of some seconds ago, if there is one.
     pub(super) fn new(
         cache: &CacheReport,
         report: VolumeReport,
@@ -102,7 +100,6 @@ fn push(kept: &mut VecDeque<u64>, value: f64) {
     kept.push_back(whole(value));
 }
 
-/// The nearest whole number.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,

@@ -78,7 +78,6 @@ fn fio_ends_with_a_bench_that_is_killed() {
     }
 }
 
-/// A bench of a cache in front of an NBD export.
 fn before_a_server(scratch: &Scratch, server: &Server, runtime: &str) -> Command {
     let cache = scratch.path("cache");
     let target = format!("k=cache:{},size:16M,origin:{}", cache.display(), server.uri().display());
@@ -90,7 +89,6 @@ fn before_a_server(scratch: &Scratch, server: &Server, runtime: &str) -> Command
     bench
 }
 
-/// A bench that loses its origin while it measures.
 fn bereft_of_its_origin(scratch: &Scratch) -> Child {
     let disk = scratch.random("disk", 32 * MIB, 1);
     let mut server = Server::start(scratch, &disk, &["--filter=delay"], &["rdelay=20ms"]);

@@ -17,7 +17,7 @@ pub(super) fn signal(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
-/// An executable with verbs that act as the lines of a `case`; `noted` is a file for its use.
+/// `cases` are lines of a shell's `case`; `noted` is a file for their use.
 fn executable(scratch: &Scratch, cases: &str) -> PathBuf {
     let disk = scratch.random("disk", 4 * MIB, 1);
     let path = scratch.path("executable");
@@ -39,7 +39,6 @@ fn bench(executable: &Path) -> Command {
     bench
 }
 
-/// The process that an executable noted when it began to hang.
 fn noted(scratch: &Scratch) -> u32 {
     let deadline = Instant::now() + Duration::from_secs(60);
     loop {
@@ -52,13 +51,13 @@ fn noted(scratch: &Scratch) -> u32 {
     }
 }
 
-/// Whether a process exists, and is not a zombie.
+/// A zombie is not alive.
 fn is_alive(process: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{process}/stat")).unwrap_or_default();
     stat.rsplit_once(')').is_some_and(|(_, rest)| !rest.trim_start().starts_with('Z'))
 }
 
-/// Waits for the end of a bench, for less long than its executables hang.
+/// Waits for less long than the executables hang.
 fn end_of(bench: &mut Child) {
     let begun = Instant::now();
     while bench.try_wait().unwrap().is_none() {
@@ -67,7 +66,6 @@ fn end_of(bench: &mut Child) {
     }
 }
 
-/// Ends a bench whose executable hangs; returns its output.
 fn end(cases: &str) -> String {
     let scratch = Scratch::new();
     let mut child = bench(&executable(&scratch, cases)).spawn().unwrap();

@@ -1,5 +1,4 @@
-//! `kickcache bench` with real fio: turns, phases, results that survive an interruption, and devices that are never
-//! written.
+//! `kickcache bench` with real fio.
 
 pub(crate) mod ends;
 mod interrupted;
@@ -20,7 +19,7 @@ use crate::daemon::KICKCACHE;
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, skip, tools};
 
-/// The bench, without a limit for the load of the machine.
+/// Without a limit for the load of the machine.
 fn command(arguments: &[String]) -> Command {
     let mut command = Command::new(KICKCACHE);
     command.arg("bench").args(arguments).args(["--busy-limit", "100"]).stdin(Stdio::null());
@@ -102,7 +101,6 @@ fn targets_run_in_turns_and_leave_no_files() {
     compare_with_a_simulation(&scratch, &result);
 }
 
-/// A simulated run for each target and phase, of the same job.
 fn check_predictions(predictions: &Value) {
     let predictions = predictions.as_array().unwrap();
     let names: Vec<&str> =
@@ -118,7 +116,6 @@ fn check_predictions(predictions: &Value) {
     }
 }
 
-/// Measured and simulated runs in one page.
 fn compare_with_a_simulation(scratch: &Scratch, result: &Value) {
     let names = ["measured.json", "simulated.json", "job.fio", "page.html"];
     let [measured, simulated, job, page] = names.map(|name| scratch.path(name));
@@ -223,7 +220,6 @@ fn block_devices_in_use_are_never_written_to() {
     assert_eq!(names(&mounted.0), [mounted.0.join("lost+found")].into(), "nothing is left there");
 }
 
-/// A mounted file system; unmounted when dropped.
 struct Mounted(PathBuf);
 
 impl Mounted {

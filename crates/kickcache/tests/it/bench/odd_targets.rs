@@ -1,4 +1,4 @@
-//! Targets and jobs that would make fio use a file that the user did not name: refused, or measured without harm.
+//! Targets and jobs that would make fio use a file that the user did not name.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,6 @@ use super::{command, complaint, names, run, small};
 use crate::scratch::{MIB, Scratch};
 use crate::{need_kickcache, need_tools, tools};
 
-/// Options that all benches of a job file have here.
 const FIXED: [&str; 3] = ["--noise-floor", "computed", "--json"];
 
 /// A job of a second over 2 MiB.
@@ -128,7 +127,6 @@ fn the_target_of_an_executable_is_written_only_if_blank() {
     assert_eq!(verbs.lines().collect::<Vec<_>>(), ["up", "path", "down"], "it was taken down");
     run(&words(&job, &target, &["--phases", "empty", "--destroy-data"]));
     assert!(fs::read(&file).unwrap() != before);
-    // The bench overwrites data of its own first round.
     scratch.sparse("disk", 4 * MIB);
     run(&words(&job, &target, &["--phases", "empty", "--rounds", "2"]));
 }

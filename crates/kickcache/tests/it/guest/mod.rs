@@ -1,5 +1,5 @@
-//! A guest without a virtual machine: this process drives the queues of a vhost-user-blk device as a kernel would,
-//! and keeps them when the daemon dies.
+//! A guest without a virtual machine: this process drives the queues of a vhost-user-blk device, and keeps
+//! them when the daemon dies.
 
 mod queue;
 
@@ -19,9 +19,9 @@ use vm_memory::{Bytes, FileOffset, GuestAddress, GuestMemoryMmap};
 pub(crate) use self::queue::CompletedRequest;
 use self::queue::Queue;
 
-/// Requests of a queue in flight, at most.
+/// Of a queue.
 pub(crate) const SLOTS: u16 = 128;
-/// Payload of a request, at most.
+/// Of a request.
 pub(crate) const PAYLOAD: u64 = 64 << 10;
 
 /// The address of the memory in the front end; the memory starts at guest address 0.
@@ -40,7 +40,6 @@ pub(crate) const ZEROES: u32 = 13;
 /// VERSION_1, protocol features, and FLUSH, CONFIG_WCE, MQ, DISCARD, WRITE_ZEROES.
 const FEATURES: u64 = 1 << 32 | 1 << 30 | 1 << 9 | 1 << 11 | 1 << 12 | 1 << 13 | 1 << 14;
 
-/// The memory that is cut short.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Cut {
     Payload,
@@ -54,13 +53,13 @@ pub(crate) struct Guest {
     file: File,
     queues: Vec<Queue>,
     inflight: Option<(VhostUserInflight, File)>,
-    /// The channel on which the device reports changes.
+    /// For changes that the device reports.
     channel: Option<UnixStream>,
     front: Option<Frontend>,
 }
 
 impl Guest {
-    /// As [`Guest::connect`], over a socket that is connected already.
+    /// Over a socket that is connected already.
     pub(crate) fn over(stream: UnixStream, queues: u16) -> Guest {
         let mut guest = Guest::new(Path::new(""), queues, 0);
         guest.front = Some(Frontend::from_stream(stream, 16));
@@ -68,7 +67,7 @@ impl Guest {
         guest
     }
 
-    /// Connects and starts this many queues. `extra` features are requested in addition to the usual ones.
+    /// `extra` features are requested in addition to the usual ones.
     pub(crate) fn connect(path: &Path, queues: u16, extra: u64) -> Guest {
         let mut guest = Guest::new(path, queues, extra);
         guest.reconnect();
@@ -142,7 +141,7 @@ impl Guest {
         front.set_mem_table(&[region]).unwrap();
         for (index, queue) in self.queues.iter().enumerate() {
             front.set_vring_num(index, queue::SIZE).unwrap();
-            // QEMU sends the used index after a reconnect. The device must use its own record instead.
+            // QEMU sends the used index after a reconnect; the device must use its own record instead.
             front.set_vring_base(index, queue.used_index(&self.ram)).unwrap();
             front.set_vring_addr(index, &queue.addresses(USER)).unwrap();
             front.set_vring_call(index, &queue.call).unwrap();
@@ -151,8 +150,7 @@ impl Guest {
         }
     }
 
-    /// Puts a request into a free slot of a queue; the guest must be kicked then. `data` is the payload of a write, or
-    /// as long as a read.
+    /// The guest must be kicked after this. `data` is the payload of a write, or as long as a read.
     pub(crate) fn submit(&mut self, queue: u16, kind: u32, sector: u64, data: &[u8]) -> u16 {
         self.queues[usize::from(queue)].submit(&self.ram, kind, sector, data)
     }
@@ -161,17 +159,16 @@ impl Guest {
         self.queues[usize::from(queue)].free_slots()
     }
 
-    /// Kicks if the device requests it.
     pub(crate) fn kick(&mut self, queue: u16) {
         self.queues[usize::from(queue)].kick_if_wanted(&self.ram);
     }
 
-    /// Requests that ended since the last call; waits for an interrupt if there are none, `None` if none arrives.
+    /// Requests that ended since the last call; waits for an interrupt if there are none, `None` if none
+    /// arrives.
     pub(crate) fn wait(&mut self, queue: u16, limit: Duration) -> Option<Vec<CompletedRequest>> {
         self.queues[usize::from(queue)].wait(&self.ram, limit)
     }
 
-    /// The payload of a slot of a queue.
     pub(crate) fn payload(&self, queue: u16, slot: u16, length: usize) -> Vec<u8> {
         let mut bytes = vec![0; length];
         self.ram.read_slice(&mut bytes, queue::data(queue, slot)).unwrap();
@@ -188,13 +185,12 @@ impl Guest {
         (ended[0].status, self.payload(queue, slot, data.len()))
     }
 
-    /// Enables or disables a queue of the device.
     pub(crate) fn enable(&mut self, queue: u16, on: bool) {
         self.front.as_mut().unwrap().set_vring_enable(queue.into(), on).unwrap();
     }
 
-    /// Cuts the memory short where the payload begins, or at its start. This process must not access the removed memory,
-    /// or it would be killed.
+    /// Cuts the memory short where the payload begins, or at its start; an access to the removed memory would
+    /// kill this process.
     pub(crate) fn cut_memory(&mut self, cut: Cut) {
         let left = match cut {
             Cut::Payload => DATA,
@@ -203,7 +199,7 @@ impl Guest {
         self.file.set_len(left).unwrap();
     }
 
-    /// Connects again, with memory for requests in flight that can be cut short; the device's own cannot.
+    /// Connects again, with memory for requests in flight that can be cut short.
     pub(crate) fn bring_own_inflight(&mut self) {
         let (message, _) = self.inflight.take().unwrap();
         let file = File::from(memfd_create("inflight", MemfdFlags::CLOEXEC).unwrap());
@@ -216,12 +212,11 @@ impl Guest {
         self.inflight.as_ref().unwrap().1.set_len(0).unwrap();
     }
 
-    /// Kicks without a check of the rings.
+    /// Without a check of the rings.
     pub(crate) fn kick_blindly(&mut self, queue: u16) {
         self.queues[usize::from(queue)].kick.write(1).unwrap();
     }
 
-    /// Waits until the device closes the connection.
     pub(crate) fn wait_for_end(&mut self) {
         let start = Instant::now();
         while self.front.as_mut().unwrap().get_features().is_ok() {
@@ -237,7 +232,7 @@ impl Guest {
         bytes
     }
 
-    /// Whether the device has reported a change of its configuration since the last call.
+    /// Since the last call.
     pub(crate) fn is_told_of_change(&mut self) -> bool {
         let mut message = [0; 12];
         match self.channel.as_mut().unwrap().read(&mut message) {
@@ -253,12 +248,11 @@ impl Guest {
         }
     }
 
-    /// Switches the write cache.
     pub(crate) fn set_write_cache(&mut self, on: bool) {
         self.front.as_mut().unwrap().set_config(32, VhostUserConfigFlags::WRITABLE, &[on.into()]).unwrap();
     }
 
-    /// Stops a queue as a guest that shuts down does; returns the end of its ring.
+    /// As a guest that shuts down; returns the end of the ring.
     pub(crate) fn stop_queue(&mut self, queue: u16) -> u32 {
         self.front.as_mut().unwrap().get_vring_base(queue.into()).unwrap()
     }

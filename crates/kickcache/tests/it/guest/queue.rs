@@ -11,7 +11,7 @@ use vmm_sys_util::eventfd::{EFD_NONBLOCK, EventFd};
 
 use super::{DATA, GET_ID, PAYLOAD, READ, SLOTS};
 
-/// Descriptors of a queue: room for the slots' three.
+/// Room for three descriptors of each slot.
 pub(crate) const SIZE: u16 = 512;
 const QUEUE_BYTES: u64 = 64 << 10;
 const AVAIL: u64 = 0x2000;
@@ -19,12 +19,11 @@ const USED: u64 = 0x3000;
 const HEADERS: u64 = 0x8000;
 const HEADER_BYTES: u64 = 64;
 
-/// A request that the device completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct CompletedRequest {
     pub(crate) slot: u16,
     pub(crate) status: u8,
-    /// The number of bytes written, as reported by the device.
+    /// Bytes, as reported by the device.
     pub(crate) written: u32,
 }
 
@@ -39,7 +38,6 @@ pub(crate) struct Queue {
     pub(crate) call: EventFd,
 }
 
-/// The address of the payload of a slot.
 pub(crate) fn data(queue: u16, slot: u16) -> GuestAddress {
     GuestAddress(DATA + (u64::from(queue) * u64::from(SLOTS) + u64::from(slot)) * PAYLOAD)
 }

@@ -1,9 +1,8 @@
-//! A bit of a cache device is flipped, one at a time in many bytes: every block must read as before or fail, or the
-//! device must be refused.
+//! A bit of a cache device is flipped, one at a time in many bytes: every block must read as before or fail,
+//! or the device must be refused.
 //!
 //! Bytes that recovery does not read cannot change its result, so it runs again only for the bytes that it
-//! reads, which are recorded while it runs. For all others the block at that place is checked with its
-//! checksum.
+//! reads.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -35,9 +34,7 @@ fn index(number: u64) -> usize {
     usize::try_from(number).unwrap()
 }
 
-/// The result of recovery of a cache device, and the blocks of the device that it read.
 struct Recovered {
-    /// In the order of their places.
     cached: Vec<(u64, CachedBlock)>,
     read: BTreeSet<u64>,
 }
@@ -63,18 +60,15 @@ fn recovered(device: &[u8]) -> Option<Recovered> {
     Some(Recovered { cached, read: read.into_inner() })
 }
 
-/// The result of a flip.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Outcome {
     Same,
     Refused,
-    /// This many blocks cannot be read.
     Fails(usize),
     /// This block of the volume reads as something else.
     Wrong(u64),
 }
 
-/// The count of each result, and the places of failures.
 #[derive(Default)]
 struct Tally {
     count: u64,
@@ -84,7 +78,6 @@ struct Tally {
     wrong: Vec<(u64, u64)>,
 }
 
-/// The original devices, and the expected data.
 struct Bench {
     device: Vec<u8>,
     origin: Vec<u8>,
@@ -102,7 +95,6 @@ impl Bench {
         bench
     }
 
-    /// Flips a bit of every [`step`]-th byte, on two threads, each with a copy of its own.
     fn flip_all(&self) -> Tally {
         let places: Vec<usize> = (0..self.device.len()).step_by(step()).collect();
         let half = places.len().div_ceil(2);
@@ -150,7 +142,6 @@ impl Bench {
         self.judge_block(cached.block.get(), self.read(device, place, &cached))
     }
 
-    /// The client's data of every block.
     fn judge_all(&self, device: &[u8], cached: &[(u64, CachedBlock)]) -> Outcome {
         let mut content: Vec<Option<&[u8]>> = self.origin.chunks(BLOCK_BYTES).map(Some).collect();
         for (place, cached) in cached {

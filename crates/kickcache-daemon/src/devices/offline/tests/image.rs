@@ -26,11 +26,9 @@ const LATE: Range<u64> = 700..705;
 /// A cache device with clean and dirty blocks, and the origin below it.
 pub(super) struct Image {
     pub(super) folder: tempfile::TempDir,
-    /// The expected data of each block of the volume.
     pub(super) expected: Vec<u8>,
 }
 
-/// How the server that made an image ended.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum Ending {
     Clean,
@@ -57,7 +55,6 @@ impl Image {
         self.folder.path().join("origin")
     }
 
-    /// Reads, writes over and over, discards: records of every kind, segments of both queues, several lives.
     pub(super) fn make(ending: Ending) -> Image {
         let folder = tempfile::Builder::new().tempdir_in("/var/tmp").unwrap();
         let expected: Vec<u8> = (0..BLOCKS).flat_map(|block| content(block, 0)).collect();
@@ -88,7 +85,6 @@ impl Image {
         let volume = VolumeSpec {
             mode: ModeWord::WriteBack,
             sequential_cutoff: Cutoff::Off,
-            // Dirty blocks stay dirty.
             idle_after: std::time::Duration::from_secs(600),
             dirty_limit: "90%".parse().unwrap(),
             frontends: FrontendSpecs::nbd(vec![NbdAddress::Unix(self.folder.path().join("socket"))]),

@@ -19,7 +19,6 @@ use crate::devices::offline::metadata::Metadata;
 use crate::devices::offline::offline_device::OfflineDevice;
 use crate::serve::config::StatePlace;
 
-/// Turns one bit over and gives the old byte.
 fn flip(path: &Path, at: u64, bit: u32) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
@@ -111,7 +110,6 @@ fn rot_needed_header(path: &Path) -> bool {
     })
 }
 
-/// A stray write: zeroes over the whole ring.
 #[test]
 fn a_missing_journal_is_refused_until_a_repair() {
     // The cut image was stopped in earlier lives, which its superblock records.

@@ -15,27 +15,20 @@ const DEPTH_MAX: usize = 8;
 /// Bytes of the header of a page of vital product data (SPC-5, 7.7).
 const VPD_HEADER: usize = 4;
 
-/// The prefix of the identity of a loop device, before the offset and the path of its file, or the identity of the device below.
 const LOOP: &str = "loop:";
-/// The prefix of the identity of a partition, before its number and the identity of the disk.
 const PART: &str = "part";
 
-/// The folders of the kernel and of udev; tests use other folders.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct Roots {
-    /// /sys.
     pub(super) sys: PathBuf,
-    /// The folder /dev.
     pub(super) dev: PathBuf,
 }
 
 impl Roots {
-    /// The folders of this machine.
     pub(super) fn of_system() -> Roots {
         Roots { sys: "/sys".into(), dev: "/dev".into() }
     }
 
-    /// The folder of a block device in /sys, by its name.
     fn folder(&self, name: &str) -> PathBuf {
         self.sys.join("class/block").join(name)
     }
@@ -59,8 +52,7 @@ impl Roots {
         named.or_else(card).or_else(|| product_serial(folder)).or_else(|| own("serial", "serial"))
     }
 
-    /// Offset and identity of the file or device below a loop device; `None` for a removed file, a path that is not UTF-8, a
-    /// device without an assigned identity, or more than [`DEPTH_MAX`] loop devices on top of each other.
+    /// The identity of a loop device: its offset, and the path or the identity below.
     fn of_loop(&self, folder: &Path, file: &Path, depth: usize) -> Option<String> {
         let offset = number(&folder.join("loop/offset"))?;
         if depth == DEPTH_MAX {
@@ -87,7 +79,7 @@ pub(super) fn file_of_loop(assigned: &str) -> Option<&Path> {
     below.starts_with('/').then(|| Path::new(below))
 }
 
-/// Vendor, model and serial number of a SCSI disk, or of an NVMe namespace of a kernel that shows no more.
+/// Vendor, model and serial number of a disk, as far as the kernel shows them.
 fn product_serial(folder: &Path) -> Option<String> {
     let device = folder.join("device");
     let page = fs::read(device.join("vpd_pg80")).ok().and_then(|page| clean(page.get(VPD_HEADER..)?));
@@ -102,7 +94,6 @@ fn is_absent(file: &Path) -> bool {
     access::metadata(file).is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
 }
 
-/// A number that the kernel shows.
 fn number(path: &Path) -> Option<u64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }

@@ -18,20 +18,15 @@ use kickcache_engine::format::superblock::ORIGIN_IDENTITY_MAX;
 use self::assigned::{Roots, file_of_loop};
 use crate::driver::device::sysfs;
 
-/// The prefix of an assigned identity.
 const ASSIGNED: &str = "disk:";
-/// The prefix of the identity of a block device by a name below /dev.
 const NAMED: &str = "block:";
-/// The prefix of the identity of a file.
 const FILE: &str = "file:";
 /// Names that udev derives from the content of a device, which clones share.
 const CONTENT_NAME: &str = "lvm-pv-uuid-";
-/// Names that udev derives from the place in the machine.
 const BY_PLACE: &str = "disk/by-path";
 /// Drivers that number their disks with letters.
 const LETTERED: [&str; 4] = ["sd", "vd", "hd", "xvd"];
 
-/// Whether an identity is that of one disk alone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Strength {
     /// The identity counts as that of one disk alone, also after a restart.
@@ -43,20 +38,15 @@ pub enum Strength {
 /// An identity that an older version may have recorded for a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct OlderIdentity {
-    /// The identity.
     pub identity: String,
-    /// Whether the identity counts as that of one disk alone.
     pub strength: Strength,
 }
 
 /// The identities of a device, by which it is recognised.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Identified {
-    /// The identity that is recorded.
     pub identity: String,
-    /// Whether the identity counts as that of one disk alone.
     pub strength: Strength,
-    /// Identities of older versions.
     pub older: Vec<OlderIdentity>,
     /// Other present devices of equal size and of the same driver with a weak identity.
     pub peers: Vec<PathBuf>,
@@ -66,14 +56,13 @@ pub struct Identified {
 }
 
 impl Identified {
-    /// A device with one strong identity.
     pub fn strong(identity: String) -> Identified {
         let (older, peers) = (Vec::new(), Vec::new());
         Identified { identity, strength: Strength::Strong, older, older_peers: peers.clone(), peers }
     }
 
-    /// The identity by the place in the machine, if the device has only a weak identity by a name, and the user
-    /// names it by its place; otherwise the identities as they are.
+    /// The identity by the place in the machine, if the device has only a weak identity by a name, and the
+    /// user names it by its place.
     fn or_by_place(self, roots: &Roots, named: &Path) -> Identified {
         let is_unnamed = self.strength == Strength::Weak && self.identity.starts_with(NAMED);
         if !is_unnamed || !named.starts_with(roots.dev.join(BY_PLACE)) {
@@ -94,10 +83,8 @@ impl Identified {
     }
 }
 
-/// A block device that is present.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Present {
-    /// The name in /sys/class/block.
     name: String,
     /// Major and minor number, as the kernel writes them.
     number: Option<String>,
@@ -110,7 +97,7 @@ struct Present {
 }
 
 impl Present {
-    /// The first name that does not depend on the content, as older versions recorded it.
+    /// The first name that does not depend on the content.
     fn stable_name(&self) -> Option<&PathBuf> {
         self.names.iter().find(|name| !is_of_content(name))
     }
@@ -171,7 +158,6 @@ impl PresentDevices {
         PresentDevices(present)
     }
 
-    /// The device with a number, at a path without links.
     fn at(&self, path: &Path, number: &str) -> Identified {
         let named = format!("{NAMED}{}", path.display());
         let Some(device) = self.0.iter().find(|device| device.number.as_deref() == Some(number)) else {
@@ -213,14 +199,12 @@ impl PresentDevices {
     }
 }
 
-/// A link that udev makes.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 struct UdevLink {
     name: PathBuf,
     device: PathBuf,
 }
 
-/// The links below /dev/disk/by-id, in alphabetical order.
 fn names_by_id(roots: &Roots) -> Vec<UdevLink> {
     let entries = fs::read_dir(roots.dev.join("disk/by-id")).into_iter().flatten().flatten();
     let links = entries.filter_map(|entry| {
@@ -241,20 +225,17 @@ fn family(name: &str) -> &str {
     LETTERED.into_iter().find(|family| letters.starts_with(family) && letters != *family).unwrap_or(letters)
 }
 
-/// The identity of a regular file.
 pub(super) fn of_file(path: &Path) -> Identified {
     Identified::strong(format!("{FILE}{}", path.display()))
 }
 
-/// The identity of the block device with a number; `named` is the path as the user gives it, and `path` is the same
-/// path without links.
+/// The identity of the block device with a number; `path` is `named` without links.
 pub(super) fn of_block_device(named: &Path, path: &Path, number: u64) -> Identified {
     let roots = Roots::of_system();
     PresentDevices::look(&roots).at(path, &sysfs::number(number)).or_by_place(&roots, named)
 }
 
-/// The path of the device that has an assigned identity; `None` for an identity of another kind, and if no device or several
-/// devices have it.
+/// The path of the only present device with an assigned identity; `None` for an identity of another kind.
 pub fn path_of_identity(identity: &str) -> Option<PathBuf> {
     if !identity.starts_with(ASSIGNED) {
         return None;
@@ -263,7 +244,7 @@ pub fn path_of_identity(identity: &str) -> Option<PathBuf> {
     present.only(identity).map(|device| device.path.clone())
 }
 
-/// Identities of older versions for the only present device with an assigned identity; none for an identity of another kind.
+/// Identities of older versions for the only present device with an assigned identity.
 pub fn older_identities(identity: &str) -> Vec<OlderIdentity> {
     if !identity.starts_with(ASSIGNED) {
         return Vec::new();
@@ -277,12 +258,12 @@ pub fn is_same_device(identity: &str, recorded: &str) -> bool {
     identity == recorded || older_identities(identity).iter().any(|older| older.identity == recorded)
 }
 
-/// The file that shows a replaced origin by its inode: the origin itself, or the file below a loop device.
+/// The file of an origin, or the file below its loop device.
 pub fn file_of_identity(identity: &str) -> Option<&Path> {
     path_of_file(identity).or_else(|| file_of_loop(identity.strip_prefix(ASSIGNED)?))
 }
 
-/// The path of a regular file, by its identity; `None` for block devices.
+/// The path of a regular file, by its identity.
 pub fn path_of_file(identity: &str) -> Option<&Path> {
     identity.strip_prefix(FILE).map(Path::new)
 }

@@ -5,14 +5,14 @@ use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Unexpected, Visitor};
 
-/// The numbers of ublk devices are smaller than this, the default limit of the kernel.
+/// The default limit of the kernel.
 const DEVICES_MAX: u32 = 64;
 
 /// Which of the host's ublk devices a volume is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkId {
-    /// The number of the volume's previous device, if that device still waits; otherwise the kernel chooses a
-    /// number.
+    /// The number of the volume's previous device, if that device still waits; otherwise the kernel chooses
+    /// one.
     Any,
     /// `/dev/ublkbN`.
     Number(u32),
@@ -27,10 +27,9 @@ impl fmt::Display for UblkId {
     }
 }
 
-/// The word for [`UblkId::Any`].
 pub(super) const ANY: &str = "any";
 
-/// Reads the number of a device: N of `/dev/ublkbN`.
+/// N of `/dev/ublkbN`.
 ///
 /// # Errors
 /// A sentence.
@@ -54,7 +53,7 @@ impl FromStr for UblkId {
     }
 }
 
-/// `true`, `false` or a number, in a configuration file.
+/// `true`, `false` or a number.
 pub(super) struct Choice(pub(super) Option<UblkId>);
 
 impl<'de> Deserialize<'de> for Choice {

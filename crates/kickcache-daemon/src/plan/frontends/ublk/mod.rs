@@ -9,7 +9,6 @@ use crate::plan::frontends::spec::FrontendSpec;
 use crate::plan::frontends::ublk::id::{ANY, Choice, UblkId};
 use crate::plan::frontends::ublk::queues::{QueueCount, QueueDepth};
 
-/// Keys in a configuration file.
 pub(in crate::plan) const KEYS: &[&str] = &[ID, QUEUES, DEPTH];
 const ID: &str = "ublk";
 const QUEUES: &str = "ublk-queues";

@@ -1,33 +1,27 @@
-//! How many queues a ublk device has, and how many requests each of them holds.
+//! The size of the queues of a ublk device.
 
 use std::str::FromStr;
 
 use serde::de::{Deserialize, Deserializer, Error as _};
 
-/// The most queues of a device: one thread serves them all.
 const QUEUES_MAX: u16 = 16;
 const DEPTH_MAX: u16 = 1024;
-/// The most requests of all queues of a device together: each reserves memory for the largest request, 256
-/// KiB.
+/// Of all queues of a device together: each request reserves 256 KiB.
 const REQUESTS_MAX: u32 = 2048;
 
-/// How many queues a device has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueCount(u16);
 
-/// How many requests a queue holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueDepth(u16);
 
 impl QueueCount {
-    /// The number of queues.
     pub const fn get(self) -> u16 {
         self.0
     }
 }
 
 impl QueueDepth {
-    /// The number of requests.
     pub const fn get(self) -> u16 {
         self.0
     }
@@ -79,7 +73,6 @@ fn within(text: &str, most: u16) -> Option<u16> {
     text.parse().ok().filter(|number| (1..=most).contains(number))
 }
 
-/// Refuses more requests than there should be memory for.
 pub(super) fn check(queues: QueueCount, depth: QueueDepth) -> Result<(), String> {
     let (queues, depth) = (queues.0, depth.0);
     let requests = u32::from(queues) * u32::from(depth);

@@ -22,7 +22,6 @@ use crate::serve::verbs::exchange::{
 };
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
-/// Calls a verb in a turn of the loop.
 fn in_turn<T: Send + 'static>(
     served: &ToySetup,
     verb: impl FnOnce(&mut dyn Verbs, Moment) -> T + Send + 'static,

@@ -18,11 +18,9 @@ use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::frontend::vhost_user::port::Port;
 
-/// The daemon's end of [`Scene::front`], and its listener.
 const SOCKET: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Socket, generation: 0 });
 const LISTENER: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Listener, generation: 0 });
 
-/// Turns after which a test fails; a success takes a few, unless the machine is busy.
 const TURNS_MAX: usize = 1000;
 const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 
@@ -44,7 +42,6 @@ impl Scene {
         scene
     }
 
-    /// A guest with its device.
     fn with((guest, device): (Reader, GuestDevice)) -> Scene {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
@@ -72,7 +69,6 @@ impl Scene {
         frontends.on_ready(core, key, Interest::Readable);
     }
 
-    /// Runs turns of the loop until a condition holds.
     fn turn_until(&mut self, is_so: impl Fn(&mut Scene) -> bool) {
         for _ in 0..TURNS_MAX {
             let now = self.event_loop.core.begin_turn();
@@ -190,7 +186,6 @@ fn a_front_end_that_cannot_be_accepted_is_retried() {
 struct Scripted {
     results: VecDeque<Result<(), i32>>,
     ended: VecDeque<(Instant, QueuedEnd)>,
-    /// The number of requests.
     count: Sender<()>,
 }
 

@@ -26,7 +26,6 @@ impl Scene {
         Scene { event_loop, _control: control, directory }
     }
 
-    /// A connection in the transmission phase.
     fn connect(&mut self) -> UnixStream {
         let mut socket = UnixStream::connect(self.directory.path().join("s")).unwrap();
         socket.write_all(&[0, 0, 0, 3]).unwrap();
@@ -56,7 +55,6 @@ impl Scene {
         self.event_loop.take_events();
     }
 
-    /// Runs turns of the loop until a condition holds.
     fn turn_until(&mut self, mut is_so: impl FnMut(&mut Scene) -> bool) {
         for _ in 0..2000 {
             if is_so(self) {
@@ -67,7 +65,6 @@ impl Scene {
         panic!("it never comes to this");
     }
 
-    /// Lets time pass at once.
     fn pass(&mut self, seconds: u64) {
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         core.now = core.now.plus(Duration::from_millis(seconds * 1000));

@@ -59,7 +59,6 @@ impl Toy {
         Toy::start_in(MEMORY, origin, socket, io_engine, limits)
     }
 
-    /// With `memory` bytes for payload.
     fn start_in(memory: usize, origin: &Path, socket: &Path, io_engine: IoEngine, limits: Limits) -> Toy {
         let wakeup = Arc::new(Wakeup::new().unwrap());
         let (control, receiver) = mpsc::channel();
@@ -171,7 +170,7 @@ fn serve_a_file_for_measurements() {
     toy.stop();
 }
 
-/// An engine change removes a device like this: if its record stayed, a stop would wait for it forever.
+/// If the record stayed, a stop would wait for it forever.
 #[test]
 fn an_outstanding_record_ends_after_its_device_is_removed() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
@@ -197,7 +196,6 @@ fn an_outstanding_record_ends_after_its_device_is_removed() {
     }
 }
 
-/// An event loop that does not run, with its origin in a directory.
 fn loop_without_clients(directory: &Path) -> EventLoop<PassThrough> {
     let (origin, socket) = (directory.join("origin"), directory.join("s"));
     std::fs::write(&origin, vec![1; 8 << 20]).unwrap();
@@ -244,7 +242,6 @@ fn time_in_which_the_loop_was_stopped_is_no_silence() {
     assert_eq!(core.take_missed(), Duration::from_nanos(0));
 }
 
-/// A toy server on a file of 8 MiB, and a directory for both.
 struct ToySetup {
     directory: tempfile::TempDir,
     toy: Toy,
@@ -274,7 +271,6 @@ impl ToySetup {
         socket
     }
 
-    /// A connection in the transmission phase, by EXPORT_NAME.
     fn raw_transmission(&self) -> UnixStream {
         let mut socket = self.raw();
         let mut greeting = [0; 18];

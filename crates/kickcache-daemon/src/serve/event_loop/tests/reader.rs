@@ -13,7 +13,6 @@ const HEADER: u64 = 0x1_0000;
 const DATA: u64 = 0x2_0000;
 const STATUS: u64 = 0x1_1000;
 
-/// The guest; the caller has its device.
 pub(super) struct Reader(Guest);
 
 impl Reader {
@@ -49,7 +48,6 @@ impl Reader {
         (Reader(guest), device)
     }
 
-    /// The status of the last request that ended.
     pub(super) fn status(&self) -> u8 {
         self.0.read::<1>(STATUS)[0]
     }
@@ -59,7 +57,6 @@ impl Reader {
         self.0.ram.set_len(DATA).unwrap();
     }
 
-    /// The number of answered reads.
     pub(super) fn answered(&self) -> u16 {
         self.0.used()
     }

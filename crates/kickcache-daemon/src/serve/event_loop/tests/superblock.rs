@@ -8,7 +8,6 @@ use super::*;
 use crate::serve::event_loop::cache_takeover::TakeoverStep;
 use crate::serve::verbs::superblock_lease::{LeaseNumber, SuperblockLease, SuperblockWriter};
 
-/// A writer that requested the superblock.
 struct Writer {
     number: LeaseNumber,
     answered: Answered<Result<SuperblockLease, ServeError>>,
@@ -24,7 +23,6 @@ impl Writer {
         matches!(self.answered.try_recv(), Err(TryRecvError::Empty))
     }
 
-    /// The epoch of the superblock that the writer got.
     fn epoch(&self) -> u64 {
         self.answered.try_recv().unwrap().unwrap().superblock.epoch
     }

@@ -39,7 +39,6 @@ fn a_stop_does_not_wait_for_a_takeover_record() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();
     let mut event_loop = copied_loop(&directory);
     let (now, later) = (Instant::from_nanos(5), Instant::from_nanos(2_000_000_005));
-    // A failed attempt is counted; while volumes are served, another attempt follows later.
     event_loop.takeover.step = Some(TakeoverStep::Sealed(now));
     event_loop.advance_takeover(now);
     while event_loop.takeover.is_busy() {
@@ -160,14 +159,13 @@ impl Sealed {
         panic!("no thread ends");
     }
 
-    /// The superblocks are written, or not.
     fn end_notes(&mut self) -> TakeoverStep {
         let TakeoverOutcome::Noted(noted) = self.outcome() else { panic!("it writes no superblocks") };
         self.event_loop.end_notes(at(1), noted);
         self.event_loop.takeover.step.unwrap()
     }
 
-    /// The record is written, or not; `look` is called before the next step.
+    /// `look` is called before the next step.
     fn end_record(&mut self, look: impl Fn(&Sealed)) -> TakeoverStep {
         let TakeoverOutcome::Recorded(superblock, recorded) = self.outcome() else { panic!("no record") };
         look(self);
@@ -175,7 +173,6 @@ impl Sealed {
         self.event_loop.takeover.step.unwrap()
     }
 
-    /// A flush of both devices.
     fn flush(&mut self, result: Result<(), DeviceError>) {
         let mirror = self.event_loop.core.mirror.as_mut().unwrap();
         let operation = DeviceOperation::Flush { device: Device::Cache };
@@ -187,7 +184,6 @@ impl Sealed {
         }
     }
 
-    /// Path and number of the cache device on record.
     fn record(&self) -> (PathBuf, u64) {
         let uuid = uuid_text(self.event_loop.superblock.uuid);
         let CacheRecord { path, starts, .. } = self.store.cache(&uuid).unwrap().unwrap();

@@ -26,7 +26,6 @@ const WRITE: u32 = 1;
 const DISCARD: u32 = 3;
 const WRITE_SAME: u32 = 4;
 
-/// Turns after which a test fails.
 const TURNS_MAX: usize = 1000;
 const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 
@@ -37,7 +36,6 @@ struct Scene {
     _control: Sender<Control>,
 }
 
-/// The answer to a request, as the kernel receives it.
 #[derive(PartialEq, Eq, Debug)]
 struct Answer {
     queue: u16,
@@ -66,14 +64,12 @@ impl Scene {
         Some(Scene { event_loop, kernel, directory, _control: control })
     }
 
-    /// Lets the kernel hand a request over.
     fn ask(&mut self, queue: u16, tag: u16, description: IoDescription) {
         self.kernel.describe(ID, (queue, tag), description);
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         frontends.on_command(core, WatchKey::Ublk(UblkKey { device: 0, queue, tag }), 0);
     }
 
-    /// Turns until `count` requests were answered.
     fn answers(&mut self, count: usize) -> Vec<Answer> {
         for _ in 0..TURNS_MAX {
             let found = self.answered();
@@ -96,7 +92,6 @@ impl Scene {
         commits.map(|(_, _, bytes)| answer(bytes)).collect()
     }
 
-    /// The memory of a tag, which the kernel writes and reads.
     fn memory(&mut self, queue: u16, tag: u16, length: usize) -> &mut [u8] {
         self.event_loop.frontends.ublk.memory_of(UblkKey { device: 0, queue, tag }, length)
     }
@@ -282,7 +277,6 @@ fn an_unused_device_ends_with_its_daemon() {
 }
 
 impl Scene {
-    /// A device that waits for the loop.
     fn open(&self, id: UblkId) -> OpenUblk {
         let volume = KnownVolume::of(&self.event_loop.core.volumes[0]);
         let io_engine = self.event_loop.core.driver.io_engine();
@@ -294,7 +288,6 @@ impl Scene {
         frontends.part_from_host(core, 0);
     }
 
-    /// The kernel ends all tags of the device.
     fn end_tags(&mut self) {
         for (queue, tag) in (0..8).map(|at| (at / 4, at % 4)) {
             let EventLoop { core, frontends, .. } = &mut self.event_loop;
@@ -387,7 +380,6 @@ impl Scene {
         all
     }
 
-    /// Gives memory back, and the waiting requests get theirs.
     fn give_back(&mut self, all: Vec<Grant>) {
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         all.into_iter().for_each(|grant| core.driver.buffers().budget.release(grant));

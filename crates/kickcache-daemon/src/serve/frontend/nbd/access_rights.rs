@@ -8,7 +8,6 @@ use crate::serve::frontend::nbd::certificates::Certificates;
 use crate::serve::frontend::nbd::settings::NbdSettings;
 use crate::serve::served_volumes::ServedVolumes;
 
-/// The access rights.
 #[derive(Default)]
 pub(super) struct AccessRights {
     policy: TlsPolicy,
@@ -30,7 +29,6 @@ impl AccessRights {
         self.certificates.as_ref()?.accept()
     }
 
-    /// Why the present certificate files cannot be used; `None` if they can.
     pub(super) fn failure(&self) -> Option<String> {
         self.certificates.as_ref()?.failure()
     }

@@ -9,7 +9,7 @@ use rustix::fs::{SeekFrom, seek};
 use crate::driver::device::{BlockFile, Kind};
 use crate::driver::executor::Driver;
 
-/// The most bytes of holes for which a reply looks up blocks in the cache: about 65536 blocks.
+/// The most bytes of holes for which a reply looks up blocks in the cache.
 const HOLE_BYTES_MAX: u64 = 256 << 20;
 /// The most extents of one reply.
 pub(super) const EXTENT_COUNT_MAX: usize = 4096;
@@ -27,7 +27,6 @@ pub(crate) fn block_status(
     }
 }
 
-/// Whether the kernel itself reports the holes, so that a query waits for no other process.
 fn tells_of_holes(file: &BlockFile) -> bool {
     file.kind() == Kind::File && !file.is_remote()
 }
@@ -55,13 +54,11 @@ fn merged(file: &BlockFile, extent: ByteExtent, is_cached: impl Fn(BlockIndex) -
     extents
 }
 
-/// A part of a file, from an offset on, that is all hole or all data.
 struct Run {
     end: u64,
     is_hole: bool,
 }
 
-/// The hole or the data of the origin's file that begins at `offset`.
 fn origin_run(file: &BlockFile, offset: u64, end: u64) -> Run {
     let position = seek(file.file(), SeekFrom::Data(offset));
     match position {

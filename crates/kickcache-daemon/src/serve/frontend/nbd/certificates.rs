@@ -14,13 +14,11 @@ use kickcache_tls::server::{Refreshed, ServerCertificates};
 /// Time between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// The certificates in use, and the reason why the present files are not in use.
 struct Current {
     config: Arc<ServerConfig>,
     failure: Option<String>,
 }
 
-/// The certificates that clients get now.
 pub(crate) struct Certificates {
     current: Arc<Mutex<Current>>,
     /// The drop of this sender ends the thread, and does not wait for the end.
@@ -28,8 +26,6 @@ pub(crate) struct Certificates {
 }
 
 impl Certificates {
-    /// Begins to follow the files.
-    ///
     /// # Errors
     /// If no thread can be started.
     pub(crate) fn follow(certificates: ServerCertificates) -> io::Result<Certificates> {
@@ -41,14 +37,12 @@ impl Certificates {
         Ok(Certificates { current, _ending: ending })
     }
 
-    /// TLS for a client.
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         let config = Arc::clone(&lock(&self.current).config);
         // The call fails if the system gives no random numbers.
         UnbufferedServerConnection::new(config).ok()
     }
 
-    /// Why the present files cannot be used; `None` if they can.
     pub(super) fn failure(&self) -> Option<String> {
         lock(&self.current).failure.clone()
     }

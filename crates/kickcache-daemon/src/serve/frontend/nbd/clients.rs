@@ -6,7 +6,6 @@ use crate::serve::frontend::nbd::connection::Connection;
 use crate::serve::frontend::nbd::key::ConnectionId;
 use crate::serve::frontend::nbd::stall::Stall;
 
-/// The connections, and the list of connections with pending work.
 #[derive(Default)]
 pub(crate) struct Clients {
     slots: Vec<Slot>,
@@ -73,7 +72,6 @@ impl Clients {
         }
     }
 
-    /// Stalls a client, or ends its stall.
     pub(super) fn set_stall(&mut self, index: u16, stall: Option<Stall>) {
         let Some(connection) = self.at(index) else { return };
         let before = std::mem::replace(&mut connection.stall, stall);
@@ -86,7 +84,6 @@ impl Clients {
         0..u16::try_from(self.slots.len()).expect("connections are bounded")
     }
 
-    /// The connections of a listener past the handshake.
     pub(super) fn connected(&self, listener: usize) -> usize {
         let here = self.iter().filter(|connection| connection.listener == listener);
         here.filter(|connection| !connection.handshaking).count()

@@ -22,7 +22,7 @@ use crate::serve::frontend::nbd::{Nbd, client_key};
 use crate::serve::own_export;
 
 impl Nbd {
-    /// Takes the commands that a client's bytes hold, until the bytes are used up, or the client stalls or ends.
+    /// Takes the commands that a client's bytes hold.
     pub(super) fn process<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         loop {
             let Some(connection) = self.clients.at(index) else { return };
@@ -63,13 +63,11 @@ impl Nbd {
         }
     }
 
-    /// Continues with a client that was stalled.
     pub(super) fn resume<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         self.clients.set_stall(index, None);
         self.process(core, index);
     }
 
-    /// Continues with a client's command that waited for the memory of this grant.
     pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
@@ -199,7 +197,6 @@ fn extent(command: &Command) -> ByteExtent {
     ByteExtent { start: command.offset, length: command.length }
 }
 
-/// The engine's view of a command.
 struct Task {
     operation: Operation,
     then: NextStep,

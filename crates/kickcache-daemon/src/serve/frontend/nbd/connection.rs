@@ -1,4 +1,4 @@
-//! The connection of a client: socket, session, unread bytes and pending output.
+//! The connection of a client.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -30,23 +30,19 @@ const OUTBOX_MAX: usize = 1024;
 const OUTBOX_BYTES_MAX: usize = 128 << 10;
 /// Bytes of the extents in the largest reply to a block status; a pending block status counts as much.
 const STATUS_BYTES: usize = EXTENT_COUNT_MAX * 16;
-/// From this many bytes on, a write is long: receiving it takes longer than several wakeups.
+/// From this many bytes on, a write is long.
 const LONG: u64 = 128 << 10;
 
-/// A connection. The event loop moves its commands to the engine and the replies back.
 pub(crate) struct Connection {
     socket: OwnedFd,
     session: Session,
     input: Input,
     stage: ConnectionPhase,
     outbox: Outbox,
-    /// The TLS of the stream, if the client has requested it.
     tls: Option<Box<TlsStream>>,
     requests: u32,
     bytes: u64,
-    /// Whether the handshake continues.
     pub(crate) handshaking: bool,
-    /// When the handshake must be over.
     pub(crate) deadline: Instant,
     /// The index of the listener that accepted the connection.
     pub(crate) listener: usize,
@@ -58,24 +54,21 @@ pub(crate) struct Connection {
     pub(crate) touched: bool,
     /// Why the connection is not read from; `None` if it is read.
     pub(crate) stall: Option<Stall>,
-    /// The granted memory for a command that waited.
     pub(super) granted: Option<Grant>,
-    /// Block status commands that are answered later.
     questions: usize,
     pace: Pace,
     /// Whether the volume is being removed: commands are refused, and the connection ends after its replies.
     pub(crate) is_leaving: bool,
 }
 
-/// The meaning of the next bytes of the stream.
 enum ConnectionPhase {
-    /// The bytes are decoded by the session: negotiation or a command.
+    /// The bytes are negotiation or a command.
     Decode,
-    /// A decoded command that was not admitted: it may wait for memory or for other requests.
+    /// A decoded command that was not admitted.
     Waiting(Command),
     /// The data of a write.
     Payload { id: RequestId, command: Command, filled: usize },
-    /// The data of a refused write: this many bytes are still to be skipped.
+    /// Bytes of a refused write that are still to be skipped.
     Skip(u64),
     /// TLS is being agreed on.
     Securing,
@@ -83,19 +76,13 @@ enum ConnectionPhase {
     Closed,
 }
 
-/// The next step of the loop for a connection.
 pub(crate) enum Step {
-    /// Wait for bytes.
     NeedInput,
-    /// Find memory for a command; see [`Connection::admit`].
     Admit(Command),
-    /// Pass a write to the engine: the payload has arrived.
     Write(Command, RequestId),
-    /// Send the pending output in the clear, and begin with TLS; see [`Connection::start_tls`].
     StartTls,
     /// Too much is in flight: the connection continues after a reply was sent.
     Stalled,
-    /// No more requests.
     Closed,
 }
 
@@ -131,12 +118,10 @@ impl Connection {
         }
     }
 
-    /// The index of the volume that the client has chosen.
     pub(super) fn volume(&self) -> Option<usize> {
         self.volumes.get(self.session.export()?).copied()
     }
 
-    /// Receives available bytes, without blocking.
     pub(crate) fn receive(&mut self, buffers: &mut Buffers) -> Received {
         if self.tls.is_some() {
             return self.receive_encrypted(buffers);
@@ -163,7 +148,7 @@ impl Connection {
         received
     }
 
-    /// Begins with TLS. Pending output in the clear must have been sent.
+    /// Pending output in the clear must have been sent.
     pub(crate) fn start_tls(&mut self, connection: UnbufferedServerConnection) {
         assert!(self.outbox.is_empty() && self.input.unread().is_empty(), "the clear is behind it");
         self.tls = Some(Box::new(TlsStream::new(connection)));
@@ -176,13 +161,12 @@ impl Connection {
         Some(tls.names())
     }
 
-    /// Continues the handshake through TLS, for a client with these access rights.
     pub(crate) fn go_on_secured(&mut self, access: &[Access]) {
         self.session.secure(access);
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// The reason of a TLS failure; `None` if TLS has not failed. An alert is sent to the client.
+    /// The reason of a TLS failure; `None` if TLS has not failed.
     pub(crate) fn tls_failure(&mut self) -> Option<String> {
         let tls = self.tls.as_deref_mut()?;
         let why = explain(tls.failure()?);
@@ -203,12 +187,10 @@ impl Connection {
         self.session.take_unknown()
     }
 
-    /// The description of the client, for messages.
     pub(crate) fn peer(&self) -> String {
         peer(&self.socket)
     }
 
-    /// Looks at the bytes received, up to the next thing that the loop must do.
     pub(crate) fn step(&mut self, buffers: &mut Buffers, limits: &Limits) -> Step {
         loop {
             match &mut self.stage {
@@ -249,7 +231,6 @@ impl Connection {
         }
     }
 
-    /// Whether the requests in flight or the waiting replies have reached a limit.
     fn is_full(&self, limits: &Limits) -> bool {
         let text = self.outbox.text_bytes() + self.questions * STATUS_BYTES;
         self.requests >= limits.requests_max || self.outbox.len() >= OUTBOX_MAX || text >= OUTBOX_BYTES_MAX
@@ -308,8 +289,7 @@ impl Connection {
         }
     }
 
-    /// Whether the payload of a long write is being received. Never with TLS: each record may arrive alone,
-    /// and would cost a wakeup if the loop did not poll.
+    /// Whether the payload of a long write is being received. `false` with TLS.
     pub(super) fn receives_long_write(&self) -> bool {
         let is_long =
             matches!(&self.stage, ConnectionPhase::Payload { command, .. } if command.length >= LONG);
@@ -321,12 +301,10 @@ impl Connection {
         self.bytes == 0 || self.bytes + length <= limits.connection_bytes_max
     }
 
-    /// Bytes of payload that the connection has in flight.
     pub(super) fn held_bytes(&self) -> usize {
         usize::try_from(self.bytes).unwrap_or(usize::MAX / 2)
     }
 
-    /// Counts a command that was admitted, with the memory for its payload.
     pub(crate) fn admit(&mut self, command: Command, id: RequestId) {
         self.requests += 1;
         self.bytes += payload_length(&command);
@@ -337,14 +315,12 @@ impl Connection {
         };
     }
 
-    /// Refuses a command that was not admitted.
     pub(crate) fn refuse(&mut self, command: Command, errno: NbdErrno) {
         self.push_error(&command, errno);
         self.stage =
             if is_write(&command) { ConnectionPhase::Skip(command.length) } else { ConnectionPhase::Decode };
     }
 
-    /// Answers a block status command that was not admitted.
     pub(crate) fn answer_status(&mut self, command: Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(&command, extents, &mut bytes);
@@ -359,7 +335,6 @@ impl Connection {
         self.stage = ConnectionPhase::Decode;
     }
 
-    /// Answers a block status command that was counted.
     pub(crate) fn end_status(&mut self, command: &Command, extents: &[kickcache_nbd::StatusExtent]) {
         let mut bytes = Vec::new();
         self.session.encode_block_status(command, extents, &mut bytes);
@@ -368,7 +343,6 @@ impl Connection {
         self.questions -= 1;
     }
 
-    /// Queues the reply to a request that ended.
     pub(crate) fn reply(
         &mut self,
         buffers: &mut Buffers,
@@ -400,7 +374,6 @@ impl Connection {
         looked.is_ok() && fds[0].revents().contains(PollFlags::RDHUP)
     }
 
-    /// Sends as much as possible.
     pub(crate) fn send(&mut self, buffers: &mut Buffers) -> SendProgress {
         let Connection { requests, bytes, outbox, tls, socket, pace, .. } = self;
         let done = |buffers: &mut Buffers, id| {
@@ -415,7 +388,6 @@ impl Connection {
         }
     }
 
-    /// Whether the connection is closed, and has neither output nor requests in flight.
     pub(crate) fn is_finished(&self) -> bool {
         matches!(self.stage, ConnectionPhase::Closed) && self.is_quiet()
     }
@@ -425,7 +397,6 @@ impl Connection {
         self.requests == 0 && !self.owes()
     }
 
-    /// Whether the client is past the handshake.
     pub(crate) fn is_transmission(&self) -> bool {
         self.session.is_transmission()
     }
@@ -434,7 +405,7 @@ impl Connection {
         !self.outbox.is_empty() || self.tls.as_deref().is_some_and(TlsStream::owes)
     }
 
-    /// Closes the connection: gives the memory back that no request in the engine uses, and ends TLS.
+    /// Closes the connection and releases the memory that no request in the engine uses.
     pub(crate) fn abandon(&mut self, buffers: &mut Buffers) {
         if let ConnectionPhase::Payload { id, .. } = self.stage {
             buffers.release(id);
@@ -474,9 +445,7 @@ impl AsFd for Connection {
     }
 }
 
-/// An export that a client may not have.
 pub(crate) struct Denied {
-    /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) names: PeerNames,
 }

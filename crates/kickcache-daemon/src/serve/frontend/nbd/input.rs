@@ -6,20 +6,17 @@ use std::os::fd::AsFd;
 use rustix::io::Errno;
 use rustix::net::{RecvAncillaryBuffer, RecvFlags};
 
-/// Room for one receive: headers, short writes, and the beginning of a long write before its memory is granted. Each connection has a
-/// buffer of this size.
+/// Bytes of a receive buffer.
 const ROOM: usize = 64 << 10;
 /// If there is less room than this behind the unread bytes, these are moved to the front of the buffer.
 const ROOM_MIN: usize = 32 << 10;
 
-/// A receive buffer.
 pub(crate) struct Input {
     bytes: Vec<u8>,
     start: usize,
     end: usize,
 }
 
-/// The result of a receive.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Received {
     /// More bytes may be available.
@@ -30,7 +27,6 @@ pub(crate) enum Received {
     End,
 }
 
-/// Bytes received from a socket.
 pub(crate) struct Arrival {
     /// The number of bytes received into the caller's memory.
     pub(crate) taken: usize,
@@ -54,7 +50,6 @@ impl Input {
         }
     }
 
-    /// Bytes that the buffer can take.
     pub(crate) fn room(&mut self) -> usize {
         self.make_room();
         self.bytes.len() - self.end

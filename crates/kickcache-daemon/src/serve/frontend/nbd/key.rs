@@ -7,7 +7,6 @@ pub(crate) struct ConnectionId {
     pub(crate) generation: u32,
 }
 
-/// A watched descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NbdKey {
     Listener(u16),

@@ -10,7 +10,6 @@ use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::nbd::served_listener::ServedListener;
 use crate::serve::frontend::nbd::{Nbd, listener_key};
 
-/// An address that a volume is to be served on.
 pub(crate) struct OpenAddress {
     pub(crate) address: NbdAddress,
     /// The socket; `None` if the daemon already listens on this address for other volumes.
@@ -18,13 +17,13 @@ pub(crate) struct OpenAddress {
 }
 
 impl Nbd {
-    /// The configured addresses with a fixed port, which more volumes may share.
+    /// The configured addresses that more volumes may share.
     pub(in crate::serve::frontend) fn addresses(&self) -> Vec<NbdAddress> {
         let addresses = self.listeners.iter().flatten().filter_map(|served| served.address.clone());
         addresses.filter(|address| !address.is_any_port()).collect()
     }
 
-    /// Whether a listener has this address, with a fixed port.
+    /// Whether a listener has this address; `false` if the system chooses its port.
     pub(in crate::serve::frontend) fn listens_on(&self, address: &NbdAddress) -> bool {
         self.position(address).is_some()
     }
@@ -35,8 +34,7 @@ impl Nbd {
         self.listeners.iter().position(|served| served.as_ref().is_some_and(is_meant))
     }
 
-    /// Serves the volume of an index on one more address. If `open` has no socket, the address has a listener
-    /// already.
+    /// If `open` has no socket, the address has a listener already.
     pub(in crate::serve::frontend) fn join<E>(
         &mut self,
         core: &mut Core<E>,
@@ -62,8 +60,7 @@ impl Nbd {
         }
     }
 
-    /// Does not serve the volume of an index on an address any more; with `None`, on no address. Connections
-    /// go on.
+    /// Does not serve the volume of an index on an address any more; with `None`, on no address.
     pub(in crate::serve::frontend) fn part<E>(
         &mut self,
         core: &mut Core<E>,
@@ -86,8 +83,7 @@ impl Nbd {
         }
     }
 
-    /// Hides the volume of an index, and accepts no more commands for it: clients in their handshake at one
-    /// of the volume's addresses must connect again.
+    /// Hides a volume, and accepts no more commands for it.
     pub(in crate::serve::frontend) fn hide<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         self.listeners.iter_mut().flatten().for_each(|served| served.hide(Some(volume), &core.volumes));
         for index in self.clients.indices() {
@@ -102,7 +98,6 @@ impl Nbd {
         }
     }
 
-    /// Offers a hidden volume again.
     pub(in crate::serve::frontend) fn show<E>(&mut self, core: &Core<E>) {
         self.listeners.iter_mut().flatten().for_each(|served| served.hide(None, &core.volumes));
         for index in self.clients.indices() {

@@ -1,7 +1,6 @@
 //! NBD: listeners, connections, and their commands.
 //!
-//! The protocol itself is in the crate `kickcache_nbd`; this module has the sockets, the memory of requests,
-//! and the clients that wait for memory.
+//! The protocol itself is in the crate `kickcache_nbd`.
 
 mod access_rights;
 mod block_status;
@@ -58,11 +57,11 @@ use crate::serve::served_volumes::ServedVolumes;
 
 /// The most receives of one connection in one turn.
 const RECEIVES_MAX: usize = 4;
-/// The most connections with an enlarged send buffer: each takes up to 4 MiB of kernel memory.
+/// The most connections with an enlarged send buffer.
 const ENLARGED_MAX: usize = 4;
 /// The most connections that are accepted from one listener in one turn.
 const ACCEPTS_MAX: usize = 16;
-/// The least time between two checks whether stalled clients, which are not read from, have disconnected.
+/// The least time between two checks whether stalled clients have disconnected.
 const LOOK_FOR_GONE: Duration = Duration::from_millis(1_000);
 
 const TURNED_AWAY: Complaint = Complaint::new("client_turned_away", Level::WARN, "clients were turned away");
@@ -71,7 +70,6 @@ const NOT_ACCEPTED: Complaint =
 const LATE_HANDSHAKE: Complaint =
     Complaint::new("client_late", Level::INFO, "clients did not finish their handshake in time");
 
-/// The NBD front end.
 #[derive(Default)]
 pub(crate) struct Nbd {
     /// Removed listeners leave an empty slot: the indices are in the keys of watches.
@@ -79,7 +77,6 @@ pub(crate) struct Nbd {
     clients: Clients,
     questions: StatusQuestions,
     security: AccessRights,
-    /// The time of the last check whether stalled clients have disconnected.
     gone_looked_at: Instant,
     slow_clients: SlowClients,
     /// Whether the client that was read from last since the last wait is in the middle of a long write.
@@ -87,7 +84,6 @@ pub(crate) struct Nbd {
 }
 
 impl Nbd {
-    /// Opens the listeners of all addresses.
     pub(crate) fn open(
         addresses: Vec<VolumePlace>,
         volumes: &ServedVolumes,
@@ -98,23 +94,19 @@ impl Nbd {
         Ok(Nbd { listeners, security: AccessRights::of(settings), ..Nbd::default() })
     }
 
-    /// The URIs of the volume of an index, in the order of the listeners.
     pub(super) fn uris_of(&self, volume: usize, name: &str) -> Vec<String> {
         let served = self.listeners.iter().flatten().filter(|served| served.serves(volume));
         served.map(|served| served.uri(name)).collect()
     }
 
-    /// Why the present files of certificates cannot be used; `None` if they can.
     pub(crate) fn tls_failure(&self) -> Option<String> {
         self.security.failure()
     }
 
-    /// Connections.
     pub(crate) fn connection_count(&self) -> usize {
         self.clients.count
     }
 
-    /// Connections that have chosen the volume of an index.
     pub(super) fn session_count(&self, volume: usize) -> u64 {
         let chosen = self.clients.iter().filter(|connection| connection.volume() == Some(volume));
         chosen.count() as u64
@@ -178,8 +170,6 @@ impl Nbd {
         served.into_iter().for_each(|served| served.listener.enlarge(socket));
     }
 
-    /// Whether one more client may connect through a listener. If too many are connected, no; if too many are
-    /// in their handshake, the oldest of these is dropped.
     fn make_room<E: CacheEngine>(&mut self, core: &mut Core<E>, listener: usize) -> bool {
         let count = self.clients.connected(listener);
         if count >= core.limits.connections_max {
@@ -203,8 +193,7 @@ impl Nbd {
         match interest {
             Interest::Writable => {
                 connection.watching_output = false;
-                // A client that sends no more bytes is dropped, as in `receive`; io_uring would report it
-                // repeatedly.
+                // A client that sends no more bytes is dropped: io_uring would report it repeatedly.
                 if connection.has_ended() {
                     return self.close(core, id.index);
                 }
@@ -253,7 +242,7 @@ impl Nbd {
         }
     }
 
-    /// Sends replies. If sent replies let clients continue, the loop must not sleep yet.
+    /// If sent replies let clients continue, the loop must not sleep yet.
     pub(super) fn send<E: CacheEngine>(&mut self, core: &mut Core<E>) -> LoopStep {
         let mut resumed = false;
         while let Some(index) = self.clients.touched.pop() {
@@ -291,7 +280,6 @@ impl Nbd {
         true
     }
 
-    /// Answers the questions that origins have answered.
     pub(super) fn take_extents<E>(&mut self, core: &mut Core<E>) {
         while let Some(told) = core.driver.poll_extents() {
             if let Some(answered) = self.questions.answer(&told) {
@@ -371,8 +359,7 @@ impl Nbd {
         self.clients.all_quiet()
     }
 
-    /// Whether the last bytes belonged to a long write with more data to come. The flag is cleared by the
-    /// call: if the client sends no more or disconnects, waits for other clients must not be affected.
+    /// Whether the last bytes belonged to a long write with more data to come. The call clears the flag.
     pub(super) fn take_long_write(&mut self) -> bool {
         std::mem::take(&mut self.receives_long_write)
     }

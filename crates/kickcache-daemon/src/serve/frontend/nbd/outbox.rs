@@ -16,7 +16,6 @@ use crate::serve::frontend::nbd::tls_stream::TlsStream;
 /// The most stretches that one call sends or encrypts.
 const STRETCHES_MAX: usize = 128;
 
-/// A queue of replies.
 #[derive(Default)]
 pub(crate) struct Outbox {
     queue: VecDeque<Message>,
@@ -26,15 +25,11 @@ pub(crate) struct Outbox {
     sent_total: u64,
     /// Bytes of waiting messages with memory of their own; heads do not count.
     text_bytes: usize,
-    /// Waiting messages with payload.
     payload_count: usize,
 }
 
-/// A reply.
 pub(crate) enum Message {
-    /// A head, and the payload of the request.
     Data(ReplyHead, RequestId),
-    /// A head alone.
     Head(ReplyHead),
     /// A reply with other bytes than a request's payload.
     Bytes(Vec<u8>),
@@ -47,17 +42,14 @@ impl Outbox {
         self.queue.push_back(message);
     }
 
-    /// Bytes of messages that wait and have memory of their own.
     pub(crate) fn text_bytes(&self) -> usize {
         self.text_bytes
     }
 
-    /// Whether a message waits that has payload.
     pub(crate) fn has_payload(&self) -> bool {
         self.payload_count > 0
     }
 
-    /// Bytes of messages, before encryption, that were ever passed to the socket or to TLS.
     pub(crate) fn sent_total(&self) -> u64 {
         self.sent_total
     }
@@ -88,8 +80,7 @@ impl Outbox {
         SendProgress::All
     }
 
-    /// Encrypts the beginning of the queue; `done` gets each request with an encrypted payload. Returns the
-    /// number of bytes.
+    /// Encrypts the beginning of the queue and returns the number of bytes.
     pub(crate) fn encrypt(
         &mut self,
         tls: &mut TlsStream,
@@ -125,7 +116,6 @@ impl Outbox {
         rustix::net::sendmsg(socket, &slices[..count], &mut SendAncillaryBuffer::default(), flags)
     }
 
-    /// Collects the next stretches to send; returns their number.
     fn gather<'a>(&'a self, slices: &mut [IoSlice<'a>; STRETCHES_MAX], buffers: &'a Buffers) -> usize {
         let (mut count, mut skip) = (0, self.sent);
         for message in &self.queue {

@@ -20,7 +20,7 @@ impl SlowClients {
     }
 }
 
-/// The progress of a client, and the start of the period in which this progress is too small.
+/// The progress of a client.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Pace {
     /// Bytes received of payload, and the credit for replies.
@@ -29,10 +29,8 @@ pub(super) struct Pace {
     since: Instant,
 }
 
-/// Whether the time of a client without enough progress begins or continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Watch {
-    /// The time for the client's progress starts.
     Begin,
     /// The client counts as slow after this time, if it makes too little progress.
     GoOn(Duration),
@@ -43,7 +41,6 @@ impl Pace {
         self.moved += bytes as u64;
     }
 
-    /// The client has taken a whole reply with payload.
     pub(super) fn add_reply(&mut self) {
         self.moved += PROGRESS;
     }

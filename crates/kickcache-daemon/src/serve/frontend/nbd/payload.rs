@@ -2,7 +2,6 @@
 
 use kickcache_nbd::{Command, CommandKind};
 
-/// Whether data follows a command.
 pub(super) fn is_write(command: &Command) -> bool {
     matches!(command.kind, CommandKind::Write { .. })
 }

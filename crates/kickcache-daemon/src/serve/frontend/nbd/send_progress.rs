@@ -1,6 +1,5 @@
 //! How far sending got.
 
-/// How far sending got.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SendProgress {
     /// All output was passed to the kernel.

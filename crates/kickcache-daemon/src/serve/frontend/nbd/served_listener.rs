@@ -12,17 +12,14 @@ use crate::serve::frontend::listener::Place;
 use crate::serve::frontend::listener::{Listener, VolumePlace};
 use crate::serve::served_volumes::ServedVolumes;
 
-/// A listener and its exports.
 pub(crate) struct ServedListener {
     pub(crate) listener: Listener,
     /// The configured address; `None` for a socket that was passed at the start.
     pub(crate) address: Option<NbdAddress>,
-    /// The volumes that are served at the address.
     members: Vec<usize>,
     /// The default export: the first one, while it exists. After its removal no volume is the default: a
     /// client of the default export that reconnects would write into another volume.
     default: Option<usize>,
-    /// The volume that is not offered at present.
     hidden: Option<usize>,
     pub(crate) exports: Arc<[ExportInfo]>,
     /// Index into the volumes for each export.
@@ -42,7 +39,6 @@ impl ServedListener {
         Ok(ServedListener::of(listener, address, members, volumes))
     }
 
-    /// A served listener from an open socket.
     pub(super) fn of(
         listener: Listener,
         address: Option<NbdAddress>,
@@ -67,13 +63,11 @@ impl ServedListener {
         served
     }
 
-    /// Whether a volume is served at this address.
     pub(super) fn serves(&self, volume: usize) -> bool {
         self.members.contains(&volume)
     }
 
-    /// The URI of a volume for NBD clients; for a socket that was passed at the start, whose address is unknown, its name in the
-    /// log.
+    /// The URI of a volume for NBD clients; for an inherited socket, its name in the log.
     pub(super) fn uri(&self, volume: &str) -> String {
         let bound = self.listener.address.parse::<SocketAddr>().ok();
         match (&self.address, bound) {
@@ -92,7 +86,6 @@ impl ServedListener {
         self.exports = self.volumes.iter().map(|&index| self.export(index, volumes)).collect();
     }
 
-    /// The export of a volume.
     fn export(&self, index: usize, volumes: &ServedVolumes) -> ExportInfo {
         let volume = &volumes[index].info;
         ExportInfo {
@@ -111,7 +104,6 @@ impl ServedListener {
         self.offer(volumes);
     }
 
-    /// Serves one more volume at this address.
     pub(super) fn join(&mut self, volume: usize, volumes: &ServedVolumes) {
         self.members.push(volume);
         self.offer(volumes);

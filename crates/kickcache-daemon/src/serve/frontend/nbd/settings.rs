@@ -7,7 +7,6 @@ use crate::serve::config::ServerConfig;
 use crate::serve::error::ServeError;
 use crate::serve::frontend::nbd::certificates::Certificates;
 
-/// The parameters that all listeners share.
 pub(crate) struct NbdSettings {
     pub(crate) exposure: Exposure,
     pub(crate) policy: TlsPolicy,
@@ -15,8 +14,6 @@ pub(crate) struct NbdSettings {
 }
 
 impl NbdSettings {
-    /// The parameters of a server.
-    ///
     /// # Errors
     /// If the certificates cannot be used, or no thread can be started to follow the files.
     pub(crate) fn of(config: &ServerConfig) -> Result<NbdSettings, ServeError> {
@@ -29,7 +26,6 @@ impl NbdSettings {
         })
     }
 
-    /// Settings without TLS, for this machine only.
     #[cfg(test)]
     pub(crate) fn plain() -> NbdSettings {
         NbdSettings { exposure: Exposure::LocalOnly, policy: TlsPolicy::Off, certificates: None }

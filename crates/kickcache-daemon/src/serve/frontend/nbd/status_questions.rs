@@ -18,11 +18,9 @@ use crate::serve::core::Core;
 use crate::serve::frontend::nbd::block_status::{EXTENT_COUNT_MAX, data, push};
 use crate::serve::frontend::nbd::key::ConnectionId;
 
-/// The most bytes of one question before it is widened to whole blocks: at most 8193 blocks are looked up in
-/// the cache.
+/// The most bytes of one question before it is widened to whole blocks.
 const QUESTION_BYTES_MAX: u64 = 32 << 20;
 
-/// A query in flight.
 #[derive(Debug)]
 pub(super) struct Question {
     pub(super) connection: ConnectionId,
@@ -33,21 +31,18 @@ pub(super) struct Question {
     cached: Vec<bool>,
 }
 
-/// The questions in flight.
 #[derive(Default)]
 pub(super) struct StatusQuestions {
     asked: BTreeMap<u64, Question>,
     next: u64,
 }
 
-/// A question with its answer.
 pub(super) struct StatusAnswer {
     pub(super) question: Question,
     pub(super) extents: Vec<StatusExtent>,
 }
 
 impl StatusQuestions {
-    /// Sends a query of holes to the origin of a volume.
     pub(super) fn ask<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,
@@ -67,21 +62,19 @@ impl StatusQuestions {
         core.driver.ask_extents(Device::Origin(id), self.next, extent);
     }
 
-    /// Takes the question that was answered, with the answer.
     pub(super) fn answer(&mut self, told: &ExtentsTold) -> Option<StatusAnswer> {
         let question = self.asked.remove(&told.token)?;
         let extents = question.merged(&told.extents);
         Some(StatusAnswer { question, extents })
     }
 
-    /// Takes all questions in flight, which then do not wait for an answer any more.
+    /// Takes all questions in flight.
     pub(super) fn take_all(&mut self) -> impl Iterator<Item = Question> + use<> {
         std::mem::take(&mut self.asked).into_values()
     }
 }
 
 impl Question {
-    /// The origin's answer, overlaid with the cached blocks.
     fn merged(&self, told: &[DeviceExtent]) -> Vec<StatusExtent> {
         let wanted = ByteExtent { start: self.command.offset, length: self.command.length };
         let end = wanted.end().min(self.extent.end());
@@ -172,7 +165,6 @@ mod tests {
             );
             assert_eq!(shown_from(start, 4096 - start, &[true]), [(4096 - start, false)], "{start}");
         }
-        // A question far behind the beginning of the volume.
         assert_eq!(
             shown_from((1 << 20) + 2048, 8192, &[false, true, false]),
             [(2048, true), (4096, false), (2048, true)]

@@ -8,7 +8,6 @@ use rustix::net::SendFlags;
 
 use crate::serve::frontend::nbd::send_progress::SendProgress;
 
-/// Encrypted bytes for the socket, in the order of sending.
 #[derive(Default)]
 pub(crate) struct TlsOutput {
     bytes: Vec<u8>,
@@ -16,7 +15,6 @@ pub(crate) struct TlsOutput {
     end: usize,
 }
 
-/// Why something was not written.
 pub(crate) enum Unwritten {
     /// The record needs this many bytes of space.
     NoRoom(usize),
@@ -29,7 +27,6 @@ impl TlsOutput {
         self.start == self.end
     }
 
-    /// Makes room for this many bytes behind the waiting ones.
     pub(crate) fn reserve(&mut self, count: usize) {
         if self.bytes.len() < self.end + count {
             self.bytes.resize(self.end + count, 0);

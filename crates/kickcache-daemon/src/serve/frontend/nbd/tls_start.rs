@@ -28,7 +28,6 @@ impl Nbd {
         true
     }
 
-    /// Continues the handshake of a client after the start of TLS.
     pub(super) fn secure<E>(&mut self, core: &Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         if !connection.handshaking {
@@ -40,7 +39,6 @@ impl Nbd {
         }
     }
 
-    /// Logs why TLS failed, if it has failed.
     pub(super) fn tell_tls_failure<E: CacheEngine>(&mut self, core: &mut Core<E>, id: ConnectionId) {
         let Some(connection) = self.clients.get_mut(id) else { return };
         let Some(why) = connection.tls_failure() else { return };
@@ -48,7 +46,6 @@ impl Nbd {
         core.complaints.say(core.now, TLS_FAILED, format_args!("TLS with {peer} failed: {why}"));
     }
 
-    /// Logs the volume that a client was denied, if it has just requested one.
     pub(super) fn tell_denied<E: CacheEngine>(&mut self, core: &mut Core<E>, index: u16) {
         let Some(connection) = self.clients.at(index) else { return };
         let Some(denied) = connection.take_denied() else { return };

@@ -13,7 +13,6 @@ pub(crate) struct ControlCommand {
     pub(crate) queue_id: u16,
     /// Bytes at `address`.
     pub(crate) length: u16,
-    /// A buffer of this process that the command reads or fills.
     pub(crate) address: u64,
     /// The command's immediate argument: the pid for starting and for the end of a recovery, the sectors of a
     /// new size.
@@ -24,7 +23,7 @@ pub(crate) struct ControlCommand {
     pub(crate) reserved: u32,
 }
 
-/// The properties of a device, passed when it is added and reported by the kernel later.
+/// The properties of a device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DeviceInfo {
@@ -38,14 +37,12 @@ pub(crate) struct DeviceInfo {
     pub(crate) server_pid: i32,
     pub(crate) padding_2: u32,
     pub(crate) flags: u64,
-    /// Data of the server: the kernel stores it and does not use it.
     pub(crate) server_flags: u64,
     pub(crate) owner_uid: u32,
     pub(crate) owner_gid: u32,
     pub(crate) reserved: [u64; 2],
 }
 
-/// The description of a tag's request, in memory shared with the kernel.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct IoDescription {
@@ -57,8 +54,7 @@ pub(crate) struct IoDescription {
     pub(crate) address: u64,
 }
 
-/// Fetches a request, or answers a request and fetches the next one with its tag: 16 bytes at the end of a
-/// submission.
+/// Fetches a request, or answers one and fetches the next with its tag: 16 bytes at the end of a submission.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct IoCommand {
@@ -70,11 +66,9 @@ pub(crate) struct IoCommand {
     pub(crate) address: u64,
 }
 
-/// Parameters of a device, set between adding and starting it.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Parameters {
-    /// Bytes of this struct.
     pub(crate) length: u32,
     /// Bits for the parts below that are valid.
     pub(crate) types: u32,
@@ -83,7 +77,6 @@ pub(crate) struct Parameters {
     pub(crate) padding: u32,
 }
 
-/// Size, block sizes, and capabilities of the device.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct BasicParameters {
@@ -98,7 +91,6 @@ pub(crate) struct BasicParameters {
     pub(crate) virtual_boundary_mask: u64,
 }
 
-/// Limits of discards and of writes of zeroes.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct DiscardParameters {
@@ -113,14 +105,12 @@ pub(crate) struct DiscardParameters {
 }
 
 impl ControlCommand {
-    /// A command about a device, with a buffer that the command reads or fills.
     pub(crate) fn with_buffer<T>(device_id: u32, buffer: *mut T) -> ControlCommand {
         let length = u16::try_from(size_of::<T>()).expect("the structs are small");
         let address = buffer.expose_provenance() as u64;
         ControlCommand { device_id, queue_id: NO_QUEUE, length, address, ..ControlCommand::default() }
     }
 
-    /// The bytes at the end of a submission.
     #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 80] {
         let mut bytes = [0; 80];
@@ -135,7 +125,6 @@ impl ControlCommand {
 }
 
 impl IoCommand {
-    /// The bytes at the end of a submission.
     #[expect(clippy::host_endian_bytes, reason = "the kernel of this host reads them")]
     pub(crate) fn bytes(&self) -> [u8; 16] {
         let mut bytes = [0; 16];
@@ -147,7 +136,6 @@ impl IoCommand {
     }
 }
 
-/// For a control command that is not about a queue.
 pub(crate) const NO_QUEUE: u16 = u16::MAX;
 
 const READS: u32 = 2;
@@ -176,7 +164,6 @@ pub(crate) const USER_RECOVERY: u64 = 1 << 3;
 pub(crate) const USER_RECOVERY_REISSUE: u64 = 1 << 4;
 pub(crate) const CMD_IOCTL_ENCODE: u64 = 1 << 6;
 
-/// Bytes of [`Parameters`].
 pub(crate) const PARAMETERS_LENGTH: u32 = 64;
 
 pub(crate) const TYPE_BASIC: u32 = 1;

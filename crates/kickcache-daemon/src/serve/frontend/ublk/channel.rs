@@ -14,15 +14,13 @@ use super::abi::{ControlCommand, START_DEV};
 use super::starter::start_in_child;
 use crate::own_user::own_user;
 
-/// A command through the ring that takes longer, in seconds, is reported once, as it may wait for ever.
+/// Seconds after which a command through the ring is reported.
 const LONG: u64 = 10;
 /// Time between two checks for the end of a command while the kernel refuses to wait for it.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// A function that shows the user a line.
 pub(crate) type LineSink = Box<dyn Fn(&str) + Send>;
 
-/// A channel for control commands: the kernel's, or that of a fake kernel.
 pub(crate) trait Channel {
     /// Sends a command, and waits for its end; the caller keeps the memory that the command points to in
     /// place until then.
@@ -38,16 +36,14 @@ pub(crate) trait Channel {
     /// As the system gives them.
     fn try_lock(&mut self) -> io::Result<bool>;
 
-    /// Releases the lock.
     fn unlock(&mut self);
 }
 
 type ControlRing = IoUring<squeue::Entry128, cqueue::Entry>;
 
-/// The channel to the kernel's driver.
 pub(super) struct RingChannel {
-    /// The ring, without a command. [`RingChannel::call`] drops a ring whose command the kernel did not take: the kernel
-    /// could take the command at a later call, after the end of its memory.
+    /// [`RingChannel::call`] drops a ring whose command the kernel did not take: the kernel could take the
+    /// command at a later call, after the end of its memory.
     ring: Option<ControlRing>,
     device: File,
     tell: LineSink,
@@ -56,7 +52,6 @@ pub(super) struct RingChannel {
     locked: Option<File>,
 }
 
-/// The device of the kernel's driver.
 pub(super) const CONTROL: &str = "/dev/ublk-control";
 
 /// Which process has the kernel start a device. The kernel reads the partition table during the start, and an old
@@ -64,9 +59,7 @@ pub(super) const CONTROL: &str = "/dev/ublk-control";
 /// locked until the next reboot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Starts {
-    /// A child, which holds no resources.
     InChild,
-    /// This process.
     Here,
 }
 
@@ -124,7 +117,6 @@ fn new_ring() -> io::Result<ControlRing> {
     IoUring::builder().build(4)
 }
 
-/// A ring with one command.
 trait CommandRing {
     /// Gives the kernel the command, unless it has it, and waits for the end, or until the limit.
     fn enter(&mut self, limit: Option<&Timespec>) -> io::Result<()>;
@@ -132,7 +124,6 @@ trait CommandRing {
     /// Whether the kernel has taken the command: it may use the command's memory until the end.
     fn is_taken(&mut self) -> bool;
 
-    /// The result of the command, if it has ended.
     fn result(&mut self) -> Option<i32>;
 }
 
@@ -154,7 +145,7 @@ impl CommandRing for ControlRing {
     }
 }
 
-/// Waits for the end of a ring's command and returns its result; calls `tell` if that takes long.
+/// Waits for the end of a ring's command and returns its result.
 ///
 /// # Errors
 /// If the kernel does not take the command. After the kernel has taken it, no error ends the wait.
@@ -192,7 +183,6 @@ fn waits(id: u32) -> String {
 mod tests {
     use super::*;
 
-    /// A ring whose calls give these errors in turn; the command ends with the last error.
     struct Scripted {
         errors: Vec<i32>,
         is_taken: bool,

@@ -1,6 +1,5 @@
-//! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long:
-//! for the loop that serves the device, or for every process that has it open. The thread of a serving loop
-//! never sends them.
+//! `/dev/ublk-control`: devices are added, started, recovered and deleted here. Commands may wait for long,
+//! so a serving loop does not send them.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -18,33 +17,26 @@ use crate::opener::Opener;
 const PATIENCE: Duration = Duration::from_secs(30);
 /// The divisor of the patience for the wait until a device node appears, or a daemon ends.
 const PART: u32 = 3;
-/// The pause before the next attempt.
 const PAUSE: Duration = Duration::from_millis(50);
-/// The longest wait, in pauses, until a removed device is deleted, as it is soon if no process has it open.
+/// The longest wait, in pauses, until a removed device is deleted.
 const GOING: Duration = Duration::from_secs(2);
 /// The device numbers that are looked at.
 const IDS: std::ops::Range<u32> = 0..64;
 
-/// The progress of a removal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Removal {
-    /// The device is deleted.
     Done,
     /// The kernel deletes the device once no process has it open.
     Begun,
 }
 
-/// The kernel's ublk driver.
 pub(crate) struct ControlDevice {
     channel: Box<dyn Channel>,
-    /// Where the device nodes are.
     nodes: PathBuf,
     patience: Duration,
 }
 
 impl ControlDevice {
-    /// Opens the control device of the kernel's ublk driver.
-    ///
     /// # Errors
     /// A sentence that names the missing resource.
     pub(crate) fn open() -> Result<ControlDevice, String> {
@@ -59,8 +51,6 @@ impl ControlDevice {
         ControlDevice::open_on(RingChannel::open(Starts::InChild, tell)?)
     }
 
-    /// A control of the process that starts a device.
-    ///
     /// # Errors
     /// As [`ControlDevice::open`].
     pub(crate) fn open_to_start() -> Result<ControlDevice, String> {
@@ -71,7 +61,6 @@ impl ControlDevice {
         Ok(ControlDevice { channel: Box::new(channel), nodes: "/dev".into(), patience: PATIENCE })
     }
 
-    /// A control of a fake kernel in a test, with device nodes in a folder.
     #[cfg(test)]
     pub(crate) fn with_channel(channel: Box<dyn Channel>, nodes: PathBuf) -> ControlDevice {
         ControlDevice { channel, nodes, patience: Duration::from_millis(300) }
@@ -87,8 +76,7 @@ impl ControlDevice {
     }
 
     fn wait_for(&mut self, longest: Duration, mut is_so: impl FnMut(&mut ControlDevice) -> bool) -> bool {
-        // Pauses are counted, not time, so that the number of attempts does not depend on load or on a stop of this
-        // process.
+        // Pauses are counted, not time, so that a stop of this process costs no attempts.
         for _ in 0..longest.as_millis() / PAUSE.as_millis() {
             if is_so(self) {
                 return true;
@@ -98,9 +86,8 @@ impl ControlDevice {
         is_so(self)
     }
 
-    /// Does work during which no other kickcache of this host adds, takes over or deletes a device, so that
-    /// its findings stay valid. Other kickcaches wait meanwhile; therefore the work must not wait for slow
-    /// processes.
+    /// Does work during which no other kickcache of this host adds, takes over or deletes a device. Other
+    /// kickcaches wait meanwhile, so the work must not wait for slow processes.
     ///
     /// # Errors
     /// The errors of the work, and a sentence if another kickcache holds the lock for too long.
@@ -133,8 +120,7 @@ impl ControlDevice {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    /// The process that has the device's character device open: it serves the device, or is about to. The
-    /// kernel names a server only after the start.
+    /// The process that has the device's character device open: it serves the device, or is about to.
     pub(crate) fn opener(&self, id: u32) -> Option<DeviceUser> {
         opener_of(&self.node(id))
     }
@@ -182,8 +168,6 @@ impl ControlDevice {
         })
     }
 
-    /// The parameters of a device.
-    ///
     /// # Errors
     /// If the device does not exist, or its parameters were never set.
     pub(crate) fn parameters(&mut self, id: u32) -> io::Result<Parameters> {
@@ -192,8 +176,6 @@ impl ControlDevice {
         self.call(abi::GET_PARAMS, &command).map(|_| parameters)
     }
 
-    /// Adds a device; the kernel completes its properties.
-    ///
     /// # Errors
     /// EEXIST if the number is in use.
     pub(crate) fn add(&mut self, mut info: DeviceInfo) -> io::Result<DeviceInfo> {
@@ -211,8 +193,7 @@ impl ControlDevice {
         self.call(abi::SET_PARAMS, &command).map(drop)
     }
 
-    /// Starts a device: waits until the loop of its server, a process, has fetched requests of all tags, which it then must
-    /// serve.
+    /// Starts a device; waits until its server has fetched requests of all tags.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -244,8 +225,8 @@ impl ControlDevice {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }
 
-    /// As [`ControlDevice::remove`], but if the kernel supports it (Linux 6.7), the call does not wait until
-    /// every process has closed the device.
+    /// As [`ControlDevice::remove`], but from Linux 6.7 on without a wait until every process has closed the
+    /// device.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -263,8 +244,7 @@ impl ControlDevice {
         self.wait_for(GOING.min(self.patience), |control| control.info(id).is_ok_and(|info| info.is_none()))
     }
 
-    /// Ends a device, so that its waiting requests fail, and deletes the device; waits until every process has
-    /// closed it.
+    /// Ends and deletes a device; waits until every process has closed it.
     ///
     /// # Errors
     /// As the kernel gives them.
@@ -284,7 +264,6 @@ fn occupied(waited: Duration) -> String {
     )
 }
 
-/// Whether the error means that the kernel does not support a command.
 fn is_unknown(error: &io::Error) -> bool {
     /// ENOTSUPP of the kernel, which no header of the system has.
     const NOT_SUPPORTED: i32 = 524;
@@ -302,7 +281,6 @@ mod tests {
         _nodes: tempfile::TempDir,
     }
 
-    /// A kernel with the device 0.
     fn scene() -> Scene {
         let nodes = tempfile::tempdir().unwrap();
         let kernel = FakeKernel::new(nodes.path());

@@ -5,7 +5,6 @@ use std::thread;
 
 use super::control_device::ControlDevice;
 
-/// Access to the kernel's ublk driver, for any thread.
 #[derive(Clone)]
 pub(crate) struct ControlThreads {
     open: Arc<dyn Fn() -> Result<ControlDevice, String> + Send + Sync>,
@@ -18,7 +17,6 @@ impl Default for ControlThreads {
 }
 
 impl ControlThreads {
-    /// Access by another function that opens the driver.
     pub(crate) fn new(
         open: impl Fn() -> Result<ControlDevice, String> + Send + Sync + 'static,
     ) -> ControlThreads {
@@ -33,7 +31,7 @@ impl ControlThreads {
         (self.open)()
     }
 
-    /// Runs a command on another thread, and passes its result to `tell`; if no thread can be started, this is only logged.
+    /// Runs a command on another thread, and passes its result to `tell`.
     pub(super) fn aside<T>(
         &self,
         work: impl FnOnce(&mut ControlDevice) -> std::io::Result<T> + Send + 'static,

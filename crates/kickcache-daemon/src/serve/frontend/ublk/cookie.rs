@@ -16,7 +16,6 @@ const EARLIER_SHIFT: u32 = 32;
 const HALF_BITS: u32 = 28;
 const HALF: u64 = (1 << HALF_BITS) - 1;
 
-/// The cookie of a new device of a volume.
 pub(super) fn cookie(volume: &VolumeIdentity) -> u64 {
     let cache = volume.cache.as_ref().map_or(0, |uuid| half(&volume.name, uuid));
     let origin = volume.origins.first().map_or(0, |origin| half(&volume.name, origin));
@@ -36,7 +35,6 @@ pub(crate) fn is_of(info: &DeviceInfo, volume: &VolumeIdentity) -> bool {
             || origins.any(|known| half(&volume.name, known) == origin))
 }
 
-/// Whether a kickcache made a device.
 pub(crate) fn is_ours(info: &DeviceInfo) -> bool {
     let found = info.server_flags;
     found >> OURS_SHIFT == OURS || found >> EARLIER_SHIFT == EARLIER
@@ -47,7 +45,6 @@ fn half(volume: &str, place: &str) -> u64 {
     (sum(volume, place) & HALF).max(1)
 }
 
-/// The cookie of earlier versions.
 pub(super) fn earlier_cookie(volume: &str, origin: &str) -> u64 {
     EARLIER << EARLIER_SHIFT | sum(volume, origin)
 }

@@ -1,4 +1,4 @@
-//! One volume as a block device: made, or taken over from the daemon that served it before.
+//! One volume as a block device.
 
 use std::fs::File;
 use std::io;
@@ -19,22 +19,18 @@ use crate::driver::memory::Allocator;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::known_volume::KnownVolume;
 
-/// The message of `expect`: a device has its file and queues while one of its requests is in flight, and when it was just
-/// opened.
+/// A device has its file and queues while a request is in flight.
 const SERVED: &str = "a removed device has no request in flight";
 
-/// Bytes of the largest request of a new device; the kernel splits larger requests. A device that has larger
-/// ones is refused.
+/// Bytes of the largest request of a new device; the kernel splits larger requests.
 const REQUEST_BYTES_MAX: u32 = 256 << 10;
 
-/// How this process obtained a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Acquisition {
     Added,
     TakenOver,
 }
 
-/// A device.
 pub(super) struct UblkDevice {
     /// The volume's index, or [`NOBODY`].
     pub(super) volume: usize,
@@ -45,43 +41,37 @@ pub(super) struct UblkDevice {
     pub(super) in_flight: usize,
     /// Whether its requests are held, while a removal of its volume is tried.
     pub(super) is_hidden: bool,
-    /// The kernel's size of the device when it was opened, in sectors of 512 bytes; a later resize does not
-    /// change it.
+    /// The kernel's size of the device when it was opened, in sectors of 512 bytes.
     pub(super) sectors: u64,
     block: LogicalBlock,
 }
 
-/// The daemon's resources of a device until the kernel has removed it.
 struct ServedDevice {
     file: File,
     queues: Vec<Queue>,
-    /// The memory of the queues.
     _memory: Allocator,
     /// The number of tags that the kernel has ended.
     ended: usize,
 }
 
-/// Which tags of a device remain after the kernel ended one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum RemainingTags {
-    /// All other tags of the device remain: this tag was the first that ended.
+    /// All other tags of the device remain.
     Others,
-    /// Some tags of the device remain.
     Some,
-    /// No tag remains: the device was closed, so that the kernel can delete it.
+    /// No tag remains: the device was closed.
     Nothing,
 }
 
 impl UblkDevice {
-    /// Takes over the volume's existing device, or adds one. The lock prevents its removal between the check
-    /// and the open; later the open file shows that it has a server.
+    /// Takes over the volume's existing device, or adds one.
     pub(super) fn open(
         control: &mut ControlDevice,
         place: &UblkPlace,
         volume: &KnownVolume,
     ) -> Result<UblkDevice, String> {
         if let Some(info) = find_own(control, place.id, &volume.identity)? {
-            // The ending process may take long, and needs the lock, so the lock is not held during this wait.
+            // The lock is not held during this wait, as the ending process may need it.
             wait_for_end(control, info.device_id)?;
         }
         control.alone(|control| UblkDevice::open_alone(control, place, volume))
@@ -111,28 +101,22 @@ impl UblkDevice {
         opened
     }
 
-    /// The block device.
     pub(super) fn path(&self) -> PathBuf {
         format!("/dev/ublkb{}", self.id).into()
     }
 
-    /// The character device, which receives the commands.
-    ///
     /// # Panics
     /// If the kernel has taken the device away.
     pub(super) fn fd(&self) -> BorrowedFd<'_> {
         self.served.as_ref().expect(SERVED).file.as_fd()
     }
 
-    /// The queue of a tag.
-    ///
     /// # Panics
     /// If the kernel has taken the device away.
     pub(super) fn queue(&mut self, key: UblkKey) -> &mut Queue {
         &mut self.served.as_mut().expect(SERVED).queues[usize::from(key.queue)]
     }
 
-    /// All queues.
     pub(super) fn queues(&self) -> &[Queue] {
         self.served.as_ref().map_or(&[], |served| &served.queues)
     }
@@ -147,8 +131,8 @@ impl UblkDevice {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: the device is being deleted. The deletion waits until this daemon closes
-    /// the device, which happens after the last tag: then no request is in flight.
+    /// The kernel has ended a tag: the device is being deleted. The device is closed after its last tag, when
+    /// no request is in flight.
     pub(super) fn end_tag(&mut self) -> RemainingTags {
         let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
@@ -163,7 +147,7 @@ impl UblkDevice {
         }
     }
 
-    /// The sectors of this device for a volume of `size` bytes: whole logical blocks.
+    /// The sectors for a volume of `size` bytes: whole logical blocks.
     pub(super) fn sectors_of(&self, size: u64) -> u64 {
         self.block.sectors_of(size)
     }
@@ -212,8 +196,7 @@ fn find_own(
     Ok(found.filter(|info| wanted != UblkId::Any || !is_stuck_unused(control, info.device_id)))
 }
 
-/// The device of a volume; if a number is required, only the device with this number. Devices of the volume that
-/// were never started, or were ended, are deleted.
+/// The device of a volume; if a number is required, only the device with this number.
 fn find(
     control: &mut ControlDevice,
     wanted: UblkId,
@@ -241,8 +224,6 @@ fn is_another(id: u32) -> String {
     )
 }
 
-/// Deletes a device that a daemon created and did not start, or that was ended. A process may still have an
-/// ended device open.
 fn clear(control: &mut ControlDevice, id: u32, wanted: UblkId) -> Result<(), String> {
     let failed =
         |error: io::Error| format!("/dev/ublkb{id}, which was never started, cannot be removed: {error}");
@@ -318,7 +299,7 @@ fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &Ublk
     }
 }
 
-/// Waits until the server of a device has ended; an error if it does not end.
+/// Waits until the server of a device has ended.
 fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     let mut state = DeviceState::Dead;
     control.wait_until(|control| {
@@ -335,7 +316,6 @@ fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     }
 }
 
-/// Becomes the server of a device without a server.
 fn take_over(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     control.begin_recovery(id).map_err(|error| format!("/dev/ublkb{id} cannot be taken over: {error}"))
 }
@@ -408,7 +388,6 @@ mod tests {
             self.open(place).err().expect("it is refused")
         }
 
-        /// A device that waits, as the daemon that made and served it has ended.
         fn left(&mut self) {
             drop(self.open(&PLACE).unwrap());
             self.kernel.control().start(0, 1).unwrap();
@@ -531,7 +510,6 @@ mod tests {
     #[test]
     fn a_device_that_cannot_be_served_is_not_left_behind() {
         let mut scene = Scene::new();
-        // The node of the device does not appear.
         scene.kernel = FakeKernel::new(&scene.kernel.nodes().join("none"));
         let said = scene.refused(&PLACE);
         assert!(said.contains("its character device cannot be opened"), "{said}");

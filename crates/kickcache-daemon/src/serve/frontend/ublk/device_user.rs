@@ -6,15 +6,11 @@ use std::path::PathBuf;
 /// A user of a block device, or of one of its partitions.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DeviceUser {
-    /// A file system that is mounted.
     Mount(PathBuf),
-    /// Swap, on the device or partition of this name.
     Swap(String),
-    /// A device on top of the block device, by its name.
     Device(String),
-    /// A file system of a kind that no mount table shows any more: it was unmounted lazily.
+    /// A file system that no mount table shows, by its kind: it was unmounted lazily.
     FileSystem(String),
-    /// A process that has the device open.
     Process(u32, String),
     /// A user in the kernel that no table shows.
     Kernel,
@@ -23,7 +19,6 @@ pub enum DeviceUser {
 }
 
 impl DeviceUser {
-    /// The steps before the device can be deleted.
     pub fn to_let_go(&self) -> String {
         match self {
             DeviceUser::Mount(place) => format!("unmount it (umount {})", place.display()),

@@ -13,8 +13,7 @@ use super::device_user::DeviceUser;
 const WAIT: Duration = Duration::from_secs(3);
 
 /// The user that prevents exclusive use of a device or one of its partitions. Kernel users without a table
-/// entry, such as the journal of a file system on another device, hold it in this way. The device is opened
-/// for reading, and no data is read.
+/// entry, such as the journal of a file system on another device, hold it in this way.
 pub(super) fn claimant(device: &Path) -> Option<DeviceUser> {
     let path = device.to_owned();
     let (told, answer) = mpsc::sync_channel(1);

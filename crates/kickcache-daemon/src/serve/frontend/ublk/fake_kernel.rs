@@ -1,4 +1,4 @@
-//! A kernel for tests: devices as ublk's driver keeps them, without a request ever coming of itself.
+//! A kernel for tests.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,14 +22,12 @@ pub(crate) const NOBODY: i32 = i32::MAX;
 /// Bytes that the descriptions of a queue have room for: 4096 of 24 bytes.
 const QUEUE_BYTES: u64 = 4096 * 24;
 
-/// A device in the fake kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct FakeDevice {
     pub(crate) info: DeviceInfo,
     pub(crate) parameters: Parameters,
 }
 
-/// The state of the driver.
 #[derive(Default)]
 pub(crate) struct DriverState {
     pub(crate) devices: BTreeMap<u32, FakeDevice>,
@@ -37,21 +35,16 @@ pub(crate) struct DriverState {
     pub(crate) done: Vec<u32>,
     /// How many commands, other than additions and queries, are answered with EBUSY first.
     pub(crate) busy: usize,
-    /// Commands that this kernel answers with EOPNOTSUPP.
     pub(crate) unknown: Vec<u32>,
     /// Devices that a process has open: [`abi::DEL_DEV_ASYNC`] does not delete them.
     pub(crate) open: Vec<u32>,
-    /// Whether a process has the lock.
     pub(crate) is_locked: bool,
-    /// How often the lock was refused.
     pub(crate) kept_out: usize,
     /// The commands among `done` that add, take over, stop or delete a device, and arrived without the lock.
     pub(crate) unlocked: Vec<u32>,
-    /// The most queues of a device.
     pub(crate) processors: u16,
 }
 
-/// A kernel, and a folder with its device nodes.
 #[derive(Clone)]
 pub(crate) struct FakeKernel {
     known: Arc<Mutex<DriverState>>,
@@ -95,7 +88,6 @@ impl FakeKernel {
         device.info.request_bytes_max = 4096;
     }
 
-    /// Puts a request where a tag's description is.
     pub(crate) fn describe(&self, id: u32, (queue, tag): (u16, u16), wanted: IoDescription) {
         use std::os::unix::fs::FileExt;
         let file = File::options().write(true).open(self.node(id)).unwrap();
@@ -124,7 +116,6 @@ impl FakeKernel {
         }
         info.queue_count = info.queue_count.min(known.processors);
         info.server_pid = -1;
-        // Without this folder, the node never appears.
         if let Ok(node) = File::create(self.node(info.device_id)) {
             node.set_len(QUEUE_BYTES * u64::from(info.queue_count)).unwrap();
         }

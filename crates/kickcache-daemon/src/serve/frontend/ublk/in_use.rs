@@ -9,8 +9,7 @@ use super::device_user::DeviceUser;
 use super::exclusive::claimant;
 use crate::driver::device::sysfs::{loop_file, number};
 
-/// The user of a block device or one of its partitions: a mounted file system, swap, a device on top, a
-/// process with an open descriptor, or an exclusive holder.
+/// The user of a block device or of its partitions, if a user is found.
 pub fn user_of(device: &Path) -> Option<DeviceUser> {
     known_user_of(device).or_else(|| claimant(device))
 }
@@ -28,13 +27,11 @@ pub(crate) fn opener_of(node: &Path) -> Option<DeviceUser> {
     Host { proc: "/proc".into(), sys: "/sys".into() }.opener(&[node])
 }
 
-/// The places of the kernel's information.
 struct Host {
     proc: PathBuf,
     sys: PathBuf,
 }
 
-/// A device, or one of its partitions.
 struct Part {
     name: String,
     /// Major and minor number, as the kernel writes them: `259:0`.
@@ -69,7 +66,7 @@ impl Host {
             .collect()
     }
 
-    /// The mount tables of the mount namespaces of all processes; that of this process is the first.
+    /// The mount tables of the processes' mount namespaces, first that of this process.
     fn mount_tables(&self) -> Vec<String> {
         let mut seen = BTreeSet::new();
         let ids = self.process_ids().map(|id| id.to_string());

@@ -1,6 +1,5 @@
 //! The key of commands about a tag.
 
-/// A tag of a device's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UblkKey {
     /// The device's index in the front end.

@@ -11,7 +11,6 @@ use crate::serve::core::Core;
 use crate::serve::frontend::kinds::WatchKey;
 
 impl Ublk {
-    /// Serves the volume of an index as this device.
     pub(in crate::serve::frontend) fn join<E>(&mut self, core: &mut Core<E>, volume: usize, open: OpenUblk) {
         let mut device = open.into_device();
         device.volume = volume;
@@ -19,7 +18,6 @@ impl Ublk {
         self.fetch(core, index);
     }
 
-    /// Adds a device; returns its index.
     pub(super) fn insert(&mut self, device: UblkDevice) -> usize {
         if self.devices.is_empty() {
             process::take_part_in_io();
@@ -41,7 +39,6 @@ impl Ublk {
         self.devices_of(volume).for_each(|device| device.is_hidden = true);
     }
 
-    /// Begins requests of the hidden device again, also the held ones.
     pub(crate) fn show(&mut self, volume: usize) {
         self.devices_of(volume).for_each(|device| device.is_hidden = false);
     }
@@ -53,8 +50,7 @@ impl Ublk {
         devices.all(|device| device.in_flight == 0)
     }
 
-    /// Removes the block device of the volume of an index: further requests of the kernel end with an error,
-    /// and the kernel deletes the device.
+    /// Removes the block device of a volume; further requests of the kernel end with an error.
     pub(in crate::serve::frontend) fn part<E: CacheEngine>(&mut self, core: &mut Core<E>, volume: usize) {
         let controls = self.controls.clone();
         for device in self.devices_of(volume) {
@@ -63,8 +59,7 @@ impl Ublk {
                 remove_aside(&controls, device.id, device.path());
             }
         }
-        // Waiting requests of this device end with an error, too; requests of other devices claim memory
-        // again.
+        // Waiting requests of this device end with an error, too.
         for key in std::mem::take(&mut self.waiting) {
             core.driver.buffers().budget.cancel(WatchKey::Ublk(key).bits());
             self.held.push(key);

@@ -1,9 +1,7 @@
 //! Volumes as block devices of this host, by the kernel's ublk driver.
 //!
 //! A device's requests are fetched by commands on the driver's ring: the answer to a request is the command
-//! that fetches the next one of its tag. The data of writes arrives with the request, data of reads is sent
-//! with the answer. Commands that add, start and delete devices use another way ([`control_device`]), and a thread
-//! of their own while the loop serves.
+//! that fetches the next request of its tag.
 //!
 //! A device outlives its daemon, unless the daemon ends cleanly and the device is unused: requests wait in the kernel
 //! until the next daemon takes over, and requests in flight are issued once more.
@@ -63,15 +61,12 @@ use crate::serve::frontend::kinds::{Pending, WatchKey};
 use crate::serve::known_volume::KnownVolume;
 use crate::serve::served_volumes::Volume;
 
-/// The ublk front end.
 #[derive(Default)]
 pub(crate) struct Ublk {
     devices: Vec<UblkDevice>,
     /// Requests that the next turn of the loop tries to begin; requests of hidden devices stay.
     held: Vec<UblkKey>,
-    /// Requests that wait for memory.
     waiting: Vec<UblkKey>,
-    /// Whether the devices of the start were started; later devices are started when they are added.
     is_started: bool,
     /// No more requests are accepted: the kernel keeps them for the next daemon.
     is_closed: bool,
@@ -79,7 +74,6 @@ pub(crate) struct Ublk {
 }
 
 impl Ublk {
-    /// Makes the devices or takes them over; the kernel starts them once the loop fetches requests.
     pub(crate) fn open<E>(places: &[UblkPlace], core: &mut Core<E>) -> Result<Ublk, ServeError> {
         Ublk::open_with(ControlThreads::default(), places, core)
     }
@@ -118,7 +112,7 @@ impl Ublk {
         Some(device.path().display().to_string())
     }
 
-    /// At the first call, fetches requests of all tags, and has the devices started.
+    /// At the first call, has the devices started.
     pub(super) fn watch<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         if std::mem::replace(&mut self.is_started, true) {
             return;
@@ -126,7 +120,6 @@ impl Ublk {
         (0..self.devices.len()).for_each(|index| self.fetch(core, index));
     }
 
-    /// Fetches requests of all tags of a device, and has it started.
     fn fetch<E>(&self, core: &mut Core<E>, index: usize) {
         let device = &self.devices[index];
         let index = u16::try_from(index).expect("few volumes");
@@ -139,8 +132,7 @@ impl Ublk {
         self.start_aside(device, &core.volumes[device.volume]);
     }
 
-    /// Starts a device on another thread: the start waits until the loop has fetched requests, and the kernel reads the
-    /// partition table.
+    /// Starts a device on another thread, as the start waits until the loop has fetched requests.
     fn start_aside(&self, device: &UblkDevice, volume: &Volume) {
         let (id, begun, name) = (device.id, device.begun, volume.info.name.clone());
         let sectors = device.sectors_of(volume.info.size);
@@ -183,8 +175,8 @@ impl Ublk {
         }
     }
 
-    /// Handles the end of a tag: the device is being deleted. The daemon continues without it, as its volumes
-    /// may have other front ends, and acknowledged writes must reach their origins.
+    /// Handles the end of a tag: the device is being deleted. The daemon continues, as acknowledged writes
+    /// must reach their origins.
     fn on_end<E>(&mut self, core: &Core<E>, key: UblkKey, ended: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let (path, name) = (device.path(), core.volumes.name(device.volume));
@@ -205,14 +197,12 @@ impl Ublk {
         }
     }
 
-    /// Begins held requests.
     pub(super) fn take_requests<E: CacheEngine>(&mut self, core: &mut Core<E>) {
         for key in std::mem::take(&mut self.held) {
             self.begin_or_hold(core, key, None);
         }
     }
 
-    /// Continues with a request that waited for the memory of this grant.
     pub(super) fn on_memory<E: CacheEngine>(&mut self, core: &mut Core<E>, key: UblkKey, grant: Grant) {
         match self.waiting.iter().position(|waiting| *waiting == key) {
             Some(index) => {
@@ -304,20 +294,17 @@ impl Ublk {
         self.answer(core, key, result(bytes, reply.result));
     }
 
-    /// Ends a request of the kernel, and fetches the next request with its tag.
     fn answer<E>(&mut self, core: &mut Core<E>, key: UblkKey, result: i32) {
         let device = &mut self.devices[usize::from(key.device)];
         let command = device.queue(key).command(key.tag, result);
         core.driver.command(WatchKey::Ublk(key).bits(), device.fd(), COMMIT_AND_FETCH, command.bytes());
     }
 
-    /// The memory of a tag without a request in flight.
     #[cfg(test)]
     pub(crate) fn memory_of(&mut self, key: UblkKey, length: usize) -> &mut [u8] {
         self.devices[usize::from(key.device)].queue(key).bytes(key.tag, length)
     }
 
-    /// Takes no more requests; the kernel keeps them.
     pub(super) fn stop_listening(&mut self) {
         self.is_closed = true;
         // Requests in these queues have not begun: the kernel gives them to the next daemon again.
@@ -325,12 +312,10 @@ impl Ublk {
         self.waiting.clear();
     }
 
-    /// Whether no request is held or waits for memory.
     pub(super) fn is_idle(&self) -> bool {
         self.held.is_empty() && self.waiting.is_empty()
     }
 
-    /// Takes over a new size of a volume.
     pub(super) fn resize(&self, volume: usize, size: u64) {
         let is_meant = |device: &&UblkDevice| device.volume == volume && device.is_served();
         for device in self.devices.iter().filter(is_meant) {
@@ -342,8 +327,7 @@ impl Ublk {
 }
 
 impl Drop for Ublk {
-    /// The devices have no server after the close of the ring: unused devices are deleted, used ones wait for
-    /// the next daemon.
+    /// Unused devices are deleted, used ones wait for the next daemon.
     fn drop(&mut self) {
         for device in self.devices.drain(..).filter(UblkDevice::is_served) {
             let (id, path, is_leaving) = (device.id, device.path(), device.volume == NOBODY);
@@ -369,15 +353,12 @@ impl Drop for Ublk {
     }
 }
 
-/// The state of a device when its daemon ends.
 enum End {
     Removed,
-    /// The next daemon has taken the device over.
     TakenOver(DeviceUser),
     Used(DeviceUser),
 }
 
-/// Deletes a device, unless it is in use.
 fn end(control: &mut ControlDevice, id: u32, path: &Path) -> Result<End, String> {
     if let Some(server) = control.opener(id) {
         return Ok(End::TakenOver(server));
@@ -388,14 +369,12 @@ fn end(control: &mut ControlDevice, id: u32, path: &Path) -> Result<End, String>
     control.remove_later(id).map(|_| End::Removed).map_err(|error| error.to_string())
 }
 
-/// Switches the I/O scheduler of a new device off. A device of an earlier daemon keeps its scheduler, as a user may have chosen it.
 fn switch_scheduler_off(id: u32) {
     if let Err(error) = scheduler::switch_off(id) {
         tracing::info!(event = "ublk_differs", "/dev/ublkb{id} keeps the kernel's I/O scheduler: {error}");
     }
 }
 
-/// Logs the result of a new size.
 fn tell_size(path: &Path, sectors: u64, done: Result<(), impl Display>) {
     let path = path.display();
     match done {

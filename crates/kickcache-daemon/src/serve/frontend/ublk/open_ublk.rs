@@ -1,5 +1,4 @@
-//! A device that was made or taken over, and is not served yet. These steps may wait for the kernel, so they precede the
-//! serving of the loop, or another thread does them.
+//! A device that was made or taken over, and is not served yet.
 
 use super::control_threads::ControlThreads;
 use super::device::{Acquisition, UblkDevice};
@@ -10,15 +9,13 @@ use crate::driver::io_engine::IoEngine;
 use crate::serve::error::ServeError;
 use crate::serve::known_volume::KnownVolume;
 
-/// A device that waits for the loop. A newly created device is deleted again if this is dropped.
+/// A newly created device is deleted again if this is dropped.
 pub(crate) struct OpenUblk {
     device: Option<UblkDevice>,
     controls: ControlThreads,
 }
 
 impl OpenUblk {
-    /// Makes the device of a volume, or takes over the existing one.
-    ///
     /// # Errors
     /// [`ServeError::Volume`].
     pub(crate) fn open(
@@ -41,7 +38,6 @@ impl OpenUblk {
         Ok(OpenUblk { device: Some(device), controls: controls.clone() })
     }
 
-    /// Passes the device to the loop, so that a drop does not delete it.
     pub(super) fn into_device(mut self) -> UblkDevice {
         self.device.take().expect("it is used once")
     }

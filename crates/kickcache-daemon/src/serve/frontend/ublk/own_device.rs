@@ -1,5 +1,4 @@
-//! Whether a volume would depend on its own block device: the start would wait for a device that only this
-//! daemon can serve.
+//! Whether a volume would depend on its own block device.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -12,8 +11,7 @@ use crate::driver::device::device_stack::DeviceStack;
 use crate::plan::cache_spec::CacheSpec;
 use crate::serve::error::ServeError;
 
-/// Refuses a cache device or origin on the block device of one of these volumes: the device itself, a file of
-/// a file system on it, or through partitions, loop devices and devices of the device mapper and md.
+/// Refuses a cache device or origin on the block device of one of these volumes.
 ///
 /// # Errors
 /// [`ServeError::Volume`], with the name of the first volume that is to be a block device.
@@ -34,8 +32,6 @@ fn check_devices(cache: &CacheSpec) -> Result<(), String> {
     origins.chain([cache.device.as_path()]).try_for_each(|path| check_path(path, &own))
 }
 
-/// Refuses a path on the device of a volume in the list.
-///
 /// # Errors
 /// A sentence.
 pub(crate) fn check_path(path: &Path, own: &[VolumeIdentity]) -> Result<(), String> {
@@ -55,7 +51,6 @@ fn refusal(path: &Path, id: u32) -> String {
     )
 }
 
-/// The ublk devices among the folders of devices in sysfs.
 fn ublk_among(devices: &BTreeSet<PathBuf>) -> Vec<u32> {
     devices.iter().filter_map(|device| number_in(device.file_name()?.to_str()?)).collect()
 }
@@ -70,7 +65,6 @@ mod tests {
 
     const NONE: [u32; 0] = [];
 
-    /// A sysfs.
     struct Fake {
         folder: tempfile::TempDir,
     }
@@ -87,7 +81,6 @@ mod tests {
             self.folder.path().join(path)
         }
 
-        /// A device, or a partition, below `sys`.
         fn add(&self, place: &str, number: &str) -> PathBuf {
             let folder = self.path("sys").join(place);
             fs::create_dir_all(&folder).unwrap();

@@ -1,4 +1,4 @@
-//! The capabilities of a device: size, block sizes, FLUSH and FUA, discards.
+//! The capabilities of a device.
 
 use crate::serve::frontend::ublk::abi::{
     BasicParameters, DiscardParameters, FUA_ATTRIBUTE, PARAMETERS_LENGTH, Parameters, READ_ONLY, TYPE_BASIC,
@@ -19,12 +19,10 @@ pub(crate) enum LogicalBlock {
 }
 
 impl LogicalBlock {
-    /// The logical block of an existing device.
     pub(crate) fn of_shift(shift: u8) -> LogicalBlock {
         if shift < BLOCK_SHIFT { LogicalBlock::Bytes512 } else { LogicalBlock::Bytes4096 }
     }
 
-    /// The size of the block in bytes.
     pub(crate) fn bytes(self) -> u32 {
         1 << self.shift()
     }
@@ -42,15 +40,13 @@ impl LogicalBlock {
     }
 }
 
-/// Whether the volume may be written to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Writes {
     Allowed,
     Refused,
 }
 
-/// The parameters of a device of `size` bytes, with requests of at most `request_bytes_max`. A partial
-/// logical block at the end of the volume is not served.
+/// A partial logical block at the end of the volume is not served.
 pub(crate) fn parameters(
     size: u64,
     request_bytes_max: u32,

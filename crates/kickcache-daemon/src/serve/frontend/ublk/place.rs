@@ -6,22 +6,18 @@ use crate::plan::volume_spec::VolumeSpec;
 /// The index of no volume: of a device that is not served yet, or not any more.
 pub(crate) const NOBODY: usize = usize::MAX;
 
-/// Which device a volume is.
 pub(crate) struct UblkPlace {
-    /// The volume's index.
     pub(crate) volume: usize,
     pub(crate) id: UblkId,
-    /// Queues to request for a new device; an existing device keeps its number
-    /// of queues.
+    /// Queues to request for a new device.
     pub(crate) queues: u16,
-    /// Requests of each queue of a new device; an existing device keeps its depth.
+    /// Requests of each queue of a new device.
     pub(crate) depth: u16,
-    /// Bytes of a logical block of a new device: 512 or 4096; an existing device keeps its own.
+    /// Bytes of a logical block of a new device: 512 or 4096.
     pub(crate) block_bytes: u32,
 }
 
 impl UblkPlace {
-    /// The place of the volume of an index, if it is to be a block device.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize) -> Option<UblkPlace> {
         let ublk = spec.frontends.ublk;
         let (queues, depth) = (ublk.queues.unwrap_or_default().get(), ublk.depth.unwrap_or_default().get());

@@ -8,8 +8,8 @@ use rustix::mm::{MlockAllFlags, mlockall};
 /// Number 57 of `linux/prctl.h`: the thread takes part in I/O, and allocations of the kernel for it must not wait for I/O.
 const PR_SET_PART_OF_IO: libc::c_int = 57;
 
-/// Locks the memory of the process: present pages at once, later ones at their first use. Warns if this is
-/// not permitted. Calls after the first have no effect.
+/// Locks the memory of the process: present pages at once, later ones at their first use. Calls after the
+/// first have no effect.
 pub(super) fn keep_memory() {
     static ONCE: Once = Once::new();
     ONCE.call_once(keep);
@@ -26,7 +26,7 @@ fn keep() {
     }
 }
 
-/// Marks this thread and the threads that it starts as part of the I/O path. Warns if this is not permitted.
+/// Marks this thread and the threads that it starts as part of the I/O path.
 pub(super) fn take_part_in_io() {
     // SAFETY: this call changes a property of the thread, and takes no pointers.
     let refused = unsafe { libc::prctl(PR_SET_PART_OF_IO, 1, 0, 0, 0) };

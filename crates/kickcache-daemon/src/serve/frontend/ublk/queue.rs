@@ -1,4 +1,4 @@
-//! One queue of a device: the kernel's descriptions of its requests, and the memory for their data.
+//! One queue of a device.
 
 use std::fs::File;
 use std::io;
@@ -7,18 +7,16 @@ use super::abi::{DeviceInfo, IoCommand, IoDescription};
 use super::request_table::RequestTable;
 use crate::driver::memory::{Allocator, Chunk};
 
-/// A queue; its requests have tags from 0 on.
 pub(super) struct Queue {
     number: u16,
     descriptions: RequestTable,
-    /// By tag: the kernel puts the data of writes there, and takes that of reads. For most requests, the
-    /// memory is lent to the engine.
+    /// By tag: the kernel puts the data of writes there, and takes that of reads. `None` while the memory is
+    /// lent.
     memory: Vec<Option<Chunk>>,
     addresses: Vec<u64>,
 }
 
 impl Queue {
-    /// A queue of a device, with memory for all of its requests.
     pub(super) fn open(
         number: u16,
         info: &DeviceInfo,
@@ -33,7 +31,6 @@ impl Queue {
         Ok(Queue { number, descriptions, memory: memory.into_iter().map(Some).collect(), addresses })
     }
 
-    /// The number of the queue's tags.
     pub(super) fn depth(&self) -> u16 {
         u16::try_from(self.memory.len()).expect("the kernel's depths have 16 bits")
     }
@@ -51,13 +48,11 @@ impl Queue {
         self.memory[usize::from(tag)] = Some(chunk);
     }
 
-    /// The first `length` bytes of a tag's memory, while this process has the request and the memory is not
-    /// lent.
+    /// The first `length` bytes of a tag's memory, which must not be lent.
     pub(super) fn bytes(&mut self, tag: u16, length: usize) -> &mut [u8] {
         self.memory[usize::from(tag)].as_mut().expect("it is not lent").bytes_mut(length)
     }
 
-    /// The command about a tag.
     pub(super) fn command(&self, tag: u16, result: i32) -> IoCommand {
         IoCommand { queue_id: self.number, tag, result, address: self.addresses[usize::from(tag)] }
     }

@@ -7,8 +7,6 @@ use super::control_device::ControlDevice;
 use super::control_threads::ControlThreads;
 use super::in_use::user_of;
 
-/// Refuses a device with a user: a mount, swap, another device, or a process.
-///
 /// # Errors
 /// A sentence.
 pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
@@ -16,7 +14,6 @@ pub(crate) fn check_unused(path: &Path) -> Result<(), String> {
     Err(format!("it is {}, which {user} has open; {} first", path.display(), user.to_let_go()))
 }
 
-/// Waits until a device that is being removed is deleted, or a process keeps it open for long.
 pub(crate) fn wait_until_gone(controls: &ControlThreads, path: &Path) {
     let id = path.file_name().and_then(|name| number_in(name.to_str()?));
     if let (Some(id), Ok(mut control)) = (id, controls.open()) {
@@ -24,7 +21,7 @@ pub(crate) fn wait_until_gone(controls: &ControlThreads, path: &Path) {
     }
 }
 
-/// The number of the device with this name, such as `ublkb0`.
+/// The number of the device with this name.
 pub(super) fn number_in(name: &str) -> Option<u32> {
     name.strip_prefix("ublkb")?.parse().ok()
 }

@@ -2,10 +2,8 @@
 
 use super::key::UblkKey;
 
-/// A request in flight.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct UblkRequest {
-    /// The tag of the request.
     pub(crate) key: UblkKey,
     /// The result for the kernel on success: the bytes of a read or write, 0 for other operations.
     pub(crate) bytes: i32,
@@ -15,8 +13,7 @@ pub(crate) struct UblkRequest {
 /// Where the bytes of a request are in the engine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum UblkMemory {
-    /// In the memory of the tag.
     Tag,
-    /// The data is copied to memory of the request, which is aligned as devices need it.
+    /// The data is copied to memory of the request.
     Own,
 }

@@ -1,5 +1,4 @@
-//! Converts a request of the kernel into a request of the engine, and the engine's answer into the kernel's
-//! number.
+//! Converts requests of the kernel into requests of the engine, and results back.
 
 use kickcache_engine::request::{Durability, Errno, Operation, Unmap};
 use kickcache_engine::units::ByteExtent;

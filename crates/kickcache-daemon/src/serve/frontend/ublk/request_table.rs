@@ -13,7 +13,6 @@ use super::abi::IoDescription;
 /// many descriptions.
 const DEPTH_MAX: usize = 4096;
 
-/// The descriptions of a queue.
 pub(super) struct RequestTable {
     base: NonNull<IoDescription>,
     count: usize,
@@ -23,7 +22,6 @@ pub(super) struct RequestTable {
 unsafe impl Send for RequestTable {}
 
 impl RequestTable {
-    /// Maps the descriptions of a queue of a device.
     pub(super) fn map(device: &File, queue: u16, depth: u16) -> io::Result<RequestTable> {
         let count = usize::from(depth);
         let offset = u64::from(queue) * bytes(DEPTH_MAX) as u64;

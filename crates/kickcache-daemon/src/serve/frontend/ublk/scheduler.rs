@@ -1,15 +1,12 @@
-//! The kernel's I/O scheduler of a device: none. Requests are put in order where they are served.
+//! The kernel's I/O scheduler of a device: none.
 //!
-//! The kernel selects `mq-deadline` for devices with one queue. The cost of `mq-deadline` is worthwhile only
-//! on a rotating disk.
+//! The kernel selects `mq-deadline` for devices with one queue.
 
 use std::path::Path;
 use std::{fs, io};
 
-/// Switches the scheduler of a new block device off. A user can select one again by the same file.
-///
 /// # Errors
-/// If the file cannot be written: it may be mounted read-only.
+/// If the file cannot be written.
 pub(super) fn switch_off(id: u32) -> io::Result<()> {
     switch_off_in(Path::new("/sys/block"), id)
 }

@@ -1,4 +1,4 @@
-//! The state of a device, from the kernel and its server's process.
+//! The state of a device.
 
 use std::fs;
 use std::path::Path;
@@ -7,12 +7,10 @@ use super::abi::DeviceInfo;
 use super::control_device::ControlDevice;
 use super::in_use::known_user_of;
 
-/// The kernel's numbers.
 const LIVE: u16 = 1;
 const QUIESCED: u16 = 2;
 const FAILS_IO: u16 = 3;
 
-/// The state of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum DeviceState {
     /// The device was never started, or was ended.
@@ -21,8 +19,7 @@ pub(crate) enum DeviceState {
     Live(i32),
     /// The server of the device has ended; the kernel keeps or fails requests until the next server.
     Waiting,
-    /// The kernel names a server of the device, and that process has no open descriptor: it is ending or has
-    /// ended.
+    /// The kernel names a server that has no open descriptor: it is ending or has ended.
     Ending,
 }
 
@@ -37,14 +34,12 @@ impl DeviceState {
         }
     }
 
-    /// Whether a process serves it.
     pub(crate) fn is_served(self) -> bool {
         matches!(self, DeviceState::Live(_))
     }
 }
 
-/// Whether a device is stuck and unused: its server is ending and does not end, nothing was written to the
-/// device, and it has no known user.
+/// Whether a device is stuck and unused.
 pub(crate) fn is_stuck_unused(control: &mut ControlDevice, id: u32) -> bool {
     let is_ending = |control: &mut ControlDevice| {
         let info = control.info(id).ok().flatten();
@@ -69,7 +64,6 @@ fn has_no_writes(counts: &str) -> bool {
     ENDED.iter().all(|index| counts.get(*index) == Some(&"0"))
 }
 
-/// The message about a device with a server that does not end.
 pub(crate) fn stuck(id: u32) -> String {
     format!(
         "/dev/ublkb{id} is stuck: its daemon was killed, and the kernel does not release it (Linux 6.12 \

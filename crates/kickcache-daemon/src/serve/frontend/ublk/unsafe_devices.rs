@@ -9,16 +9,13 @@ use crate::devices::volume_identity::VolumeIdentity;
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::serve::error::ServeError;
 
-/// A volume that is about to be served.
 pub(crate) struct Starting<'a> {
     pub(crate) volume: &'a VolumeIdentity,
     /// The identity under which the volume's origin was last served, if it differs.
     pub(crate) earlier: Option<&'a VolumeIdentity>,
-    /// The configured device of the volume; `None` if the volume is to have no block device.
     pub(crate) device: Option<UblkId>,
 }
 
-/// A block device of the volume.
 struct OwnDevice {
     info: DeviceInfo,
     /// The name of the volume for which the device was created.
@@ -56,7 +53,6 @@ fn check_with(control: &mut ControlDevice, starting: &Starting<'_>) -> Result<()
 }
 
 impl Starting<'_> {
-    /// A device that the start does not take over.
     fn left_behind(&self, control: &mut ControlDevice) -> Option<OwnDevice> {
         let mut taken = None;
         self.own_devices(control).into_iter().find(|device| {
@@ -83,14 +79,12 @@ impl Starting<'_> {
             .collect()
     }
 
-    /// The name under which a device belongs to this volume; `None` if it does not.
     fn name_of(&self, info: &DeviceInfo) -> Option<&str> {
         let identities = [Some(self.volume), self.earlier];
         let identity = identities.into_iter().flatten().find(|identity| is_of(info, identity))?;
         Some(&identity.name)
     }
 
-    /// The refusal if the volume has several devices, no matter which one the start takes over.
     fn refusal_of(&self, all: &[OwnDevice]) -> String {
         let names: Vec<String> =
             all.iter().map(|device| format!("/dev/ublkb{}", device.info.device_id)).collect();
@@ -137,7 +131,6 @@ mod tests {
         _nodes: tempfile::TempDir,
     }
 
-    /// A kernel in which the device 3 waits for the volume.
     fn scene() -> Scene {
         let nodes = tempfile::tempdir().unwrap();
         let kernel = FakeKernel::new(nodes.path());

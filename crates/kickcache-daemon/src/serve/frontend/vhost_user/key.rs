@@ -1,6 +1,5 @@
 //! The watched descriptors of a port.
 
-/// The descriptor of a port that became ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PortKey {
     pub(crate) port: u16,
@@ -8,7 +7,6 @@ pub(crate) struct PortKey {
     pub(crate) generation: u32,
 }
 
-/// A descriptor of a port.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Part {
     Listener,

@@ -14,7 +14,6 @@ use crate::serve::frontend::vhost_user::session::key;
 const NOBODY: usize = usize::MAX;
 
 impl VhostUser {
-    /// Serves the volume of an index on this socket.
     pub(in crate::serve::frontend) fn join<E>(
         &mut self,
         core: &mut Core<E>,
@@ -46,7 +45,6 @@ impl VhostUser {
         }
     }
 
-    /// Lets a virtual machine connect again.
     pub(in crate::serve::frontend) fn show<E>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.ports[index].is_hidden = false;
@@ -60,7 +58,6 @@ impl VhostUser {
         ports.all(|port| port.device.outstanding() == 0 && port.held.is_none() && port.socket.is_none())
     }
 
-    /// Closes the socket of the volume with an index, which is not served any more.
     pub(in crate::serve::frontend) fn part<E>(&mut self, core: &mut Core<E>, volume: usize) {
         for index in self.indices_of(volume) {
             self.stop_listening_at(core, index);

@@ -1,7 +1,6 @@
 //! vhost-user: a volume may have a socket for one virtual machine, which shares its rings with the daemon.
 //!
-//! Rings and messages themselves are the crate `kickcache_vhost_user`'s; this module has the watched descriptors, the
-//! memory of requests, and the turns of virtual machines.
+//! Rings and messages are in the crate `kickcache_vhost_user`.
 
 pub(crate) mod key;
 pub(super) mod membership;
@@ -17,7 +16,6 @@ use crate::serve::frontend::listener::{Listener, Place};
 use crate::serve::frontend::vhost_user::port::{OpenGuest, Port};
 use crate::serve::served_volumes::ServedVolumes;
 
-/// The vhost-user front end.
 #[derive(Default)]
 pub(crate) struct VhostUser {
     pub(crate) ports: Vec<Port>,
@@ -27,10 +25,8 @@ pub(crate) struct VhostUser {
     in_flight: usize,
 }
 
-/// The socket of a volume for a virtual machine, and its properties.
 pub(crate) struct GuestPlace {
     place: Place,
-    /// The volume's index.
     volume: usize,
     /// Bytes of a logical block that is reported to the guest: 512 or 4096.
     block_size: u32,
@@ -38,7 +34,6 @@ pub(crate) struct GuestPlace {
 }
 
 impl GuestPlace {
-    /// The socket of the volume of an index, at a place.
     pub(crate) fn of(spec: &VolumeSpec, volume: usize, place: Place) -> GuestPlace {
         let block_size = spec.frontends.guest_block_bytes();
         GuestPlace { place, volume, block_size, serial: spec.serial() }
@@ -46,12 +41,10 @@ impl GuestPlace {
 }
 
 impl VhostUser {
-    /// A front end with these ports.
     pub(crate) fn new(ports: Vec<Port>) -> VhostUser {
         VhostUser { ports, ..VhostUser::default() }
     }
 
-    /// Opens the sockets of all volumes.
     pub(crate) fn open(places: Vec<GuestPlace>, volumes: &ServedVolumes) -> Result<VhostUser, ServeError> {
         let opened = places.into_iter().map(|place| {
             let listener = Listener::open_for_guest(place.place)?;
@@ -61,13 +54,12 @@ impl VhostUser {
         Ok(VhostUser::new(opened.collect::<Result<_, ServeError>>()?))
     }
 
-    /// The first socket on which the volume with an index is served.
     pub(super) fn address_of(&self, volume: usize) -> Option<&str> {
         let port = self.ports.iter().find(|port| port.volume == volume)?;
         port.listener.as_ref().map(|listener| listener.address.as_str())
     }
 
-    /// Virtual machines that are connected to the volume of an index: at most one for each socket.
+    /// Virtual machines that are connected to a volume.
     pub(super) fn session_count(&self, volume: usize) -> u64 {
         let connected = self.ports.iter().filter(|port| port.volume == volume && port.socket.is_some());
         connected.count() as u64
@@ -83,12 +75,12 @@ impl VhostUser {
         self.ports.iter().all(|port| port.held.is_none())
     }
 
-    /// Takes over a new size of a volume, and notifies its virtual machine at once if it has a channel for this.
+    /// Takes over a new size of a volume.
     pub(super) fn resize(&mut self, volume: usize, size: u64) {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }
 
-    /// Whether a ring contains a request: looks at the rings in shared memory.
+    /// Whether a ring contains a request.
     pub(super) fn has_work(&self) -> bool {
         !self.closed && self.ports.iter().any(Port::has_more)
     }

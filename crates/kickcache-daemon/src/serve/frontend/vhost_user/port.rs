@@ -7,7 +7,6 @@ use crate::serve::frontend::listener::Listener;
 use crate::serve::frontend::vhost_user::key::{Part, PortKey};
 use crate::serve::volume_info::VolumeInfo;
 
-/// An open socket for a virtual machine, and properties that are reported to it.
 pub(crate) struct OpenGuest {
     pub(crate) listener: Listener,
     /// Bytes of a logical block.
@@ -16,7 +15,6 @@ pub(crate) struct OpenGuest {
 }
 
 impl OpenGuest {
-    /// The port of the volume of an index.
     pub(super) fn port(self, volume: usize, info: &VolumeInfo) -> Port {
         let OpenGuest { listener, block_size, serial } = self;
         let VolumeInfo { size, read_only, .. } = *info;
@@ -26,7 +24,6 @@ impl OpenGuest {
     }
 }
 
-/// A volume's socket, and the device behind it.
 pub(crate) struct Port {
     pub(crate) device: Device,
     /// Index into the volumes.
@@ -36,17 +33,14 @@ pub(crate) struct Port {
     /// Counts connections and kick descriptors, so that late events of earlier ones are recognised.
     pub(crate) generation: u32,
     pub(crate) generation_of_socket: u32,
-    /// The generation of each queue's kick descriptor.
     pub(crate) kicks: Vec<u32>,
     /// A message that waits for requests in flight.
     pub(crate) waiting: Option<Packet>,
     /// A request that waits for memory, or for the end of other requests of this guest.
     pub(crate) held: Option<GuestRequest>,
-    /// Whether the held request waits for memory.
     pub(super) waits_for_memory: bool,
     /// Whether no virtual machine may connect at present.
     pub(crate) is_hidden: bool,
-    /// Whether the listener is watched.
     pub(crate) listening: bool,
     /// Bytes of memory that requests in flight take.
     pub(crate) bytes: u64,
@@ -87,7 +81,6 @@ impl Port {
         self.held.take()
     }
 
-    /// Identifies the guest at the port of an index in claims of memory.
     pub(super) fn memory_key(&self, index: usize) -> PortKey {
         let port = u16::try_from(index).expect("few volumes");
         PortKey { port, part: Part::Socket, generation: self.generation_of_socket }
@@ -102,7 +95,6 @@ impl Port {
         self.held.is_none() && (0..QUEUE_COUNT_MAX).any(|queue| self.device.arm(queue))
     }
 
-    /// The generation of a queue's kick descriptor.
     pub(crate) fn kick_mut(&mut self, queue: u16) -> &mut u32 {
         let queue = usize::from(queue);
         if self.kicks.len() <= queue {

@@ -2,7 +2,6 @@
 
 use kickcache_vhost_user::GuestRequest;
 
-/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct VhostUserRequest {
     /// The index of the request's port.

@@ -1,4 +1,4 @@
-//! Converts entries of rings into requests to the engine, and the engine's replies into ring entries.
+//! Converts entries of rings into requests to the engine, and replies back.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::request::{Errno, Operation, Reply, RequestId, Unmap};
@@ -43,7 +43,6 @@ impl VhostUser {
         }
     }
 
-    /// Continues with a guest's request that waited for the memory of this grant.
     pub(in crate::serve::frontend) fn on_memory<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

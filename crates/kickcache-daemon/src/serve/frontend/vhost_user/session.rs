@@ -1,4 +1,4 @@
-//! Sessions: sockets, messages, kicks, and why a virtual machine is disconnected.
+//! Sessions of virtual machines.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -120,7 +120,7 @@ impl VhostUser {
         }
     }
 
-    /// Handles received messages. While a message waits for requests in flight, no later message is read.
+    /// While a message waits for requests in flight, no later message is read.
     fn receive<E: CacheEngine>(&mut self, core: &mut Core<E>, index: usize) {
         for _ in 0..MESSAGES_MAX {
             let port = &mut self.ports[index];

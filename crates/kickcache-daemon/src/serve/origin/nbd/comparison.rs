@@ -19,7 +19,6 @@ use super::links::{Link, Links};
 use crate::driver::checksum::checksum;
 use crate::driver::clock::{WatchedTime, missed};
 
-/// Connections to a server that is being compared with samples of its expected contents.
 pub(super) struct Comparison {
     links: Links,
     /// Requested samples without a reply, by cookie.
@@ -27,8 +26,7 @@ pub(super) struct Comparison {
     compared: usize,
     /// Byte addresses of blocks that differ.
     different: Vec<u64>,
-    /// Limits of [`Comparison::finish`]: the time from the request of the samples on, without gaps, and its
-    /// end. [`Comparison::advance`] has no limit.
+    /// The limit of [`Comparison::finish`].
     patience: Duration,
     end: Instant,
 }
@@ -37,7 +35,6 @@ fn block_extent(sample: &Sample) -> ByteExtent {
     ByteExtent { start: sample.block.byte_offset(), length: BLOCK_SIZE }
 }
 
-/// Whether a comparison continues.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Progress {
     Waiting,
@@ -45,8 +42,6 @@ pub(super) enum Progress {
 }
 
 impl Comparison {
-    /// Requests the samples within the export. [`Comparison::finish`] fails if no reply arrives after
-    /// `patience`; [`Comparison::advance`] has no limit.
     pub(super) fn begin(
         mut links: Links,
         samples: &[Sample],
@@ -64,7 +59,6 @@ impl Comparison {
         Ok(Comparison { links, waiting, compared: 0, different: Vec::new(), patience, end })
     }
 
-    /// Sends and receives without waiting.
     pub(super) fn advance(&mut self) -> Result<Progress, ClientError> {
         let minimum_block = self.links.minimum_block();
         let Link { sender, receiver } = &mut self.links.links[0];
@@ -102,7 +96,6 @@ impl Comparison {
         Ok(self)
     }
 
-    /// The descriptor to wait for.
     pub(super) fn poll_fd(&self) -> PollFd<'_> {
         let Link { sender, receiver } = &self.links.links[0];
         let out = if sender.queued() > 0 { PollFlags::OUT } else { PollFlags::empty() };

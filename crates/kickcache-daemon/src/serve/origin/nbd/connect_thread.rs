@@ -1,5 +1,4 @@
-//! Connecting on another thread than that of the remote origin, which must continue: jobs fail in time, and
-//! new jobs arrive.
+//! Connecting to a server on a thread of its own.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +8,6 @@ use super::exchange::{Exchange, Order};
 use super::links::Links;
 use crate::plan::nbd_uri::NbdUri;
 
-/// Whether a server is being connected to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum ConnectThread {
     Yes,

@@ -14,7 +14,7 @@ use super::outcome::Outcome;
 use crate::driver::queued_device::ServerOutage;
 use crate::wakeup::Wakeup;
 
-/// The orders from the loop, and from the thread that connects, to the thread of an origin, and its results for the loop.
+/// The orders to the thread of an origin, and its results for the loop.
 pub(super) struct Exchange {
     orders: Mutex<Orders>,
     /// Readable when there are orders, or at the end.
@@ -22,11 +22,9 @@ pub(super) struct Exchange {
     outcomes: Mutex<VecDeque<Outcome>>,
     /// Readable when there are outcomes.
     pub(super) to_driver: Wakeup,
-    /// The outage, if the server is away.
     away: Mutex<Option<KnownOutage>>,
 }
 
-/// An outage, for the driver's thread.
 struct KnownOutage {
     since: Instant,
     why: String,
@@ -40,17 +38,13 @@ struct Orders {
     has_ended: bool,
 }
 
-/// The orders for the thread.
 pub(super) enum Order {
-    /// The connections to begin with.
     Use(Links),
-    /// The thread is to execute this job.
     Do(OriginJob),
     /// Samples of the expected contents of the next server.
     Expect(Vec<Sample>),
-    /// The server is abandoned; see `Session::give_up`.
+    /// The server is abandoned.
     GiveUp,
-    /// The result of an attempt to connect.
     Dialled(Result<Links, ClientError>),
 }
 
@@ -85,19 +79,16 @@ impl Exchange {
         }
     }
 
-    /// If the server is away, notes why it still is.
     pub(super) fn note_why(&self, why: &str) {
         if let Some(outage) = &mut *lock(&self.away) {
             outage.why = why.into();
         }
     }
 
-    /// Notes that the server is back.
     pub(super) fn note_back(&self) {
         *lock(&self.away) = None;
     }
 
-    /// If the server is away: since when, and why.
     pub(super) fn away(&self) -> Option<ServerOutage> {
         lock(&self.away).as_ref().map(|KnownOutage { since, why, fails_at }| ServerOutage {
             span: since.elapsed(),
@@ -117,7 +108,6 @@ impl Exchange {
         self.to_thread.ring();
     }
 
-    /// Takes the orders since the last call.
     pub(super) fn take(&self, into: &mut Vec<Order>) -> Device {
         self.to_thread.clear();
         let mut orders = lock(&self.orders);
@@ -132,7 +122,6 @@ impl Exchange {
         }
     }
 
-    /// Takes the outcomes since the last call.
     pub(super) fn collect(&self, into: &mut VecDeque<Outcome>) {
         self.to_driver.clear();
         into.append(&mut lock(&self.outcomes));

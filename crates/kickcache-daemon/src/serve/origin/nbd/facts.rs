@@ -1,4 +1,4 @@
-//! The properties of an export that a volume needs, also when the server returns after a loss.
+//! The properties of an export that a volume needs.
 
 use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_nbd::client::RemoteExport;
@@ -7,12 +7,10 @@ use crate::driver::device::AccessMode;
 use crate::driver::minimum_block::MinimumBlock;
 use crate::plan::origin_claims::OriginClaims;
 
-/// The properties on which a volume relies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Facts {
     /// The size of the export in bytes.
     pub(super) size: u64,
-    /// The minimum block of the server.
     pub(super) minimum_block: MinimumBlock,
     has_flush: bool,
     access: AccessMode,
@@ -93,8 +91,6 @@ impl Facts {
     }
 }
 
-/// The minimum block of a server.
-///
 /// # Errors
 /// A sentence.
 pub(super) fn minimum_block(export: &RemoteExport) -> Result<MinimumBlock, String> {

@@ -1,4 +1,4 @@
-//! The driver's operations on a remote origin, and the protocol requests that each needs.
+//! The driver's operations on a remote origin.
 
 use std::ops::Range;
 use std::time::Instant;
@@ -9,10 +9,9 @@ use kickcache_engine::units::ByteExtent;
 use super::outcome::Outcome;
 use crate::driver::queued_device::{DeviceExtent, ExtentsTold, QueuedRequest};
 
-/// Bytes that one request discards or zeroes at most: a server may take long over more.
+/// The most bytes that one request discards or zeroes.
 const LONG_MAX: u64 = 1 << 30;
 
-/// The operation.
 #[derive(Debug)]
 pub(super) enum Work {
     Read(ByteExtent),
@@ -23,8 +22,7 @@ pub(super) enum Work {
     Extents(ByteExtent),
 }
 
-/// An operation of the driver that has not ended. The job keeps the bytes of a write, as it may be repeated
-/// on another connection.
+/// The job keeps the bytes of a write, as it may be repeated on another connection.
 #[derive(Debug)]
 pub(super) struct OriginJob {
     pub(super) token: u64,
@@ -34,7 +32,6 @@ pub(super) struct OriginJob {
     pub(super) parts: usize,
     /// The bytes of a read: of its full length from the first request on, and zero where no byte has arrived.
     pub(super) data: Vec<u8>,
-    /// The extents that the server reported.
     pub(super) extents: Vec<DeviceExtent>,
     /// The errno of the request that failed first, since the last loss of the server.
     pub(super) error: Option<i32>,
@@ -63,7 +60,6 @@ impl OriginJob {
         OriginJob::of(token, work, durability)
     }
 
-    /// A question about an extent.
     pub(super) fn extents(token: u64, extent: ByteExtent) -> OriginJob {
         OriginJob::of(token, Work::Extents(extent), Durability::Volatile)
     }
@@ -82,11 +78,9 @@ impl OriginJob {
         }
     }
 
-    /// The outcome of the job, with its result.
     pub(super) fn outcome(self, result: Result<(), i32>) -> Outcome {
         let OriginJob { token, work, data, extents, .. } = self;
         match work {
-            // After a failure, the answer is that no extents are known.
             Work::Extents(_) => {
                 let extents = if result.is_ok() { extents } else { Vec::new() };
                 Outcome::Told(ExtentsTold { token, extents })
@@ -97,15 +91,14 @@ impl OriginJob {
         }
     }
 
-    /// Begins the job again after a loss: results of the lost server do not count.
+    /// Begins the job again after a loss of the server.
     pub(super) fn start_again(&mut self, now: Instant) {
         self.lost_at.get_or_insert(now);
         (self.parts, self.error, self.is_flushing) = (0, None, false);
         self.data.clear();
     }
 
-    /// The ranges of the job's requests, relative to its start; `payload_max` bounds requests that carry
-    /// bytes.
+    /// The ranges of the job's requests, relative to its start.
     pub(super) fn ranges(&self, payload_max: u64) -> impl Iterator<Item = Range<u64>> + use<> {
         let (length, most) = match &self.work {
             Work::Read(extent) => (extent.length, payload_max),
@@ -154,7 +147,6 @@ mod tests {
         assert_eq!((job.data.as_slice(), job.lost_at), ([].as_slice(), Some(lost_at)));
         assert!(matches!(&job.work, Work::Write { offset: 512, data } if data[..] == [1; 4096]));
         assert_eq!(job.durability, Durability::Durable);
-        // The time limit counts from the first loss.
         job.start_again(lost_at + std::time::Duration::from_secs(9));
         assert_eq!(job.lost_at, Some(lost_at));
     }

@@ -24,19 +24,16 @@ use crate::serve::own_export::Probe;
 
 /// The most connections to a server that allows several.
 const LINKS_MAX: usize = 4;
-/// The longest wait for each answer of the handshake on a further connection; after that, no further
-/// connections are made.
+/// The longest wait for each answer of the handshake on a further connection.
 const FURTHER_PATIENCE: Duration = Duration::from_secs(1);
 /// A TCP connection is closed when the other machine has not responded for about half a minute.
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(15), Duration::from_secs(5), 3);
 
-/// A connection to the server.
 pub(super) struct Link {
     pub(super) sender: Sender,
     pub(super) receiver: Receiver,
 }
 
-/// All connections, to one server.
 pub(super) struct Links {
     pub(super) links: Vec<Link>,
     pub(super) export: RemoteExport,
@@ -58,8 +55,7 @@ impl Links {
         Links::over(dial(uri, patience)?, uri, patience)
     }
 
-    /// Adds connections to a first one, if the server allows several. It may accept fewer clients than it offers:
-    /// refused connections are not needed.
+    /// Adds connections to a first one, if the server allows several.
     pub(super) fn over(first: Client, uri: &NbdUri, patience: Duration) -> Result<Links, ClientError> {
         let export = first.export();
         let mut clients = vec![first];
@@ -87,7 +83,6 @@ impl Links {
         minimum_block(&self.export).unwrap_or(MinimumBlock::SECTOR)
     }
 
-    /// Whether the server supports the operation.
     pub(super) fn can_do(&self, work: &Work) -> bool {
         match work {
             Work::Discard(_) => self.export.has_trim(),
@@ -98,7 +93,7 @@ impl Links {
         }
     }
 
-    /// Queues the requests of a job on one connection; `note` records each and returns its cookie.
+    /// Queues the requests of a job on one connection.
     pub(super) fn queue(
         &mut self,
         number: u64,
@@ -176,11 +171,10 @@ pub(super) fn dial(uri: &NbdUri, patience: Duration) -> Result<Client, ClientErr
     dial_export(uri, uri.export(), patience)
 }
 
-/// Whether the server is this process: this process listens at the unix socket, or it receives a probe, even through
-/// relays.
+/// Whether the server is this process.
 ///
 /// # Errors
-/// If the system gives no random bytes. Errors of the server are left to the connection that follows.
+/// If the system gives no random bytes.
 pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeError> {
     if let NbdAddress::Unix(path) = uri.address()
         && connect_unix(path).is_ok_and(|socket| is_listening(&socket))
@@ -192,7 +186,6 @@ pub(super) fn is_own(uri: &NbdUri, patience: Duration) -> Result<bool, ServeErro
     Ok(probe.has_arrived())
 }
 
-/// Whether this process listens at the other end of a socket.
 fn is_listening(socket: &UnixStream) -> bool {
     sockopt::socket_peercred(socket).is_ok_and(|peer| peer.pid == rustix::process::getpid())
 }

@@ -1,8 +1,7 @@
 //! A remote origin: an export of an NBD server.
 //!
-//! While volumes are served, the driver's thread never waits for the server: [`exchange`] carries jobs to a thread
-//! of its own ([`session`]), which owns the connections ([`links`]) and survives their loss ([`outage`]); a third thread
-//! connects ([`connect_thread`]). A returning server is compared with the cache first ([`comparison`]).
+//! While volumes are served, the driver's thread never waits for the server: a thread of its own
+//! ([`session`]) owns the connections.
 //!
 //! Start with [`session`].
 
@@ -51,7 +50,6 @@ use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 use crate::serve::stop_wish::StopWish;
 
-/// An export that was opened.
 pub(crate) struct NbdOrigin {
     uri: NbdUri,
     other_names: Vec<String>,
@@ -65,16 +63,12 @@ pub(crate) struct NbdOrigin {
     comparison: Option<Result<Comparison, ClientError>>,
     exchange: Arc<Exchange>,
     inbox: VecDeque<Outcome>,
-    /// Answers about extents.
     told: VecDeque<ExtentsTold>,
     /// The bytes of the read that ended last; empty after another operation that succeeded.
     data: Vec<u8>,
 }
 
 impl NbdOrigin {
-    /// Connects, looks for superblocks of a cache device, flushes a writable export once if it can be flushed, and starts
-    /// the thread.
-    ///
     /// # Errors
     /// [`ServeError::Volume`], [`ServeError::System`], or [`ServeError::Stopped`] after a stop request.
     pub(super) fn open(spec: &VolumeSpec, uri: &NbdUri, wish: &StopWish) -> Result<NbdOrigin, ServeError> {
@@ -108,12 +102,11 @@ impl NbdOrigin {
         })
     }
 
-    /// The identity of the origin on the cache device, from the URI.
     pub(super) fn identity(&self) -> String {
         self.uri.identity()
     }
 
-    /// The other identities of the origin, such as those with an address in place of the host's name.
+    /// The other identities of the origin.
     pub(super) fn other_names(&self) -> &[String] {
         &self.other_names
     }
@@ -123,7 +116,6 @@ impl NbdOrigin {
         self.facts.size
     }
 
-    /// The minimum block of the server.
     pub(super) fn minimum_block(&self) -> MinimumBlock {
         self.facts.minimum_block
     }
@@ -152,7 +144,6 @@ pub(super) fn check_not_own(spec: &VolumeSpec, uri: &NbdUri) -> Result<(), Serve
     Err(ServeError::Volume { name: spec.name.clone(), what })
 }
 
-/// A server after a connection and a check of the export.
 struct ProbedServer {
     other_names: Vec<String>,
     links: Links,
@@ -160,7 +151,6 @@ struct ProbedServer {
     looks_like_cache: bool,
 }
 
-/// Connects to the server and checks the export.
 fn meet(
     uri: &NbdUri,
     patience: Duration,
@@ -176,8 +166,7 @@ fn meet(
     Ok(ProbedServer { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
-/// Reads the places of a cache device's superblocks, and flushes a writable export once if it can be flushed: writes of an
-/// earlier daemon are durable then.
+/// Reads the places of a cache device's superblocks, and flushes a writable export once if it can be flushed.
 fn look_and_flush(client: &mut Client, access: AccessMode, block: MinimumBlock) -> Result<bool, ClientError> {
     let size = client.export().size;
     let mut found = false;

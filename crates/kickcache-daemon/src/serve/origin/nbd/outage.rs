@@ -1,4 +1,4 @@
-//! The time in which a remote origin does not answer, and the times of attempts to connect.
+//! Outages of a remote origin, and attempts to connect.
 
 use std::time::{Duration, Instant};
 
@@ -11,11 +11,9 @@ const WELL_AFTER: Duration = Duration::from_secs(60);
 /// How soon the first attempt to connect is made in the next outage.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(super) enum Pace {
-    /// The first attempt is made at once.
     #[default]
     Fast,
-    /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago:
-    /// the server may not have recovered.
+    /// The outage begins with the pause that the previous outage had at its end, unless `since` is long ago.
     Cautious { pause: Duration, since: Instant },
 }
 
@@ -31,13 +29,11 @@ pub(super) struct Outage {
     since: Instant,
     next_try: Instant,
     pause: Duration,
-    /// Whether requests fail until the server is back: the outage has reached the time limit, or the daemon
-    /// has abandoned the server.
+    /// Whether requests fail until the server is back.
     pub(super) is_over_limit: bool,
 }
 
 impl Outage {
-    /// A new outage.
     pub(super) fn begin(now: Instant, pace: Pace) -> Outage {
         let mut outage = Outage { since: now, next_try: now, pause: PAUSES.0, is_over_limit: false };
         match pace {
@@ -50,7 +46,6 @@ impl Outage {
         outage
     }
 
-    /// The pace of the next outage after the end of this one, unless the server completes requests before.
     pub(super) fn pace_after(&self, now: Instant) -> Pace {
         Pace::Cautious { pause: self.pause, since: now }
     }
@@ -59,7 +54,6 @@ impl Outage {
         now >= self.next_try
     }
 
-    /// Postpones the next attempt, after a failed one or a connection that was lost without an answer.
     pub(super) fn try_later(&mut self, now: Instant) {
         self.next_try = now + self.pause;
         self.pause = (self.pause * 2).min(PAUSES.1);

@@ -1,4 +1,4 @@
-//! The log messages of outages of a remote origin: a server that dies repeatedly must not fill the log.
+//! The log messages of outages of a remote origin.
 
 use std::time::Duration;
 
@@ -31,14 +31,13 @@ const FATAL: Complaint = Complaint::new(
     "requests to the origin of {} failed, because each of these ended with the loss of its server",
 );
 
-/// The log lines about the server of one volume.
 pub(super) struct OutageLog {
     volume: String,
     uri: NbdUri,
     timeout: Duration,
     clock: Clock,
     complaints: Complaints,
-    /// The last logged reason of a failed attempt in this outage; the same reason is not logged again directly after it.
+    /// The last logged reason of a failed attempt in this outage.
     told: Option<ServerFault>,
 }
 
@@ -73,8 +72,7 @@ impl OutageLog {
         let OutageLog { volume, uri, .. } = self;
         let why = server.why();
         let line = format!("{uri}, the origin of {volume}, cannot be used: {why}; it is tried again");
-        // A server that does not answer is common and transient; this case must not suppress the report of a
-        // wrong answer.
+        // A server that does not answer must not suppress the report of a wrong answer.
         let complaint = match server {
             ServerFault::Away(_) => UNREACHABLE,
             ServerFault::Wrong(_) => UNUSABLE,
@@ -108,12 +106,10 @@ impl OutageLog {
         self.complaints.say(self.clock.now(), complaint.about(0), format_args!("{line}"));
     }
 
-    /// Logs how many lines were suppressed.
     pub(super) fn tell_held_back(&mut self) {
         self.complaints.tell_held_back(self.clock.now(), |_| &self.volume);
     }
 
-    /// The time until the next message about suppressed lines.
     pub(super) fn until_due(&self) -> Option<Duration> {
         self.complaints.poll_timeout().map(|due| span(self.clock.now(), due))
     }

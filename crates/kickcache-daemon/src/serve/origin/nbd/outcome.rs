@@ -2,7 +2,6 @@
 
 use crate::driver::queued_device::ExtentsTold;
 
-/// An outcome for the driver's thread; outcomes are queued in their order.
 #[derive(Debug)]
 pub(super) enum Outcome {
     /// A job ended: with the bytes of a read, or an errno.

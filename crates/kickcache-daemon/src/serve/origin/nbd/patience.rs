@@ -1,5 +1,4 @@
-//! The wait of a start for a server: the log names the server, the wait has a limit, and a stop request ends
-//! the wait at once.
+//! The wait of a start for a server, with a limit.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
@@ -19,7 +18,6 @@ const SILENT_MAX: Duration = Duration::from_secs(30);
 /// The interval of checks for a stop request.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// The server of a volume.
 pub(super) struct ServerWait<'a> {
     pub(super) volume: &'a str,
     pub(super) uri: &'a NbdUri,

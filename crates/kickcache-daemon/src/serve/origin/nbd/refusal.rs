@@ -8,7 +8,6 @@ use kickcache_nbd::client::ClientError;
 use super::patience::PATIENCE_MAX;
 use super::server_fault::cause;
 
-/// A sentence: the problem, and the remedy.
 pub(super) fn refusal(error: &ClientError, patience: Duration) -> String {
     format!("{}; {}", cause(error), advice(error, patience))
 }

@@ -2,7 +2,6 @@
 
 use kickcache_nbd::client::ClientError;
 
-/// A server that is not used.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum ServerFault {
     /// The server does not answer, or not completely.
@@ -12,7 +11,6 @@ pub(super) enum ServerFault {
 }
 
 impl ServerFault {
-    /// The fault in words.
     pub(super) fn why(&self) -> &str {
         let (ServerFault::Away(why) | ServerFault::Wrong(why)) = self;
         why

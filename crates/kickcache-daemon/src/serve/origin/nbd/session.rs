@@ -7,9 +7,8 @@
 //!   one.
 //! * A job ends once. A job that was in flight at a loss begins again with all of its requests, except a
 //!   query for extents, which ends.
-//! * After a loss, a server is used only if it has the samples of the blocks that the cache recorded as flushed
-//!   at the origin ([`Comparison`]); a writable export without flushes has no samples. The engine supplies the
-//!   samples once all completions of the old server have reached it.
+//! * After a loss, a server is used only if it has the samples of the blocks that the cache recorded as
+//!   flushed at the origin ([`Comparison`]); a writable export without flushes has no samples.
 //! * A server counts as lost by its socket, by an invalid reply or ESHUTDOWN, or by order if its volume is being
 //!   removed, never by the time of an answer.
 //! * This thread waits for sockets only: connecting to a server is done on a thread of its own
@@ -39,7 +38,6 @@ use crate::driver::clock::{WatchedTime, missed};
 use crate::driver::queued_device::DeviceExtent;
 use crate::plan::nbd_uri::NbdUri;
 
-/// The start parameters of a thread.
 pub(super) struct Settings {
     pub(super) volume: String,
     pub(super) uri: NbdUri,
@@ -51,13 +49,11 @@ pub(super) struct Settings {
     pub(super) patience: Duration,
 }
 
-/// The thread's state.
 pub(super) struct Session {
     settings: Settings,
     exchange: Arc<Exchange>,
     links: Option<Links>,
     outage: Option<Outage>,
-    /// How fast the next outage begins to look for the server.
     pace: Pace,
     dialling: ConnectThread,
     /// A server that may succeed the lost one.
@@ -68,7 +64,7 @@ pub(super) struct Session {
     samples: Vec<Sample>,
     /// Losses without samples from the engine so far; while it is above 0, no connection is tried.
     samples_owed: u32,
-    /// The jobs in the order of arrival, in which they are also repeated on a new server.
+    /// The jobs in the order of arrival.
     jobs: BTreeMap<u64, OriginJob>,
     next_job: u64,
     parts: HashMap<u64, Part>,
@@ -78,7 +74,6 @@ pub(super) struct Session {
 }
 
 impl Session {
-    /// A session that waits for its first connections.
     pub(super) fn new(settings: Settings, exchange: Arc<Exchange>) -> Session {
         let Settings { volume, uri, timeout, .. } = &settings;
         let log = OutageLog::new(volume.clone(), uri.clone(), *timeout);
@@ -102,7 +97,6 @@ impl Session {
         }
     }
 
-    /// Runs until the device is dropped.
     pub(super) fn run(mut self) {
         let mut fresh = Vec::new();
         while self.exchange.take(&mut fresh) == Device::InUse {
@@ -152,7 +146,7 @@ impl Session {
         }
     }
 
-    /// Queues the requests of a job, if there is a server. A job that the server does not support ends at once.
+    /// A job that the server does not support ends at once.
     fn ask(&mut self, number: u64) -> Result<(), ClientError> {
         let Session { links: Some(links), jobs, parts, next_cookie, .. } = self else { return Ok(()) };
         let job = jobs.get_mut(&number).expect("it was just inserted, or is repeated");
@@ -164,7 +158,6 @@ impl Session {
         links.queue(number, job, |part| note(parts, next_cookie, part))
     }
 
-    /// Sends and receives without waiting.
     fn transfer(&mut self) -> Result<(), ClientError> {
         let count = self.links.as_ref().map_or(0, |links| links.links.len());
         for number in 0..count {
@@ -255,8 +248,7 @@ impl Session {
         self.end_fatal(now);
     }
 
-    /// Abandons the server, unless it is connected and no job waits: all jobs fail, and new jobs fail until a
-    /// server is in use again.
+    /// Abandons the server, unless it is connected and no job waits.
     fn give_up(&mut self) {
         if self.links.is_some() && !self.jobs.is_empty() {
             self.lose(&ClientError::Io(io::Error::other(
@@ -271,8 +263,7 @@ impl Session {
         }
     }
 
-    /// Fails jobs that did not end within the time limit after their first loss, also if other jobs were
-    /// answered since.
+    /// Fails jobs that did not end within the time limit after their first loss.
     fn end_fatal(&mut self, now: Instant) {
         let timeout = self.settings.timeout;
         let is_over = |job: &mut OriginJob| job.lost_at.is_some_and(|lost| now >= lost + timeout);
@@ -285,7 +276,7 @@ impl Session {
         }
     }
 
-    /// Ends queries, which need not wait for a server: the answer is that no extents are known.
+    /// Ends queries for extents: the answer is that no extents are known.
     fn end_questions(&mut self) {
         let asked = self.jobs.extract_if(.., |_, job| matches!(job.work, Work::Extents(_)));
         self.outcomes.extend(asked.map(|(_, job)| job.outcome(Err(libc::EIO))));
@@ -299,7 +290,6 @@ impl Session {
         }
     }
 
-    /// Handles the result of an attempt to connect; a connected server is compared before its use.
     fn compare(&mut self, dialled: Result<Links, ClientError>) {
         self.dialling = ConnectThread::No;
         let links = dialled.map_err(|error| ServerFault::from(&error));
@@ -318,7 +308,6 @@ impl Session {
         }
     }
 
-    /// Continues a comparison in progress.
     fn advance_comparison(&mut self) {
         let Some(comparison) = &mut self.comparison else { return };
         let progress = comparison.advance();
@@ -336,7 +325,6 @@ impl Session {
         }
     }
 
-    /// Rejects a server that cannot be used; the next attempt follows later.
     fn turn_down(&mut self, why: ServerFault) {
         self.exchange.note_why(why.why());
         self.log.unusable(why);
@@ -344,7 +332,6 @@ impl Session {
         self.outage.iter_mut().for_each(|outage| outage.try_later(now));
     }
 
-    /// Begins to use a server, and queues the requests of all waiting jobs.
     fn use_links(&mut self, links: Links) {
         self.links = Some(links);
         let waiting: Vec<u64> = self.jobs.keys().copied().collect();
@@ -379,8 +366,7 @@ impl Session {
         self.missed += missed(wait, begun.elapsed());
     }
 
-    /// Waits for something to do, at most for a second if an outage or a log message is timed. Returns the
-    /// longest wait.
+    /// Waits for something to do; returns the limit of the wait, if it has one.
     fn poll(&self) -> Option<Duration> {
         let mut fds = vec![PollFd::new(&self.exchange.to_thread, PollFlags::IN)];
         for link in self.links.iter().flat_map(|links| &links.links) {
@@ -409,7 +395,6 @@ impl Session {
     }
 }
 
-/// Adds the answer to a part of a job.
 fn take_part(job: &mut OriginJob, part: Part, reply: &Reply<'_>) {
     job.parts -= 1;
     if let Err(errno) = reply.result {

@@ -19,16 +19,13 @@ const OWN_SECONDS: u64 = 1;
 /// A run that takes this much longer than its given time is ended.
 const GRACE: Duration = Duration::from_secs(60);
 
-/// fio on a device.
 pub(super) struct FioProbe<'a> {
     pub(super) place: &'a Place,
-    /// The directory for the files of fio.
     pub(super) directory: &'a Path,
     /// A signal that this receives ends fio.
     pub(super) interrupt: &'a Interrupt,
 }
 
-/// The result of a probe.
 pub(super) struct Submitted {
     pub(super) measured: ProbeResult,
     /// Mean time to submit a read to the kernel, in microseconds; 0 if fio reports none.
@@ -43,7 +40,6 @@ impl FioProbe<'_> {
         Ok(1e6 / measured(&report).context("fio reported no operation with its engine null")?.iops)
     }
 
-    /// The result of a probe, and how its accesses are submitted.
     pub(super) fn measure(&self, probe: Probe) -> anyhow::Result<Submitted> {
         let mut options = vec!["ioengine=libaio".to_owned(), "direct=1".into(), "norandommap=1".into()];
         options.extend(self.place.options());
@@ -68,14 +64,12 @@ impl FioProbe<'_> {
     }
 }
 
-/// The accesses of a report's job.
 fn measured(report: &str) -> Option<ProbeResult> {
     let run = report::read(report, &[String::new()], Duration::from_secs(1)).ok()?;
     let job = run.jobs.first()?;
     ProbeResult::of(job, run.took.as_secs_f64())
 }
 
-/// Mean time of a submission, in microseconds.
 fn submission(report: &str) -> Option<f64> {
     let json: Value = serde_json::from_str(&report[report.find('{')?..]).ok()?;
     Some(json["jobs"][0]["read"]["slat_ns"]["mean"].as_f64()? / 1_000.0)

@@ -56,7 +56,6 @@ pub(crate) fn calibrate(target: &str, data: Data) -> anyhow::Result<String> {
     interrupt.wait_for(move || Ok(described(&target, bytes, &found)))
 }
 
-/// The text of a device file.
 fn described(target: &str, bytes: u64, ProbeRounds { measured, access_cost }: &ProbeRounds) -> String {
     let bench = Bench { bytes, access_cost: *access_cost, shortest: FITTED };
     let kind = fit::describe(measured, &bench);
@@ -65,13 +64,12 @@ fn described(target: &str, bytes: u64, ProbeRounds { measured, access_cost }: &P
     format!("{}{}", remarks(target, measured, &given, kind), device.text())
 }
 
-/// The results of the rounds.
 struct ProbeRounds {
     measured: Runs,
     access_cost: f64,
 }
 
-/// Runs the probes in rounds, every other round backwards: medians then exclude other effects on the device.
+/// Runs the probes in rounds, every other round backwards.
 fn measure(fio: &FioProbe<'_>, data: Data, bar: &ProgressBar) -> anyhow::Result<ProbeRounds> {
     let probes = probes(data);
     let mut runs = vec![Vec::new(); probes.len()];
@@ -152,7 +150,6 @@ fn size(target: &str, place: &Place) -> anyhow::Result<u64> {
     Ok(bytes)
 }
 
-/// The measured figures, and the figures of the description, as comments.
 fn remarks(target: &str, measured: &Runs, model: &Runs, kind: DeviceKind) -> String {
     let mut text = format!("# {target}, measured by fio; in brackets, the figures of this description.\n");
     for RunPair { probe, measured: fio, given: own } in measured.beside(model) {

@@ -8,13 +8,11 @@ pub(super) const LATE: f64 = 5.0;
 /// The parameters of one run of fio.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Probe {
-    /// The probe in a few words.
     pub(super) name: &'static str,
     /// fio's name of the pattern.
     pub(super) pattern: &'static str,
     /// Bytes of an access, as fio writes them.
     pub(super) block: &'static str,
-    /// Accesses in flight.
     pub(super) depth: u32,
     /// A flush behind each write.
     pub(super) flushes: bool,
@@ -24,7 +22,7 @@ const fn read(name: &'static str, pattern: &'static str, block: &'static str, de
     Probe { name, pattern, block, depth, flushes: false }
 }
 
-/// Reads at random, by their depth, and in order; longer ones at random.
+/// Reads at random and in order.
 pub(super) const READS: [Probe; READ_COUNT] = [
     read("4 KiB at random, one in flight", "randread", "4k", 1),
     read("4 KiB at random, 4 in flight", "randread", "4k", 4),
@@ -35,10 +33,9 @@ pub(super) const READS: [Probe; READ_COUNT] = [
     read("16 KiB at random, 4 in flight", "randread", "16k", 4),
 ];
 
-/// How many probes read.
 pub(super) const READ_COUNT: usize = 7;
 
-/// Writes at random, the last of these with flushes, and sequential writes; then reads and writes together.
+/// Writes, then reads and writes together.
 pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB written at random, one in flight", "randwrite", "4k", 1),
     read("4 KiB written at random, 8 in flight", "randwrite", "4k", 8),
@@ -50,7 +47,6 @@ pub(super) const WRITES: [Probe; WRITE_COUNT] = [
     read("4 KiB, half writes, at random, 16 in flight", "randrw", "4k", 16),
 ];
 
-/// How many probes write.
 pub(super) const WRITE_COUNT: usize = 5;
 
 /// The results of one run. Times are in microseconds, from submission to completion.
@@ -93,8 +89,6 @@ impl ProbeResult {
         })
     }
 
-    /// The median of each figure over runs of one probe: effects in few runs only are not the device's.
-    ///
     /// # Panics
     /// If there is no run.
     pub(super) fn median(runs: &[ProbeResult]) -> ProbeResult {
@@ -124,7 +118,6 @@ pub(super) struct RunPair {
     pub(super) given: ProbeResult,
 }
 
-/// The results of all probes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Runs {
     /// The results of [`READS`], in their order.
@@ -139,13 +132,12 @@ impl Runs {
         [self.reads[0], self.reads[1], self.reads[2], self.reads[3]]
     }
 
-    /// Accesses a second of the fastest run.
     pub(super) fn iops_max(&self) -> f64 {
         let writes = self.writes.iter().flatten();
         self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)
     }
 
-    /// Each run with its probe and the run of a model; writes only if both have writes.
+    /// Each run with its probe and the run of a model.
     pub(super) fn beside(&self, other: &Runs) -> Vec<RunPair> {
         let beside = |probes: &[Probe], measured: &[ProbeResult], given: &[ProbeResult]| {
             let runs = measured.iter().zip(given).zip(probes);

@@ -1,5 +1,4 @@
-//! A search for figures above 0 that make a distance small: one figure after the other is made greater or smaller, by
-//! steps that become finer when no step helps.
+//! A search for figures above 0 that make a distance small.
 
 /// The first step: a factor.
 const FIRST: f64 = 1.6;

@@ -12,17 +12,15 @@ use kickcache_model::workload::fio::FioWorkload;
 
 use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 
-/// The expected accesses of a run of 4 KiB each: fewer would show no tail.
+/// The expected accesses of a run of 4 KiB each.
 const ACCESSES: f64 = 5_000.0;
 /// The expected accesses of a run of longer accesses.
 const LONG_ACCESSES: f64 = 300.0;
 /// The longest virtual time of a run.
 const LONGEST: Span = Span::from_secs(60);
 
-/// The parameters of measurements on models.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Bench {
-    /// Bytes of the device.
     pub(super) bytes: u64,
     /// Processor time of an access, in microseconds.
     pub(super) access_cost: f64,
@@ -63,7 +61,7 @@ impl Bench {
     }
 }
 
-/// The result if no access ended in this time: the rate of one access, and latencies above those of any device.
+/// The result if no access ended.
 fn nothing(span: Span) -> ProbeResult {
     let mut one = JobResult::new("", 1);
     (one.reads.count, one.reads.bytes) = (1, 1);
@@ -72,7 +70,6 @@ fn nothing(span: Span) -> ProbeResult {
     least
 }
 
-/// Processor time of an access.
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "saturates, and costs are short")]
 pub(crate) fn cost(micros: f64) -> Duration {
     Duration::from_nanos((micros * 1_000.0) as u64)

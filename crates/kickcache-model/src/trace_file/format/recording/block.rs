@@ -8,16 +8,13 @@ use flate2::write::DeflateEncoder;
 
 use crate::trace_file::format::recording::header::{checksum, long, word};
 
-/// How every block begins.
 pub(crate) const MAGIC: [u8; 4] = *b"KBLK";
-/// Bytes of the head.
 pub(crate) const HEAD_BYTES: usize = 44;
 /// Most bytes of the records of a block, packed or not.
 pub(crate) const BODY_BYTES_MAX: u32 = 1 << 20;
 /// The offset of the head's checksum, which covers the bytes before it.
 const CHECKED_BYTES: usize = 40;
 
-/// The head of a block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) record_count: u32,
@@ -31,17 +28,15 @@ pub(crate) struct Head {
     pub(crate) body_checksum: u32,
 }
 
-/// How records are packed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packing {
-    /// Records as they are: deflate would have saved about a quarter or less, or was not tried.
+    /// Records as they are.
     Plain,
     /// Raw deflate (RFC 1951).
     Deflate,
 }
 
 impl Head {
-    /// The head of a block and its body.
     pub(crate) fn of_body(record_count: u32, lost: u64, base: u64, plain_bytes: usize, body: &Body) -> Head {
         let length = |bytes: usize| u32::try_from(bytes).expect("at most 1 MiB");
         Head {
@@ -79,7 +74,6 @@ impl Head {
         bytes
     }
 
-    /// The head in these bytes; `None` if they are no valid head.
     pub(crate) fn of(bytes: &[u8]) -> Option<Head> {
         let bytes = bytes.get(..HEAD_BYTES)?;
         if !bytes.starts_with(&MAGIC) || word(bytes, CHECKED_BYTES) != checksum(&bytes[..CHECKED_BYTES]) {
@@ -103,7 +97,6 @@ impl Head {
         is_sane.then_some(head)
     }
 
-    /// The records of a body as they were before they were packed.
     pub(crate) fn unpack(&self, body: &[u8]) -> Result<Vec<u8>, &'static str> {
         if checksum(body) != self.body_checksum {
             return Err("its checksum is wrong");
@@ -121,21 +114,17 @@ impl Head {
     }
 }
 
-/// The records of a block, encoded as in the file.
 pub(crate) struct Body {
     packing: Packing,
     pub(crate) bytes: Vec<u8>,
 }
 
-/// Packs a block if that saves a quarter; after a failed attempt, [`PASS_COUNT`] blocks are left unpacked, because packing costs
-/// more than all else about a record, and accesses at random places hardly pack.
+/// Packs a block if that saves a quarter; after a failed attempt, [`PASS_COUNT`] blocks are left unpacked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Packer {
-    /// The number of next blocks that are left unpacked without an attempt.
     pass: u32,
 }
 
-/// Blocks that are left unpacked after a block that packing did not make smaller by a quarter.
 const PASS_COUNT: u32 = 31;
 
 impl Packer {

@@ -28,12 +28,10 @@ pub(crate) struct Previous {
 }
 
 impl Previous {
-    /// The state before the first record of a block.
     pub(crate) fn new(at: u64) -> Previous {
         Previous { at, ..Previous::default() }
     }
 
-    /// Appends a record.
     pub(crate) fn put(&mut self, out: &mut Vec<u8>, record: &Record) {
         let has_extent = record.kind != Kind::Flush;
         let continues = has_extent && record.extent.start == self.end;

@@ -2,7 +2,6 @@
 
 use flate2::Crc;
 
-/// How every recording begins.
 pub(crate) const MAGIC: [u8; 8] = *b"KCTRACE\n";
 /// The version that is written; others are not read.
 pub(crate) const VERSION: u16 = 1;
@@ -15,7 +14,6 @@ pub(crate) const NAME_BYTES_MAX: usize = 255;
 /// Bytes of a volume's block, as the header records them.
 const BLOCK_BYTES: u32 = 4096;
 
-/// The header of a recording: the recorded volume, and the time of the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RecordingHeader {
     /// The volume's name; empty if unknown.
@@ -30,7 +28,6 @@ pub struct RecordingHeader {
 }
 
 impl RecordingHeader {
-    /// The bytes of the header.
     pub fn to_bytes(&self) -> Vec<u8> {
         let name = cut(&self.volume);
         let length = u16::try_from(name.len()).expect("at most 255");
@@ -48,7 +45,6 @@ impl RecordingHeader {
         bytes
     }
 
-    /// The header at the beginning of some bytes.
     pub(crate) fn of(bytes: &[u8]) -> Result<RecordingHeader, String> {
         let fixed = bytes.get(..FIXED_BYTES).ok_or_else(|| "the header is cut off".to_owned())?;
         let version = u16::from_le_bytes([fixed[8], fixed[9]]);
@@ -83,17 +79,14 @@ pub(crate) fn checksum(bytes: &[u8]) -> u32 {
     checksum.sum()
 }
 
-/// The little-endian number in the four bytes at an offset, which must exist.
 pub(crate) fn word(bytes: &[u8], at: usize) -> u32 {
     u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
 }
 
-/// The little-endian number in the eight bytes at an offset, which must exist.
 pub(crate) fn long(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
 }
 
-/// As much of a name as a header holds.
 fn cut(name: &str) -> &str {
     let end = (0..=NAME_BYTES_MAX.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
     &name[..end.unwrap_or_default()]

@@ -12,7 +12,6 @@ pub(crate) mod reader;
 mod varint;
 pub(crate) mod writer;
 
-/// Whether a file begins as a recording does.
 pub(crate) fn is_recording(head: &[u8]) -> bool {
     head.starts_with(&header::MAGIC)
 }

@@ -12,13 +12,11 @@ use crate::trace_file::format::recording::entry::Previous;
 use crate::trace_file::format::recording::header::{self, FIXED_BYTES, RecordingHeader};
 use crate::trace_file::record::Record;
 
-/// The most bytes that are read at once.
 const READ_BYTES: u64 = 64 << 10;
 
-/// Reads records; memory is bounded by the largest block.
+/// Memory is bounded by the largest block.
 pub(crate) struct RecordingReader {
     reader: Box<dyn Read>,
-    /// Bytes that were read and not yet decoded; `offset` is their position in the file.
     window: Vec<u8>,
     offset: u64,
     is_at_end: bool,
@@ -57,7 +55,6 @@ impl RecordingReader {
         self.lost
     }
 
-    /// The next record or header, or the defect of a part of the file.
     pub(crate) fn next(&mut self) -> Option<Result<Event, TraceError>> {
         loop {
             if std::mem::take(&mut self.is_joint) {
@@ -75,7 +72,6 @@ impl RecordingReader {
         }
     }
 
-    /// Reads a header or a block; `false` at the end.
     fn step(&mut self) -> Result<bool, TraceError> {
         self.fill(HEAD_BYTES)?;
         if self.window.is_empty() {
@@ -151,7 +147,6 @@ impl RecordingReader {
         }
     }
 
-    /// Reads until the window has `length` bytes, or the file ends.
     fn fill(&mut self, length: usize) -> Result<(), TraceError> {
         while self.window.len() < length && !self.is_at_end {
             let before = self.window.len();

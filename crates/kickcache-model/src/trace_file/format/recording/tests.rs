@@ -69,7 +69,6 @@ fn read(bytes: &[u8]) -> (Vec<Record>, Vec<TraceError>, RecordingReader) {
     (records, errors, reader)
 }
 
-/// Many records that pack well.
 fn many(count: u64) -> Vec<Record> {
     (0..count).map(|index| record(index * 7_000, Kind::Read, index * index % 997 * 4_096, 4_096)).collect()
 }

@@ -4,7 +4,6 @@
 const LENGTH_MAX: usize = 10;
 const SECTOR_BYTES: i64 = 512;
 
-/// Appends a number.
 pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     while number >= 0x80 {
         out.push(low_bits(number) | 0x80);
@@ -13,7 +12,6 @@ pub(crate) fn put(out: &mut Vec<u8>, mut number: u64) {
     out.push(low_bits(number));
 }
 
-/// Appends the difference of two numbers.
 pub(crate) fn put_step(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, fold(to.wrapping_sub(from).cast_signed()));
 }
@@ -28,7 +26,6 @@ pub(crate) fn put_way(out: &mut Vec<u8>, from: u64, to: u64) {
     put(out, fold(in_sectors(to.wrapping_sub(from).cast_signed())));
 }
 
-/// Takes a number off the front; `None` if it is cut off or too long.
 pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     let mut number = 0;
     for index in 0..LENGTH_MAX {
@@ -47,17 +44,14 @@ pub(crate) fn take(bytes: &mut &[u8]) -> Option<u64> {
     None
 }
 
-/// Removes a difference from the front, and returns `from` plus the difference.
 pub(crate) fn take_step(bytes: &mut &[u8], from: u64) -> Option<u64> {
     Some(from.wrapping_add(unfold(take(bytes)?).cast_unsigned()))
 }
 
-/// Takes a number of bytes off the front.
 pub(crate) fn take_bytes(bytes: &mut &[u8]) -> Option<u64> {
     Some(in_bytes(take(bytes)?.cast_signed()).cast_unsigned())
 }
 
-/// Removes a difference of addresses from the front, and returns `from` plus the difference.
 pub(crate) fn take_way(bytes: &mut &[u8], from: u64) -> Option<u64> {
     Some(from.wrapping_add(in_bytes(unfold(take(bytes)?)).cast_unsigned()))
 }

@@ -1,4 +1,4 @@
-//! Makes recordings: records in, whole blocks out. The caller writes the bytes.
+//! Makes recordings: records in, whole blocks out.
 
 use crate::trace_file::format::recording::block::{Head, Packer};
 use crate::trace_file::format::recording::entry::Previous;
@@ -7,7 +7,6 @@ use crate::trace_file::record::Record;
 /// The least bytes of unpacked records that fill a block.
 const BODY_BYTES: usize = 32 << 10;
 
-/// Gathers records until they fill a block.
 #[derive(Debug, Default)]
 pub struct RecordingEncoder {
     body: Vec<u8>,

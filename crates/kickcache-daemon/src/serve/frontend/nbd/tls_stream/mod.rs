@@ -1,4 +1,4 @@
-//! A client's TLS: turns received bytes into plaintext, and pending output into bytes for the socket.
+//! A client's TLS.
 //!
 //! Invariants:
 //! - C-1: no plaintext stays here: the caller has it when [`TlsStream::receive`] returns. While the stream is
@@ -35,13 +35,11 @@ const RECORD_OVERHEAD: usize = 64;
 
 const _: () = assert!(BATCH.is_multiple_of(RECORD));
 
-/// A client's TLS.
 pub(crate) struct TlsStream {
     connection: UnbufferedServerConnection,
     /// Received bytes; decrypted in place.
     incoming: Vec<u8>,
-    /// How many bytes of `incoming` are not decoded; while the stream is open, they are the beginning of a
-    /// record or handshake message.
+    /// How many bytes of `incoming` are not decoded.
     held: usize,
     outgoing: TlsOutput,
     /// Short stretches of output, gathered into one record.
@@ -49,11 +47,9 @@ pub(crate) struct TlsStream {
     end: End,
 }
 
-/// Whether the client will send more.
 #[derive(Clone, PartialEq, Debug)]
 enum End {
     Open,
-    /// The client closed the stream in order.
     Closed,
     Failed(rustls::Error),
 }
@@ -70,7 +66,6 @@ impl TlsStream {
         }
     }
 
-    /// Whether keys are still being agreed on.
     pub(crate) fn is_handshaking(&self) -> bool {
         self.connection.is_handshaking()
     }
@@ -81,7 +76,6 @@ impl TlsStream {
         certificates.first().map(PeerNames::of).unwrap_or_default()
     }
 
-    /// Why TLS failed; `None` if it has not failed.
     pub(crate) fn failure(&self) -> Option<&rustls::Error> {
         match &self.end {
             End::Failed(error) => Some(error),
@@ -89,7 +83,6 @@ impl TlsStream {
         }
     }
 
-    /// Whether the socket has not accepted all bytes yet.
     pub(crate) fn owes(&self) -> bool {
         !self.outgoing.is_empty()
     }
@@ -150,7 +143,6 @@ impl TlsStream {
                 Ok(ConnectionState::EncodeTlsData(mut message)) => {
                     self.outgoing.append(|room| message.encode(room));
                 }
-                // The bytes are queued for the socket in their order.
                 Ok(ConnectionState::TransmitTlsData(messages)) => messages.done(),
                 Ok(ConnectionState::BlockedHandshake | ConnectionState::WriteTraffic(_)) => goes_on = false,
                 Ok(ConnectionState::PeerClosed | ConnectionState::Closed) => self.end = End::Closed,
@@ -165,7 +157,6 @@ impl TlsStream {
         taken
     }
 
-    /// Encodes the alerts of an end.
     fn encode_alerts(&mut self) {
         // No record is decrypted while there are bytes to encode, so an error occurs once.
         while self.connection.wants_write() {
@@ -175,7 +166,6 @@ impl TlsStream {
         }
     }
 
-    /// Sends encrypted bytes, without blocking.
     pub(crate) fn flush(&mut self, socket: impl AsFd) -> SendProgress {
         self.outgoing.send(socket)
     }
@@ -230,7 +220,6 @@ fn deliver(payload: &[u8], first: &mut [u8], into: &mut Input) -> usize {
     taken
 }
 
-/// The beginning of some stretches as one, of a record at most.
 fn gather<'a>(plain: &[IoSlice<'_>], gathered: &'a mut Vec<u8>) -> &'a [u8] {
     gathered.clear();
     for stretch in plain {

@@ -192,15 +192,12 @@ fn a_message_without_an_end_is_refused() {
     assert!(peers.input.unread().is_empty());
 }
 
-/// A client by rustls and a [`TlsStream`], with a socket between them.
 struct Peers {
     client: ClientConnection,
-    /// The client's end.
     near: UnixStream,
     far: UnixStream,
     stream: TlsStream,
     input: Input,
-    /// The plaintext that the client received.
     heard: Vec<u8>,
     is_told_of_the_end: bool,
 }
@@ -235,7 +232,6 @@ impl Peers {
         peers
     }
 
-    /// The bytes that the client has ready.
     fn client_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
         while self.client.wants_write() {
@@ -276,7 +272,6 @@ impl Peers {
     }
 }
 
-/// A certificate that is its own authority.
 fn certify(folder: &Path) {
     let words = "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -keyout server-key.pem -out server-cert.pem \
                  -subj /CN=localhost -addext subjectAltName=DNS:localhost -addext basicConstraints=critical,CA:FALSE";
@@ -284,7 +279,6 @@ fn certify(folder: &Path) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// The stretches that are not sent yet.
 fn stretches(said: &[Vec<u8>], mut sent: usize) -> Vec<IoSlice<'_>> {
     let mut slices = Vec::new();
     for part in said {

@@ -8,7 +8,6 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 /// A tail counts less than a rate: it is known less well.
 const TAIL_WEIGHT: f64 = 0.1;
 
-/// The distance of a model to the figures of the probes.
 pub(super) fn model_distance<'a>(
     bench: &Bench,
     kind: &DeviceKind,
@@ -20,9 +19,8 @@ pub(super) fn model_distance<'a>(
     runs.map(of).sum()
 }
 
-/// The distance of a model's figures to the measured ones: squares of logarithms. For transfers of more than
-/// 4 KiB only the rate counts: their latency has the same information, and is meaningless if a transfer ends
-/// with its submission.
+/// The distance of a model's figures to the measured ones: squares of logarithms. For transfers of more than 4 KiB only
+/// the rate counts.
 fn distance(probe: Probe, measured: &ProbeResult, given: &ProbeResult) -> f64 {
     let square = |wanted: f64, given: f64| {
         let ratio = (given.max(1e-6) / wanted.max(1e-6)).ln();

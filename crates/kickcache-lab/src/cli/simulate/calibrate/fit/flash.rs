@@ -1,5 +1,4 @@
-//! A flash disk: the latency of a read, its growth with other operations in flight, and the frequency of
-//! pauses of the whole disk.
+//! A flash disk.
 
 use std::array::from_fn;
 
@@ -12,7 +11,7 @@ use crate::cli::simulate::calibrate::probe::{LATE, Probe, ProbeResult, READS, Ru
 use crate::cli::simulate::calibrate::search::least;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
-/// If the longest pause is not this many times as long as a usual read, it counts as a tail, not as a pause.
+/// The least length of the longest pause, in medians of a read.
 const PAUSE_LEAST: f64 = 1.5 * LATE;
 /// The start of the search for the crowding of a KiB, in microseconds.
 const WIDE_CROWDING: f64 = 0.1;
@@ -20,12 +19,11 @@ const WIDE_CROWDING: f64 = 0.1;
 const LATE_LEAST: f64 = 1e-4;
 /// If pauses make more than this part of the accesses late, the 99th percentile includes pauses.
 const LATE_IN_P99: f64 = 0.005;
-/// Accesses of 1,000 that are in the tail: enough that p99 is in it.
+/// Accesses of 1,000 that are in the tail.
 const TAIL_PERMILLE: u64 = 25;
 /// A tail of less than this part of the median read time is ignored.
 const TAIL_LEAST: f64 = 0.05;
 
-/// The model of flash that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let guessed = guess(measured);
     let unpaused = without_pauses(measured, &guessed);
@@ -93,10 +91,8 @@ struct PauseSample {
     longest: f64,
 }
 
-/// The pauses of the whole disk. Every access in flight waits for a pause, so the late accesses are
-/// divided by the number in flight. Lengths are spread evenly from 0 on; only pauses beyond a bound make
-/// accesses late. All runs see the pauses of the disk; if one run sees more than most others, its accesses
-/// were late one by one.
+/// The pauses of the whole disk. Every access in flight waits for a pause, so the late accesses are divided by the
+/// number in flight. Lengths are assumed to be spread evenly from 0 on.
 fn pauses(random: &[ProbeResult; 4]) -> Pauses {
     let seen = |(run, probe): (&ProbeResult, Probe)| {
         let bound = (LATE - 1.0) * run.p50;
@@ -117,7 +113,6 @@ fn pauses(random: &[ProbeResult; 4]) -> Pauses {
     Pauses { every: (1e6 / a_second - longest / 2.0).max(longest / 2.0), longest }
 }
 
-/// The figures without pauses: the rest of the fit then needs no long runs with enough pauses.
 fn without_pauses(measured: &Runs, ssd: &SsdParameters) -> Runs {
     let mean = ssd.pause_max / 2.0;
     let working = if ssd.pause_every > 0.0 { ssd.pause_every / (ssd.pause_every + mean) } else { 1.0 };
@@ -157,7 +152,7 @@ fn without_short_tail(ssd: SsdParameters) -> SsdParameters {
     SsdParameters { tail_permille: 0, tail_time: 0.0, ..ssd }
 }
 
-/// Adds the figures of writes, of mixed reads and writes, and the additional time of a flush after its write.
+/// Adds the figures of writes, of mixed reads and writes, and of flushes.
 fn with_writes(ssd: SsdParameters, writes: &[ProbeResult; WRITE_COUNT], bench: &Bench) -> SsdParameters {
     let [single, several, flushed, long, mixed] = writes;
     let model = |[write_median, crowding, bandwidth, tail_time]: &[f64; 4]| SsdParameters {

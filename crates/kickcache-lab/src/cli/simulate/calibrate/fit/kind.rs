@@ -11,18 +11,14 @@ const PARALLEL: f64 = 3.0;
 /// On a disk with moving parts the place decides the time: its p90 is more than this many times its p10.
 const SPREAD: f64 = 1.3;
 
-/// The apparent kind of a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum DeviceClass {
-    /// A flash disk.
     Flash,
-    /// A rotating disk.
     Rotating,
-    /// A disk behind a network, or a slow device that is not like a rotating disk.
+    /// A disk behind a network, or another slow device.
     Remote,
 }
 
-/// The apparent kind of the measured device.
 pub(super) fn seen(measured: &Runs) -> DeviceClass {
     let [single, _, several, _] = measured.random();
     let is_parallel = several.iops > PARALLEL * single.iops;

@@ -14,7 +14,6 @@ use crate::cli::simulate::calibrate::fit::kind::DeviceClass;
 use crate::cli::simulate::calibrate::probe::Runs;
 use crate::cli::simulate::calibrate::simulated::Bench;
 
-/// The device model that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     match kind::seen(measured) {
         DeviceClass::Flash => flash::describe(measured, bench),

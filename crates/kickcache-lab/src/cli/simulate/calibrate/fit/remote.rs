@@ -1,4 +1,4 @@
-//! A disk behind a network: a latency, and how many operations it does at the same time.
+//! A disk behind a network.
 
 use kickcache_model::device_model::device_file::DeviceKind;
 use kickcache_model::device_model::remote::RemoteParameters;
@@ -14,7 +14,6 @@ const LIMITED: f64 = 0.85;
 /// A rate above all measured ones, in operations a second.
 const NO_LIMIT: f64 = 1e6;
 
-/// The model of a remote device that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let start = guess(measured);
     let model = |figures: &[f64; 4]| {
@@ -39,7 +38,7 @@ fn guess(measured: &Runs) -> RemoteParameters {
     let width = if parallel < LIMITED * deepest { parallel.round().max(1.0) as u32 } else { 0 };
     let [one, four] = [measured.reads[4], measured.reads[5]];
     let transfer = (one.p50 - single.p50).max(1.0);
-    // Tails beyond the spread: accesses that are late with one in flight.
+    // Accesses that are late with one in flight.
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 1000")]
     let tail_permille = (single.late * 1_000.0).round() as u64;
     let tail_factor = if tail_permille > 0 { three_digits(single.late_mean / single.p50) } else { 1.0 };

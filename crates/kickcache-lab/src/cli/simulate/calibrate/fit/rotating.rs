@@ -1,5 +1,4 @@
-//! A rotating disk: its seeks and its tracks; the difference between model and measurement is corrected a few
-//! times.
+//! A rotating disk.
 
 use kickcache_model::device_model::device_file::DeviceKind;
 use kickcache_model::device_model::disk::parameters::DiskParameters;
@@ -10,7 +9,6 @@ use crate::cli::simulate::calibrate::simulated::Bench;
 /// How often the model is corrected.
 const ROUND_COUNT: usize = 16;
 
-/// The model of a rotating disk that fits the measured figures.
 pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     let mut disk = DiskParameters::rpm_7200();
     let reads = Runs { writes: None, ..*measured };
@@ -20,7 +18,7 @@ pub(super) fn describe(measured: &Runs, bench: &Bench) -> DeviceKind {
     DeviceKind::Disk(disk)
 }
 
-/// The factor for changing a parameter that should grow by a ratio, bounded to one step.
+/// The factor for changing a parameter, bounded to one step.
 fn step(wanted: f64, given: f64) -> f64 {
     (wanted / given.max(1e-9)).clamp(0.5, 2.0)
 }

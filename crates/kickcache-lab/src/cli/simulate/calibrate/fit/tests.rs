@@ -153,7 +153,7 @@ fn pauses_of_one_round_of_three_are_not_the_disks() {
 
 #[test]
 fn a_network_disk_is_recognised_with_its_width() {
-    // In less time, too few transfers would end, as one takes milliseconds.
+    // In less time, too few transfers would end.
     let bench = Bench { bytes: GIB, access_cost: 10.0, shortest: Duration::from_secs(1) };
     for (read_median, width) in [(5_200.0, 16), (5_200.0, 1), (900.0, 8), (5_200.0, 0)] {
         let truth = RemoteParameters {
