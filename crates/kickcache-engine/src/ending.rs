@@ -7,7 +7,7 @@ use crate::engine::{Engine, Phase};
 use crate::format::durable_blocks::DurableBlocks;
 use crate::inflight::jobs::Ending;
 use crate::order::DurableWaiter;
-use crate::path::{checkpoint, flush, land};
+use crate::path::{checkpoint, flush, land, redo};
 use crate::task::Task;
 use crate::time::Instant;
 use crate::units::VolumeId;
@@ -20,6 +20,7 @@ impl Engine {
         if self.ending == Ending::No {
             self.ending = Ending::Draining;
             self.state.is_ending = true;
+            redo::cut::stop(&mut self.state);
             self.state.begin_delayed();
         }
     }

@@ -82,6 +82,8 @@ pub struct Summary {
     pub checkpoints: u64,
     /// Blocks read from the origin because their cached copies had a wrong checksum or were unreadable.
     pub healed_blocks: u64,
+    /// How often the origins were examined without the cache device.
+    pub examined_instants: u64,
 }
 
 impl Summary {
@@ -132,6 +134,7 @@ impl Summary {
         self.reinserted_blocks += other.reinserted_blocks;
         self.checkpoints += other.checkpoints;
         self.healed_blocks += other.healed_blocks;
+        self.examined_instants += other.examined_instants;
     }
 
     pub(crate) fn add_status(&mut self, status: &Status) {

@@ -6,6 +6,7 @@ use kickcache_engine::config::{EngineSettings, VolumeSettings};
 use kickcache_engine::engine::Engine;
 use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 use kickcache_engine::format::superblock::{SUPERBLOCK_OFFSETS, Superblock};
+use kickcache_engine::redo::RedoSettings;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{
     BLOCK_BYTES, BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, SegmentIndex, VolumeId,
@@ -60,6 +61,12 @@ pub trait Subject: CacheEngine + Sized {
     /// The clean blocks according to the log: volume, block and checksum.
     fn clean_blocks(&self) -> Vec<(VolumeId, BlockIndex, Checksum)>;
     fn check(&self);
+    /// See [`Engine::attach_redo`].
+    fn attach_redo(&mut self, _now: Instant, _settings: RedoSettings) {}
+    /// The instant of the last committed cut, in nanoseconds; `None` without a redo journal.
+    fn redo_committed(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl Subject for Engine {
@@ -123,6 +130,14 @@ impl Subject for Engine {
 
     fn check(&self) {
         self.check();
+    }
+
+    fn attach_redo(&mut self, now: Instant, settings: RedoSettings) {
+        self.attach_redo(now, settings);
+    }
+
+    fn redo_committed(&self) -> Option<u64> {
+        self.redo_status().map(|status| status.committed)
     }
 }
 

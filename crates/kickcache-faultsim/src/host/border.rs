@@ -35,7 +35,7 @@ impl<E: Subject> Host<E> {
             return Ok(());
         }
         let unit = match flight.device {
-            Device::Cache | Device::Successor => BLOCK_SIZE,
+            Device::Cache | Device::Successor | Device::RedoJournal => BLOCK_SIZE,
             Device::Origin(_) => SECTOR_SIZE,
         };
         let device = devices.get(flight.device);

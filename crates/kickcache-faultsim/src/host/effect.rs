@@ -72,7 +72,9 @@ impl<E: Subject> Host<E> {
         // A part of a failed write that clients may have read survives a restart of a remote origin.
         let durability = match (flight.device, self.is_remote) {
             (Device::Origin(_), true) => Durability::Durable,
-            (Device::Origin(_) | Device::Cache | Device::Successor, _) => Durability::Volatile,
+            (Device::Origin(_) | Device::Cache | Device::Successor | Device::RedoJournal, _) => {
+                Durability::Volatile
+            }
         };
         if let Some(data) = self.data_of(&flight.operation)?
             && error != DeviceError::Gone
@@ -85,7 +87,7 @@ impl<E: Subject> Host<E> {
             && around.phase_is_running
         {
             match flight.device {
-                Device::Cache | Device::Successor => device.fail_flush(*ticket),
+                Device::Cache | Device::Successor | Device::RedoJournal => device.fail_flush(*ticket),
                 Device::Origin(_) => device.fail_flush_of_all(),
             }
         }
@@ -239,7 +241,7 @@ impl<E: Subject> Host<E> {
             successor.complete_all();
             successor.blame_abandoned();
         }
-        devices.origins.iter_mut().for_each(SimulatedDevice::complete_all);
+        devices.redo.iter_mut().chain(&mut devices.origins).for_each(SimulatedDevice::complete_all);
         flights.iter().filter_map(InFlight::forgetful_origin).collect()
     }
 }

@@ -51,6 +51,7 @@ const HANG: Duration = Duration::from_millis(30_000);
 pub struct Devices {
     pub cache: SimulatedDevice,
     pub successor: Option<SimulatedDevice>,
+    pub redo: Option<SimulatedDevice>,
     /// The origins, by the number of their volume.
     pub origins: Vec<SimulatedDevice>,
     /// The host's record: the cache device is out of service, and these volumes may depend on it.
@@ -62,6 +63,7 @@ impl Devices {
         match device {
             Device::Cache => &mut self.cache,
             Device::Successor => self.successor.as_mut().expect("it is there while it is mirrored to"),
+            Device::RedoJournal => self.redo.as_mut().expect("the engine has a redo journal"),
             Device::Origin(volume) => &mut self.origins[usize::from(volume.get())],
         }
     }
@@ -353,7 +355,7 @@ impl<E: Subject> Host<E> {
         let (latency, hang) = match flight.device {
             Device::Cache if flight.is_note() => (self.origin_latency, 0),
             Device::Cache | Device::Successor => (self.cache_latency, self.faults.cache.hang),
-            Device::Origin(_) => (self.origin_latency, self.faults.origin.hang),
+            Device::Origin(_) | Device::RedoJournal => (self.origin_latency, self.faults.origin.hang),
         };
         let mut time = latency.draw(&mut self.random, flight.extent.length);
         if around.faulty && hang > 0 && self.random.below(10_000) < hang {

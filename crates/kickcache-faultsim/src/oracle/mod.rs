@@ -2,6 +2,7 @@
 
 pub mod book;
 pub mod cells;
+pub mod instants;
 pub mod register;
 pub mod write_content;
 
@@ -57,6 +58,15 @@ impl Oracle {
 
     pub fn be_lenient(&mut self) {
         self.book.be_lenient();
+    }
+
+    pub fn book(&self) -> &Book {
+        &self.book
+    }
+
+    /// The version of a block before the run.
+    pub fn first(&self, volume: VolumeId, block: u64) -> Version {
+        self.shadows[usize::from(volume.get())].first(block)
     }
 
     fn shadow(&mut self, volume: VolumeId) -> &mut Shadow {

@@ -18,7 +18,7 @@ use crate::plan::mode::draw_mode;
 use crate::plan::pick::{pick, swarm};
 use crate::plan::{
     Plan, PlanKind, abandonments, checkpoints, failed_batches, focus, focused, hard_starts, loops,
-    overtaking, refusals, refused_supersedes, restarts, stretches, superseding, takeovers,
+    overtaking, point_in_time, refusals, refused_supersedes, restarts, stretches, superseding, takeovers,
 };
 
 impl Plan {
@@ -61,6 +61,7 @@ impl Plan {
             abandoned: None,
             parting_permille: 0,
             restart_after: None,
+            point_in_time: None,
         };
         focus::draw(&mut plan, random);
         // A dead process may have left unflushed writes on the origin that the log does not have. If the origin drops
@@ -154,6 +155,9 @@ fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     }
     if aside.chance(FOCUSED_PERMILLE) || kind == PlanKind::Focused {
         focused::draw(plan, &mut aside);
+    }
+    if aside.chance(point_in_time::PERMILLE) {
+        point_in_time::draw(plan, &mut aside);
     }
     if aside.chance(125) {
         plan.settings.origin_offload = OriginOffload::Forced;

@@ -176,7 +176,7 @@ impl Faults {
         match device {
             Device::Cache => self.cache,
             Device::Successor => self.successor,
-            Device::Origin(_) => self.origin,
+            Device::Origin(_) | Device::RedoJournal => self.origin,
         }
     }
 

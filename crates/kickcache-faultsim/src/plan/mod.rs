@@ -17,6 +17,7 @@ mod loops;
 pub mod mode;
 mod overtaking;
 mod pick;
+pub mod point_in_time;
 mod refusals;
 mod refused_supersedes;
 pub mod replacement;
@@ -33,6 +34,7 @@ use crate::plan::faults::Faults;
 use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
+use crate::plan::point_in_time::PointInTime;
 use crate::plan::replacement::Replacement;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,6 +92,8 @@ pub struct Plan {
     pub parting_permille: u64,
     /// Mean time from one restart of an origin to the next; `None` if the origins are local.
     pub restart_after: Option<Duration>,
+    /// The redo journal, if the volumes are written back in cuts.
+    pub point_in_time: Option<PointInTime>,
     /// Bytes that a power cut does not tear.
     pub atomic_unit: u64,
     /// The cache metadata is checked whenever the driver has polled the engine this many times.

@@ -328,6 +328,7 @@ impl Simulation {
         if self.random.chance(500) || self.plan.faults.origin.forgets {
             self.cut_power();
         }
+        self.examine()?;
         self.take_back_cache();
         self.damage_stopped_cache();
         Ok(())
@@ -368,6 +369,12 @@ impl Simulation {
         for other in self.devices.successor.iter_mut().chain(&mut self.retired) {
             other.cut_power(unit, &mut self.random);
         }
+        if let Some(redo) = &mut self.redo {
+            redo.instants.cut_power(self.oracle.book());
+        }
+        if let Some(journal) = &mut self.devices.redo {
+            journal.cut_power(unit, &mut self.random);
+        }
         let losses: Vec<Loss> =
             self.devices.origins.iter_mut().map(|origin| origin.cut_power(unit, &mut self.random)).collect();
         self.oracle.crash(Crash::PowerCut);
@@ -398,6 +405,7 @@ impl Simulation {
         if crash == Crash::PowerCut || self.random.chance(self.plan.ends.kill_then_cut) {
             self.cut_power();
         }
+        self.examine()?;
         self.take_back_cache();
         self.end_interrupted_replacement()?;
         self.damage_cache();

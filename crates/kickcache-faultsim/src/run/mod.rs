@@ -25,6 +25,7 @@ use crate::plan::{Plan, PlanKind};
 use crate::queue::{Event, Queue};
 use crate::replacing::Replacing;
 use crate::report::{Failure, Summary};
+use crate::run::point_in_time::Redo;
 use crate::run_records::RunRecords;
 use crate::setup::{cache_device, draw_filled, origin};
 use crate::subject::Subject;
@@ -123,6 +124,7 @@ struct Simulation {
     /// The cache device, while an engine runs without it.
     aside: Option<SimulatedDevice>,
     watched: RunRecords,
+    redo: Option<Redo>,
     summary: Summary,
 }
 
@@ -159,7 +161,8 @@ impl Simulation {
             now: Instant::ZERO,
             same_time: 0,
             queue: Queue::default(),
-            devices: Devices { cache, successor: None, origins, noted: None },
+            devices: Devices { cache, successor: None, redo: None, origins, noted: None },
+            redo: plan.point_in_time.map(|_| Redo::new(Random::new(seed))),
             oracle,
             clients,
             outstanding: BTreeMap::new(),
@@ -185,6 +188,7 @@ impl Simulation {
 
     fn play<E: Subject>(mut self) -> Result<Summary, String> {
         self.format::<E>()?;
+        self.format_redo();
         for _ in 1..self.plan.lives {
             let end = self.draw_end();
             self.live::<E>(end)?;
@@ -231,7 +235,8 @@ impl Simulation {
             // Writes of the previous life may be lost on an origin until it is flushed; every start flushes it.
             self.devices.origins.iter_mut().for_each(SimulatedDevice::make_all_durable);
         }
-        let engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
+        let mut engine = E::open(self.now, &self.devices.cache, settings, &volumes)?;
+        self.attach_redo(&mut engine)?;
         Ok(self.begin_life(engine))
     }
 
@@ -399,6 +404,7 @@ impl Simulation {
             Operation::Write(_) => {
                 let write = self.oracle.start_write(volume, extent, WriteContent::Stamps);
                 version = write.version;
+                self.place_write(volume, extent, version, WriteContent::Stamps);
                 payload = Payload::stamped(volume, extent, version);
                 checksums = payload.checksums();
                 write.issued
@@ -406,11 +412,13 @@ impl Simulation {
             Operation::WriteZeroes { .. } => {
                 let write = self.oracle.start_write(volume, extent, WriteContent::Zeroes);
                 version = write.version;
+                self.place_write(volume, extent, version, WriteContent::Zeroes);
                 write.issued
             }
             Operation::Discard => self.oracle.start_discard(volume, extent),
             Operation::Flush | Operation::Promote => self.oracle.start(),
         };
+        self.note_tick(started);
         self.watch_discard(host, id, &ask);
         let number = u64::from(self.next_id);
         self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
@@ -426,6 +434,7 @@ impl Simulation {
         loop {
             let replies = host.pump(&mut self.around())?;
             self.note_health(host)?;
+            self.watch_redo(host)?;
             self.poll_growth(host);
             self.poll_replacement(host)?;
             if replies.is_empty() {
@@ -444,6 +453,7 @@ mod growth;
 mod leave_out;
 mod life;
 mod operator;
+mod point_in_time;
 mod replacement;
 mod replies;
 mod rest;

@@ -50,6 +50,7 @@ impl Simulation {
             Operation::Read => self.oracle.end_read(volume, extent, started, payload)?,
             Operation::Write(durability) | Operation::WriteZeroes { durability, .. } => {
                 self.oracle.end_write(version, extent, durability);
+                self.acknowledge(version);
             }
             Operation::Flush => self.oracle.end_flush(volume, started),
             Operation::Discard => self.oracle.end_discard(volume, extent, started),

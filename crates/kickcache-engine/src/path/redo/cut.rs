@@ -106,6 +106,14 @@ pub(crate) fn patience_end(state: &State) -> Option<Instant> {
     (!cut.is_abandoned && cut.in_flight > 0).then(|| since.plus(PATIENCE))
 }
 
+/// The engine stops: a cut that is not about to be committed is abandoned.
+pub(crate) fn stop(state: &mut State) {
+    let cut = state.redo.as_ref().and_then(|redo| redo.cut.as_ref());
+    if cut.is_some_and(|cut| matches!(cut.phase, CutPhase::Searching | CutPhase::Writing)) {
+        abandon(state);
+    }
+}
+
 /// Abandons the cut, if there is one: its blocks stay dirty.
 pub(crate) fn abandon(state: &mut State) {
     let until = state.now.plus(BACKOFF);

@@ -46,7 +46,7 @@ fn of_groups(seen: &[String]) -> Vec<&str> {
 
 /// Lets the next cut come, and its group reach the origin.
 fn pass(scene: &mut Scene) -> Vec<String> {
-    scene.pass(Duration::from_millis(5_000))
+    scene.pass(Duration::from_millis(7_000))
 }
 
 fn write(scene: &mut Scene, block: u64) {
@@ -256,7 +256,7 @@ fn without_the_cache_device_writes_fail() {
 
 #[test]
 fn a_stop_abandons_the_cut_and_keeps_committed_groups() {
-    for (held, waiting) in [("redo flush", 0), ("redo read", 1)] {
+    for (held, waiting) in [("redo log", 0), ("redo flush", 1), ("redo read", 1)] {
         let mut scene = scene();
         write(&mut scene, 0);
         scene.hold(held);
