@@ -50,7 +50,9 @@ pub(crate) fn metadata_part(operation: &DeviceOperation, geometry: &Geometry) ->
     if matches!(operation, DeviceOperation::NoteOutOfService { .. }) {
         return Some(Aim::Marks);
     }
-    let DeviceOperation::WriteMetadata { offset, bytes, .. } = operation else { return None };
+    let DeviceOperation::WriteMetadata { device: Device::Cache, offset, bytes, .. } = operation else {
+        return None;
+    };
     if MARK_OFFSETS.contains(offset) {
         return Some(Aim::Marks);
     }
@@ -66,11 +68,11 @@ pub(crate) fn device_and_flush(operation: &DeviceOperation) -> (Device, bool) {
     match operation {
         DeviceOperation::Read { device, .. }
         | DeviceOperation::Write { device, .. }
+        | DeviceOperation::WriteMetadata { device, .. }
         | DeviceOperation::Discard { device, .. }
         | DeviceOperation::WriteZeroes { device, .. } => (*device, false),
         DeviceOperation::Flush { device } => (*device, true),
-        DeviceOperation::WriteMetadata { .. }
-        | DeviceOperation::ReadMetadata { .. }
+        DeviceOperation::ReadMetadata { .. }
         | DeviceOperation::NoteOutOfService { .. }
         | DeviceOperation::Copy { .. }
         | DeviceOperation::Zero { .. } => (Device::Cache, false),

@@ -29,6 +29,7 @@ impl Cache {
                 let counts = &mut volumes[usize::from(self.slots.key(location).volume().get())];
                 counts.cached += 1;
                 counts.damaged += u64::from(self.slots.is_damaged(location));
+                counts.in_writeback += u64::from(self.slots.is_in_writeback(location));
                 if let Some(count) = counts.count_mut(state) {
                     *count += 1;
                 }

@@ -1,7 +1,7 @@
 //! The membership of a cut: the dirty copies of a group of volumes that had a location at the instant of the cut.
 //!
 //! A cut begins without a look at the blocks: each segment is examined later, in slices. A location belongs to the cut if
-//! it was behind the end of its segment at the instant, and is dirty when its segment is examined, or was dirty when it
+//! it was in its segment at the instant, and is dirty and in no group when its segment is examined, or was so when it
 //! died before that. A segment is not opened again before it was examined.
 
 use alloc::vec;
@@ -118,8 +118,7 @@ impl Cache {
             *steps = steps.saturating_sub(self.geometry.batch_blocks());
             let first = self.geometry.first_location(segment).get();
             let is_member = |location: &Location| {
-                self.slots.state(*location) == SlotState::Dirty
-                    && !self.slots.is_damaged(*location)
+                self.is_for_cut(*location)
                     && location.get() - first < end
                     && volumes.contains(self.slots.key(*location).volume())
             };
@@ -147,16 +146,23 @@ impl Cache {
         self.cut.as_ref().is_some_and(|cut| cut.holds(segment))
     }
 
+    /// Whether a block is dirty, and no group has it.
+    fn is_for_cut(&self, location: Location) -> bool {
+        self.slots.state(location) == SlotState::Dirty
+            && !self.slots.is_damaged(location)
+            && !self.slots.is_in_writeback(location)
+    }
+
     /// A live block dies.
     #[cold]
     #[inline(never)]
     pub(super) fn note_death_in_cut(&mut self, location: Location) {
         let segment = self.geometry.segment_of(location);
         let key = self.slots.key(location);
-        let is_dirty = self.slots.state(location) == SlotState::Dirty && !self.slots.is_damaged(location);
+        let is_wanted = self.is_for_cut(location);
         let Some(cut) = &mut self.cut else { return };
         let offset = location.get() - self.geometry.first_location(segment).get();
-        let is_member = is_dirty
+        let is_member = is_wanted
             && cut.holds(segment)
             && offset < cut.end_of(segment)
             && cut.volumes.contains(key.volume());

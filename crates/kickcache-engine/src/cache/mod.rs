@@ -33,6 +33,8 @@ pub(crate) struct VolumeBlocks {
     pub(crate) unflushed: u64,
     pub(crate) dirty: u64,
     pub(crate) damaged: u64,
+    /// Blocks that a writeback or a group of the redo journal includes.
+    pub(crate) in_writeback: u64,
 }
 
 impl VolumeBlocks {
@@ -301,6 +303,7 @@ impl Cache {
             self.note_death_in_cut(location);
         }
         self.count_damaged(location, -1);
+        self.count_in_writeback(location, -1);
         self.slots.set_state(location, SlotState::Dead);
         self.segments.remove_live(self.geometry.segment_of(location), state);
         self.count(self.slots.key(location).volume(), state, -1);
@@ -378,10 +381,19 @@ impl Cache {
 
     pub(crate) fn begin_writeback(&mut self, location: Location) {
         self.slots.raise(location, SlotFlag::InWriteback);
+        self.count_in_writeback(location, 1);
     }
 
     pub(crate) fn end_writeback(&mut self, location: Location) {
+        self.count_in_writeback(location, -1);
         self.slots.lower(location, SlotFlag::InWriteback);
+    }
+
+    fn count_in_writeback(&mut self, location: Location, by: i64) {
+        if self.slots.is_in_writeback(location) {
+            let count = &mut self.volumes[usize::from(self.slots.key(location).volume().get())].in_writeback;
+            *count = count.strict_add_signed(by);
+        }
     }
 
     pub(crate) fn set_damaged(&mut self, location: Location) {

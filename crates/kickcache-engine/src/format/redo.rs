@@ -237,7 +237,7 @@ pub struct RedoCommit {
     pub chunk_count: u32,
     /// The instant of the cut, in nanoseconds since 1970.
     pub instant: u64,
-    /// [`digest`] of the headers of the chunks.
+    /// [`digest`] of the chunks.
     pub digest: Checksum,
 }
 
@@ -274,9 +274,9 @@ impl RedoCommit {
     }
 }
 
-/// CRC32C of the headers' own checksums, in the order of the chunks: it binds a commit to its chunks.
-pub fn digest<'a>(headers: impl Iterator<Item = &'a [u8]>) -> Checksum {
-    let sums: Vec<u8> = headers.flat_map(|header| crc32c(header).get().to_le_bytes()).collect();
+/// CRC32C of the checksums of the headers, in the order of the chunks: it binds a commit to its chunks.
+pub fn digest(headers: &[Checksum]) -> Checksum {
+    let sums: Vec<u8> = headers.iter().flat_map(|sum| sum.get().to_le_bytes()).collect();
     crc32c(&sums)
 }
 

@@ -1,12 +1,13 @@
 //! A cut in progress: its members, and the chunks that are written to the redo journal.
 
-use alloc::collections::BinaryHeap;
+use alloc::collections::{BTreeMap, BinaryHeap};
 use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::cache::BlockCopy;
 use crate::cache::cut::Member;
 use crate::format::redo::CHUNK_BLOCKS_MAX;
+use crate::redo::group::ChunkBlocks;
 use crate::units::{Checksum, PageIndex};
 
 /// The phase of a cut.
@@ -22,19 +23,14 @@ pub(crate) enum CutPhase {
     Committing,
 }
 
-/// Members that are written to the journal in one slot.
+/// A chunk that is in flight: its members are read, and then written to the journal in one slot.
 #[derive(Debug)]
 pub(crate) struct CutChunk {
     /// Ascending by key.
-    pub(crate) members: Vec<Member>,
     pub(crate) copies: Vec<BlockCopy>,
-    pub(crate) checksums: Vec<Checksum>,
-    /// The pages of the members while the chunk is in flight.
     pub(crate) pages: Vec<PageIndex>,
     /// Members that are not read yet.
     pub(crate) missing: usize,
-    /// The bytes of the header, once it was encoded.
-    pub(crate) header: Vec<u8>,
 }
 
 /// A cut in progress.
@@ -51,8 +47,13 @@ pub(crate) struct Cut {
     /// The cut will not be committed: it ends when none of its operations is in flight.
     pub(crate) is_abandoned: bool,
     members: Members,
-    pub(crate) chunks: Vec<CutChunk>,
-    /// Reads and writes of chunks, flushes and commits in flight.
+    /// The blocks of the chunks that were begun.
+    pub(crate) chunks: Vec<ChunkBlocks>,
+    /// The chunks in flight, by number.
+    pub(crate) flights: BTreeMap<usize, CutChunk>,
+    /// CRC32C of the header of each chunk, once it was encoded.
+    pub(crate) header_sums: Vec<Checksum>,
+    /// Chunks, flushes and commits in flight.
     pub(crate) in_flight: u32,
 }
 
@@ -67,6 +68,8 @@ impl Cut {
             is_abandoned: false,
             members: Members::default(),
             chunks: Vec::new(),
+            flights: BTreeMap::new(),
+            header_sums: Vec::new(),
             in_flight: 0,
         }
     }

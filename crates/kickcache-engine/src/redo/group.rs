@@ -2,19 +2,12 @@
 
 use alloc::vec::Vec;
 
-use crate::cache::BlockCopy;
 use crate::format::redo::RedoBlock;
 use crate::redo::recovery::FoundGroup;
-use crate::units::VolumeId;
+use crate::units::{BlockKey, VolumeId};
 
-/// A chunk of a committed group.
-#[derive(Debug)]
-pub(crate) struct GroupChunk {
-    /// Ascending by key.
-    pub(crate) blocks: Vec<RedoBlock>,
-    /// The copies on the cache device that the group has; empty if the group was committed by an earlier process.
-    pub(crate) copies: Vec<BlockCopy>,
-}
+/// The blocks of a chunk, ascending.
+pub(crate) type ChunkBlocks = Vec<RedoBlock>;
 
 /// A committed group.
 #[derive(Debug)]
@@ -25,7 +18,8 @@ pub(crate) struct Group {
     /// Position of the first chunk, and the position after the commit.
     pub(crate) start: u64,
     pub(crate) end: u64,
-    pub(crate) chunks: Vec<GroupChunk>,
+    /// Ascending.
+    pub(crate) chunks: Vec<ChunkBlocks>,
 }
 
 impl Group {
@@ -33,17 +27,28 @@ impl Group {
     pub(crate) fn found(found: FoundGroup) -> Group {
         let FoundGroup { number, instant, start, chunks } = found;
         let end = start + chunks.len() as u64 + 1;
-        let chunks = chunks.into_iter().map(|blocks| GroupChunk { blocks, copies: Vec::new() });
-        Group { number, instant, start, end, chunks: chunks.collect() }
+        Group { number, instant, start, end, chunks }
+    }
+
+    /// Whether the group has a block.
+    pub(crate) fn has(&self, key: BlockKey) -> bool {
+        has_block(&self.chunks, key)
     }
 
     /// The volumes with blocks in the group, ascending.
     fn volumes(&self) -> Vec<VolumeId> {
         let mut volumes: Vec<VolumeId> =
-            self.chunks.iter().flat_map(|chunk| &chunk.blocks).map(|block| block.key.volume()).collect();
+            self.chunks.iter().flatten().map(|block| block.key.volume()).collect();
         volumes.dedup();
         volumes
     }
+}
+
+/// Whether one of the chunks, which are ascending, has a block.
+pub(crate) fn has_block(chunks: &[ChunkBlocks], key: BlockKey) -> bool {
+    let after = chunks.partition_point(|blocks| blocks[0].key <= key);
+    let blocks = after.checked_sub(1).map(|at| &chunks[at]);
+    blocks.is_some_and(|blocks| blocks.binary_search_by_key(&key, |block| block.key).is_ok())
 }
 
 /// The flush of an origin after the writes of a group.

@@ -80,7 +80,7 @@ fn next_group<E: From<Error>>(
                 return Ok(None);
             }
             number = Some(chunk.group);
-            headers.push(header.to_vec());
+            headers.push(crc32c(header));
             chunks.push(chunk.blocks);
             continue;
         }
@@ -89,7 +89,7 @@ fn next_group<E: From<Error>>(
         let is_complete = commit.position == position
             && number == Some(commit.group)
             && commit.chunk_count as usize == chunks.len()
-            && commit.digest == digest(headers.iter().map(Vec::as_slice));
+            && commit.digest == digest(&headers);
         if !is_complete {
             return Ok(None);
         }
@@ -167,9 +167,9 @@ mod tests {
                 let offset = GEOMETRY.byte_offset(position);
                 self.put(offset, &header);
                 self.put(offset + BLOCK_SIZE, &data);
-                headers.push(header);
+                headers.push(crc32c(&header));
             }
-            let digest = digest(headers.iter().map(Vec::as_slice));
+            let digest = digest(&headers);
             let position = start + 2;
             let commit = RedoCommit { position, group: number, chunk_count: 2, instant: number * 10, digest };
             self.put(GEOMETRY.byte_offset(position), &commit.encode(UUID));

@@ -1,5 +1,5 @@
 //! Runs seeds of the fault simulation: `kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--focused]
-//! [--trace]`. Without `--seed`, the first seed is `KICKCACHE_SEED`, or a number made from the commit, or 0. With
+//! [--point-in-time] [--trace]`. Without `--seed`, the first seed is `KICKCACHE_SEED`, or a number made from the commit, or 0. With
 //! `--trace`, only the first seed is played. See `docs/dev/testing.md`.
 
 use std::process::ExitCode;
@@ -23,8 +23,7 @@ struct Arguments {
     printing: Printing,
 }
 
-const USAGE: &str =
-    "usage: kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--focused] [--trace]";
+const USAGE: &str = "usage: kickcache-vopr [--seed N] [--count M] [--seconds S] [--threads T] [--focused] [--point-in-time] [--trace]";
 
 fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
     let (seed, plans, printing) = (first_seed(), PlanKind::Any, Printing::Silent);
@@ -40,6 +39,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Arguments, String> {
             "--seconds" => arguments.seconds = Some(number()?),
             "--threads" => arguments.threads = usize::try_from(number()?).unwrap_or(1).max(1),
             "--focused" => arguments.plans = PlanKind::Focused,
+            "--point-in-time" => arguments.plans = PlanKind::PointInTime,
             "--trace" => arguments.printing = Printing::Lines,
             _ => return Err(format!("{word} is no option\n{USAGE}")),
         }

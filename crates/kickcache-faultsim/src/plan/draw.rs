@@ -156,14 +156,15 @@ fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     if aside.chance(FOCUSED_PERMILLE) || kind == PlanKind::Focused {
         focused::draw(plan, &mut aside);
     }
-    if aside.chance(point_in_time::PERMILLE) {
-        point_in_time::draw(plan, &mut aside);
-    }
     if aside.chance(125) {
         plan.settings.origin_offload = OriginOffload::Forced;
     }
     if aside.chance(200) {
         plan.settings.freed_segments = FreedSegments::Discarded;
+    }
+    let mut own = Random::new(!random.clone().next_u64());
+    if own.chance(point_in_time::PERMILLE) || kind == PlanKind::PointInTime {
+        point_in_time::draw(plan, &mut own);
     }
 }
 

@@ -42,6 +42,8 @@ pub enum PlanKind {
     Any,
     /// Plans that focus on one subject, with errors of writes or flushes.
     Focused,
+    /// Plans in which all volumes are written back in cuts.
+    PointInTime,
 }
 
 impl PlanKind {
@@ -50,6 +52,7 @@ impl PlanKind {
         match self {
             PlanKind::Any => "",
             PlanKind::Focused => " --focused",
+            PlanKind::PointInTime => " --point-in-time",
         }
     }
 }

@@ -27,14 +27,11 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     let before = plan.faults;
     plan.faults = Faults::default();
     if random.chance(500) {
-        // Errors of reads of the cache device end a cut; errors of its writes end all writes of the life.
+        // A cache device that fails for good ends all writes: no further life goes on without an order of the user.
         plan.faults.origin = crate::plan::faults::Rates { lie: 0, ..before.origin };
         plan.faults.cache.read = before.cache.read;
         (plan.faults.origin.write, plan.faults.origin.flush) =
             pick(random, &[(0, 200), (100, 0), (300, 300)]);
-        if random.chance(200) {
-            plan.faults.cache.write = random.within(1, 100);
-        }
     }
     plan.point_in_time = Some(PointInTime {
         journal_size: SLOT_BYTES * pick(random, &[16, 17, 24, 40, 64]),

@@ -450,7 +450,9 @@ impl Simulation {
         let SealedRates { old, new } = faults.sealed;
         let flushes = faults.cache.flush + faults.successor.flush + old.flush + new.flush;
         let may_fail_flushes = flushes > 0 || faults.outage_permille > 0 || faults.early_permille > 0;
-        (status.health != CacheHealth::Good && may_fail_flushes)
+        let is_out = status.health != CacheHealth::Good;
+        // Volumes that are written back in cuts keep their dirty blocks on a device out of service.
+        (is_out && (may_fail_flushes || self.plan.point_in_time.is_some()))
             || status.volumes.iter().any(|volume| volume.counters.damaged_blocks > 0)
     }
 

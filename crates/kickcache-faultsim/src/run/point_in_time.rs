@@ -5,6 +5,7 @@ use kickcache_engine::error::Error;
 use kickcache_engine::format::redo::{RedoGeometry, RedoTail, TAIL_OFFSETS};
 use kickcache_engine::redo::RedoSettings;
 use kickcache_engine::redo::recovery::{FoundGroup, committed_groups};
+use kickcache_engine::stats::CacheHealth;
 use kickcache_engine::time::Instant;
 use kickcache_engine::units::{BLOCK_BYTES, BLOCK_SIZE, ByteExtent, VolumeId};
 use kickcache_random::Random;
@@ -145,6 +146,10 @@ impl Simulation {
 
     /// Notes the last committed cut; now and then examines the origins, as they are and after a power cut.
     pub(super) fn watch_redo<E: Subject>(&mut self, host: &Host<E>) -> Result<(), String> {
+        if host.engine.health() == CacheHealth::OutOfService {
+            // The operator may write older blocks back.
+            self.redo = None;
+        }
         let (Some(redo), Some(plan)) = (&mut self.redo, self.plan.point_in_time) else { return Ok(()) };
         if let Some(committed) = host.engine.redo_committed() {
             redo.reported = redo.reported.max(committed);

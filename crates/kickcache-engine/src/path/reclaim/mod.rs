@@ -298,7 +298,11 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     let claim = if dirty { Claim::Any } else { Claim::Spare };
     let block = NewBlock { claim, queue, entry, state: slot_state, waiter: None, durability };
     let before = state.cache.copy_at(key, location);
+    let is_in_group = state.is_point_in_time(key.volume()) && slots.is_in_writeback(location);
     let Some(place) = state.append(key, block) else { return false };
+    if is_in_group {
+        state.cache.begin_writeback(place);
+    }
     state.requests.follow_copy(&mut state.cache, before, place);
     state.cache.set_hits(place, hits);
     state.device.counters.reinserted_blocks += 1;

@@ -46,7 +46,7 @@ pub(super) fn go_on(state: &mut State) {
     }
     let volumes: Vec<VolumeId> = applying(state).volumes.iter().map(|apply| apply.volume).collect();
     for volume in volumes {
-        if state.volumes.find(volume).is_some() && !state.is_ending {
+        if state.volumes.find(volume).is_some() && state.may_go_on_with_groups() {
             go_on_with(state, volume);
         }
     }
@@ -92,7 +92,7 @@ fn read_chunk(state: &mut State, volume: VolumeId) -> bool {
     let apply = redo.applying.as_mut().and_then(|applying| applying.of(volume));
     let apply = apply.expect("the volume has blocks in the group");
     let chunk = apply.next;
-    let blocks = &group.chunks[chunk].blocks;
+    let blocks = &group.chunks[chunk];
     let first = blocks.partition_point(|block| block.key.volume() < volume);
     let count = blocks[first..].partition_point(|block| block.key.volume() == volume);
     if count == 0 {
@@ -118,7 +118,7 @@ pub(crate) fn on_read(state: &mut State, part: ChunkPart, result: Result<Data<'_
     state.agenda.push_back(Task::Redo);
     let ChunkPart { volume, chunk, first, pages } = part;
     let group = state.redo().groups.front().expect("a group is being applied");
-    let blocks: Vec<_> = group.chunks[chunk].blocks[first..][..pages.len()].to_vec();
+    let blocks: Vec<_> = group.chunks[chunk][first..][..pages.len()].to_vec();
     let is_right =
         result.is_ok_and(|data| data.checksums.iter().eq(blocks.iter().map(|block| &block.checksum)));
     let apply = applying(state).of(volume).expect("the volume has blocks in the group");
@@ -209,7 +209,7 @@ pub(crate) fn retry_at(state: &State) -> Option<Instant> {
     let applying = state.redo.as_ref()?.applying.as_ref()?;
     let waits = applying.volumes.iter().filter(|apply| apply.must_restart && apply.in_flight == 0);
     let until = waits.filter_map(|apply| Some(state.volumes.find(apply.volume)?.backoff_until));
-    until.map(Some).fold(None, earlier).filter(|_| !state.is_ending)
+    until.map(Some).fold(None, earlier).filter(|_| state.may_go_on_with_groups())
 }
 
 const _: () = assert!((IN_FLIGHT_MAX as usize) < ORIGIN_DEPTH_MAX);

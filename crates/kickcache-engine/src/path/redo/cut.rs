@@ -1,7 +1,8 @@
 //! A cut: when it begins, the search for its members, and its end.
 
+use alloc::vec::Vec;
+
 use crate::cache::cut::CutSlice;
-use crate::cache::slots::SlotState;
 use crate::device::Device;
 use crate::order::DurableWaiter;
 use crate::path::redo::{BACKOFF, begin_slice, journal};
@@ -22,7 +23,7 @@ pub(crate) fn due_at(state: &State) -> Option<Instant> {
     let dirty = state.dirty_in_group();
     let is_possible = redo.cut.is_none()
         && state.recovery.is_none()
-        && !state.is_ending
+        && state.may_go_on_with_groups()
         && !state.device.is_out_of_service()
         && dirty > 0
         && redo.has_room(dirty);
@@ -125,17 +126,16 @@ pub(crate) fn abandon(state: &mut State) {
     let died = state.cache.end_cut();
     died.into_iter().for_each(|member| state.unpin(member.location));
     let cut = state.redo().cut.as_mut().expect("it was just abandoned");
-    let left: alloc::vec::Vec<Location> =
+    let left: Vec<Location> =
         core::iter::from_fn(|| Some(cut.next_members()).filter(|members| !members.is_empty()))
             .flatten()
             .map(|member| member.location)
             .collect();
     left.into_iter().for_each(|location| state.unpin(location));
     let cut = state.redo().cut.as_mut().expect("it was just abandoned");
-    let copies: alloc::vec::Vec<_> =
-        cut.chunks.iter().flat_map(|chunk| chunk.copies.iter().copied()).collect();
-    for copy in copies {
-        state.end_unflushed(copy, SlotState::Dirty);
+    let keys: Vec<_> = cut.chunks.iter().flatten().map(|block| block.key).collect();
+    for key in keys {
+        state.end_group_of(key);
     }
     state.agenda.extend([Task::Reclaim, Task::Redo]);
 }

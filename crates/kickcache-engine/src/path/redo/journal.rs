@@ -2,20 +2,30 @@
 
 use alloc::vec::Vec;
 
+use crate::cache::BlockCopy;
+use crate::cache::cut::Member;
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
+use crate::format::bytes::crc32c;
 use crate::format::redo::{CHUNK_BLOCKS_MAX, RedoBlock, RedoChunk, RedoCommit, digest};
 use crate::inflight::purpose::Purpose;
 use crate::path::redo::cut;
 use crate::pool::page_pieces;
 use crate::redo::cut::{CutChunk, CutPhase};
-use crate::redo::group::{Group, GroupChunk};
+use crate::redo::group::Group;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
+use crate::units::{Checksum, Location, PageIndex};
 
 /// Chunks of a cut in flight.
 const CHUNKS_MAX: u32 = 4;
+
+impl State {
+    fn is_dirty_copy(&self, copy: BlockCopy) -> bool {
+        self.cache.is_alive(copy) && self.cache.slots().state(copy.location) == SlotState::Dirty
+    }
+}
 
 /// Starts the next chunks of the cut, or its flush.
 pub(super) fn go_on(state: &mut State) {
@@ -36,37 +46,40 @@ pub(super) fn go_on(state: &mut State) {
 }
 
 /// Reads the members of the next chunk from the cache device, adjacent ones in one read.
-fn begin_chunk(state: &mut State, mut pages: Vec<crate::units::PageIndex>) {
+fn begin_chunk(state: &mut State, mut pages: Vec<PageIndex>) {
     let cut = state.redo().cut.as_mut().expect("a cut is in progress");
-    let number = cut.chunks.len();
-    let members = cut.next_members();
+    let (number, members) = (cut.chunks.len(), cut.next_members());
     pages.split_off(members.len()).into_iter().for_each(|page| state.pool.release(page));
-    let copies = members.iter().map(|member| state.cache.copy_at(member.key, member.location)).collect();
-    let checksums = members.iter().map(|member| state.cache.slots().checksum(member.location)).collect();
-    let mut places: Vec<_> = (0..members.len()).map(|at| (members[at].location, at)).collect();
-    places.sort_unstable();
+    let block = |member: &Member| RedoBlock {
+        key: member.key,
+        checksum: state.cache.slots().checksum(member.location),
+    };
+    let blocks: Vec<_> = members.iter().map(block).collect();
+    let copies: Vec<_> =
+        members.iter().map(|member| state.cache.copy_at(member.key, member.location)).collect();
     let geometry = *state.cache.geometry();
-    let is_next = |(one, _): &(crate::units::Location, usize),
-                   (other, _): &(crate::units::Location, usize)| {
+    let mut places: Vec<(Location, usize)> =
+        members.iter().zip(0..).map(|(member, at)| (member.location, at)).collect();
+    places.sort_unstable();
+    let is_next = |(one, _): &(Location, usize), (other, _): &(Location, usize)| {
         *other == one.plus(1) && geometry.segment_of(*one) == geometry.segment_of(*other)
     };
-    let reads: Vec<Vec<usize>> =
-        places.chunk_by(is_next).map(|run| run.iter().map(|(_, at)| *at).collect()).collect();
-    let missing = members.len();
-    let cut = state.redo().cut.as_mut().expect("a cut is in progress");
-    cut.in_flight += 1;
-    let firsts: Vec<_> = reads.iter().map(|read| members[read[0]].location).collect();
-    let paged: Vec<Vec<_>> = reads.iter().map(|read| read.iter().map(|at| pages[*at]).collect()).collect();
-    cut.chunks.push(CutChunk { members, copies, checksums, pages, missing, header: Vec::new() });
-    for ((blocks, first), pages) in reads.into_iter().zip(firsts).zip(paged) {
+    for run in places.chunk_by(is_next) {
+        let of_run: Vec<PageIndex> = run.iter().map(|(_, at)| pages[*at]).collect();
         let operation = DeviceOperation::Read {
             device: Device::Cache,
-            offset: geometry.byte_offset(first),
-            pieces: Pieces::Many(page_pieces(&pages)),
+            offset: geometry.byte_offset(run[0].0),
+            pieces: Pieces::Many(page_pieces(&of_run)),
             checksums: Checksums::Compute,
         };
+        let blocks = run.iter().map(|(_, at)| *at).collect();
         state.submit(Purpose::CutRead { chunk: number, blocks }, operation);
     }
+    let cut = state.redo().cut.as_mut().expect("a cut is in progress");
+    cut.in_flight += 1;
+    cut.chunks.push(blocks);
+    cut.header_sums.push(Checksum::new(0));
+    cut.flights.insert(number, CutChunk { missing: copies.len(), copies, pages });
 }
 
 /// A read of members has ended.
@@ -76,27 +89,26 @@ pub(crate) fn on_read(
     blocks: &[usize],
     result: Result<Data<'_>, DeviceError>,
 ) {
+    state.device.counters.errors += u64::from(result.is_err());
     let cut = state.redo().cut.as_mut().expect("a cut is in progress");
-    let found = &mut cut.chunks[chunk];
-    found.missing -= blocks.len();
-    let is_read = found.missing == 0;
-    let read = |number: usize| result.ok().and_then(|data| data.checksums.get(number).copied());
-    let is_right = blocks.iter().enumerate().all(|(number, at)| read(number) == Some(found.checksums[*at]));
-    let locations: Vec<_> = blocks.iter().map(|at| found.members[*at].location).collect();
-    let wrong: Vec<_> = blocks
+    let flight = cut.flights.get_mut(&chunk).expect("the chunk is in flight");
+    flight.missing -= blocks.len();
+    let is_read = flight.missing == 0;
+    let read: Vec<(BlockCopy, Option<bool>)> = blocks
         .iter()
         .enumerate()
-        .filter(|(number, at)| read(*number).is_some_and(|sum| sum != found.checksums[**at]))
-        .map(|(_, at)| found.copies[*at])
+        .map(|(number, at)| {
+            let sum = result.ok().and_then(|data| data.checksums.get(number).copied());
+            (flight.copies[*at], sum.map(|sum| sum == cut.chunks[chunk][*at].checksum))
+        })
         .collect();
-    state.device.counters.errors += u64::from(result.is_err());
-    for copy in wrong {
-        if state.cache.is_alive(copy) && state.cache.slots().state(copy.location) == SlotState::Dirty {
+    for (copy, is_right) in &read {
+        if *is_right == Some(false) && state.is_dirty_copy(*copy) {
             state.mark_damaged(copy.key, copy.location);
         }
+        state.unpin(copy.location);
     }
-    locations.into_iter().for_each(|location| state.unpin(location));
-    if !is_right {
+    if read.iter().any(|(_, is_right)| *is_right != Some(true)) {
         cut::abandon(state);
     }
     if is_read {
@@ -115,35 +127,38 @@ fn end_reads(state: &mut State, number: usize) {
         end_chunk(state, number);
         return;
     }
-    let group = cut.number;
-    let chunk = &mut cut.chunks[number];
-    let blocks = chunk.members.iter().zip(&chunk.checksums);
-    let blocks = blocks.map(|(member, sum)| RedoBlock { key: member.key, checksum: *sum }).collect();
-    let header =
-        RedoChunk { position, group, number: u32::try_from(number).expect("slots have 32 bits"), blocks };
-    chunk.header = header.encode(uuid);
+    let header = RedoChunk {
+        position,
+        group: cut.number,
+        number: u32::try_from(number).expect("slots have 32 bits"),
+        blocks: cut.chunks[number].clone(),
+    };
+    let header = header.encode(uuid);
+    cut.header_sums[number] = crc32c(&header);
     let operation = DeviceOperation::WriteMetadata {
         device: Device::RedoJournal,
         offset: geometry.byte_offset(position),
-        bytes: chunk.header.clone().into_boxed_slice(),
-        pieces: page_pieces(&chunk.pages),
+        bytes: header.into_boxed_slice(),
+        pieces: page_pieces(&cut.flights[&number].pages),
         durability: Durability::Volatile,
     };
     state.submit(Purpose::RedoChunk { chunk: number }, operation);
 }
 
-fn end_chunk(state: &mut State, number: usize) {
+/// The chunk is not in flight any more; returns its copies.
+fn end_chunk(state: &mut State, number: usize) -> Vec<BlockCopy> {
     let cut = state.redo().cut.as_mut().expect("a cut is in progress");
     cut.in_flight -= 1;
-    let pages = core::mem::take(&mut cut.chunks[number].pages);
+    let CutChunk { copies, pages, .. } = cut.flights.remove(&number).expect("the chunk is in flight");
     pages.into_iter().for_each(|page| state.pool.release(page));
     state.wake_stalled();
+    copies
 }
 
-/// The write of a chunk has ended. The journal has its blocks, which no later cut has unless the group is abandoned.
+/// The write of a chunk has ended: no later cut has its blocks, unless the group is abandoned.
 pub(crate) fn on_chunk(state: &mut State, number: usize, result: Result<(), DeviceError>) {
     state.agenda.push_back(Task::Redo);
-    end_chunk(state, number);
+    let copies = end_chunk(state, number);
     if result.is_err() {
         fail(state);
         return;
@@ -152,10 +167,9 @@ pub(crate) fn on_chunk(state: &mut State, number: usize, result: Result<(), Devi
     if cut.is_abandoned {
         return;
     }
-    let copies = cut.chunks[number].copies.clone();
     for copy in copies {
-        if state.cache.is_alive(copy) && state.cache.slots().state(copy.location) == SlotState::Dirty {
-            state.cache.set_state(copy.location, SlotState::Unflushed);
+        if state.is_dirty_copy(copy) {
+            state.cache.begin_writeback(copy.location);
         }
     }
 }
@@ -204,7 +218,7 @@ pub(crate) fn on_flushed(state: &mut State, result: Result<(), DeviceError>) {
         group: cut.number,
         chunk_count: u32::try_from(cut.chunks.len()).expect("slots have 32 bits"),
         instant: cut.instant,
-        digest: digest(cut.chunks.iter().map(|chunk| chunk.header.as_slice())),
+        digest: digest(&cut.header_sums),
     };
     let operation = DeviceOperation::WriteMetadata {
         device: Device::RedoJournal,
@@ -235,18 +249,7 @@ pub(crate) fn on_committed(state: &mut State, result: Result<(), DeviceError>) {
     redo.head += cut.chunks.len() as u64 + 1;
     redo.committed = cut.instant;
     redo.counters.committed_groups += 1;
-    let block = |(member, sum): (&crate::cache::cut::Member, &crate::units::Checksum)| RedoBlock {
-        key: member.key,
-        checksum: *sum,
-    };
-    let chunks: Vec<GroupChunk> = cut
-        .chunks
-        .into_iter()
-        .map(|chunk| GroupChunk {
-            blocks: chunk.members.iter().zip(&chunk.checksums).map(block).collect(),
-            copies: chunk.copies,
-        })
-        .collect();
-    redo.counters.committed_blocks += chunks.iter().map(|chunk| chunk.blocks.len() as u64).sum::<u64>();
+    let chunks = cut.chunks;
+    redo.counters.committed_blocks += chunks.iter().map(|blocks| blocks.len() as u64).sum::<u64>();
     redo.groups.push_back(Group { number: cut.number, instant: cut.instant, start, end: redo.head, chunks });
 }

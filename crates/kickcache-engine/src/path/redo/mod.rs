@@ -9,7 +9,9 @@
 //! Invariants:
 //! * P-1: a group is committed only when its blocks are durable on the cache device and on the journal.
 //! * P-2: an origin receives blocks of committed groups only, in the order of the groups.
-//! * P-3: a block becomes clean only when its group is on all origins, durably.
+//! * A dirty copy that is marked as in writeback has the version of the newest group with its block, also after
+//!   reclaim has moved it.
+//! * P-3: a block stays dirty until its group is on all origins, durably.
 
 pub(crate) mod apply;
 pub(crate) mod cut;
@@ -18,10 +20,12 @@ pub(crate) mod release;
 #[cfg(test)]
 mod tests;
 
+use crate::cache::BlockCopy;
+use crate::cache::slots::SlotState;
 use crate::redo::Redo;
 use crate::state::State;
 use crate::time::{Duration, Instant, earlier};
-use crate::units::VolumeId;
+use crate::units::{BlockKey, VolumeId};
 
 /// The least time between two slices of work.
 const REST: Duration = Duration::from_micros(30);
@@ -37,17 +41,32 @@ impl State {
         self.redo.as_deref_mut().expect("there is a redo journal")
     }
 
+    /// No group has the present copy of a block any more; returns the copy if a group had it and it is dirty.
+    pub(crate) fn end_group_of(&mut self, key: BlockKey) -> Option<BlockCopy> {
+        let location =
+            self.cache.find(key).filter(|location| self.cache.slots().is_in_writeback(*location))?;
+        self.cache.end_writeback(location);
+        let is_dirty = self.cache.slots().state(location) == SlotState::Dirty;
+        is_dirty.then(|| self.cache.copy_at(key, location))
+    }
+
+    /// Whether cuts begin and groups go on: an engine that stops continues them only for requests that may wait for
+    /// them.
+    pub(crate) fn may_go_on_with_groups(&self) -> bool {
+        !self.is_ending || !self.requests.is_empty()
+    }
+
     /// Whether a volume is written back in cuts.
     pub(crate) fn is_point_in_time(&self, volume: VolumeId) -> bool {
         self.redo.as_ref().is_some_and(|redo| redo.volumes.contains(volume))
     }
 
-    /// Dirty blocks that a cut would have now.
+    /// About the dirty blocks that a cut would have now: a damaged block of a group counts twice.
     pub(crate) fn dirty_in_group(&self) -> u64 {
         let Some(redo) = &self.redo else { return 0 };
         let dirty = |volume| {
             let blocks = self.cache.volume(volume);
-            blocks.dirty - blocks.damaged
+            blocks.dirty.saturating_sub(blocks.damaged + blocks.in_writeback)
         };
         redo.volumes.iter().map(dirty).sum()
     }

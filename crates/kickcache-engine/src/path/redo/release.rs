@@ -7,9 +7,11 @@ use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::redo::{RedoTail, TAIL_OFFSETS};
 use crate::inflight::purpose::Purpose;
 use crate::path::redo::{BACKOFF, begin_slice};
+use crate::redo::group::has_block;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
+use crate::units::BlockKey;
 
 /// Chunks of one slice.
 const CHUNKS_MAX: usize = 4;
@@ -17,10 +19,12 @@ const CHUNKS_MAX: usize = 4;
 /// Whether blocks of the oldest group can become clean now, or its tail can be written.
 pub(super) fn is_due(state: &State) -> bool {
     let applying = state.redo.as_ref().and_then(|redo| redo.applying.as_ref());
-    applying.is_some_and(|applying| applying.is_durable() && !applying.is_ending) && !state.is_ending
+    applying.is_some_and(|applying| applying.is_durable() && !applying.is_ending)
+        && state.may_go_on_with_groups()
 }
 
-/// Makes blocks of the oldest group clean if all origins have it, durably (P-3); then writes the tail.
+/// Makes blocks of the oldest group clean if all origins have it, durably (P-3), and no later group has a newer
+/// version; then writes the tail.
 pub(super) fn go_on(state: &mut State) {
     if !is_due(state) || !begin_slice(state) {
         return;
@@ -30,10 +34,17 @@ pub(super) fn go_on(state: &mut State) {
     let from = applying.released;
     applying.released = group.chunks.len().min(from + CHUNKS_MAX);
     let chunks = &group.chunks[from..applying.released];
-    let copies: Vec<_> = chunks.iter().flat_map(|chunk| chunk.copies.iter().copied()).collect();
+    let is_later = |key: BlockKey| {
+        let cut = redo.cut.as_ref().is_some_and(|cut| has_block(&cut.chunks, key));
+        cut || redo.groups.iter().skip(1).any(|group| group.has(key))
+    };
+    let keys = chunks.iter().flatten().map(|block| block.key);
+    let keys: Vec<_> = keys.filter(|key| !is_later(*key)).collect();
     let is_released = applying.released == group.chunks.len();
-    for copy in copies {
-        state.end_unflushed(copy, SlotState::Clean);
+    for key in keys {
+        if let Some(copy) = state.end_group_of(key) {
+            state.record_state(copy, SlotState::Clean);
+        }
     }
     if is_released {
         end(state);

@@ -188,7 +188,7 @@ fn a_block_becomes_clean_only_with_its_group() {
         write(&mut scene, 0);
         scene.hold(held);
         pass(&mut scene);
-        assert_eq!(scene.not_clean(), (0, 1), "{held}");
+        assert_eq!(scene.not_clean(), (1, 0), "{held}");
         scene.end_held();
         scene.pass(Duration::from_millis(1));
         assert_eq!(scene.not_clean(), (0, 0), "{held}");
