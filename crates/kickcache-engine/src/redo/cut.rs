@@ -31,6 +31,8 @@ pub(crate) struct CutChunk {
     pub(crate) pages: Vec<PageIndex>,
     /// Members that are not read yet.
     pub(crate) missing: usize,
+    /// Reads that failed and were repeated.
+    pub(crate) repeated: u32,
 }
 
 /// A cut in progress.

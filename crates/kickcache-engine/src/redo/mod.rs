@@ -138,9 +138,15 @@ impl Redo {
         self.used_slots() + slots_of(blocks) <= self.geometry.slot_count
     }
 
-    /// The most dirty blocks of the group: half of the ring, so that a cut finds room while another group is applied.
+    /// The most dirty blocks that no group has: half of the ring, so that a cut finds room while another group is
+    /// applied.
     pub(crate) fn dirty_max(&self) -> u64 {
         (self.geometry.slot_count / 2 - 1) * CHUNK_BLOCKS_MAX as u64
+    }
+
+    /// The most dirty blocks, those of groups included: after a restart one cut has all of them.
+    pub(crate) fn all_dirty_max(&self) -> u64 {
+        (self.geometry.slot_count - 1) * CHUNK_BLOCKS_MAX as u64
     }
 
     pub(crate) fn status(&self) -> RedoStatus {

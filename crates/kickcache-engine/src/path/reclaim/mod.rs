@@ -159,7 +159,7 @@ fn open_free(state: &mut State) {
 }
 
 /// Begins to empty a segment; returns the number of dropped blocks.
-fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
+pub(super) fn empty(state: &mut State, segment: SegmentIndex, reason: Reason) -> u64 {
     let queue = state.cache.segments().get(segment).queue;
     state.cache.unlink(segment, SegmentState::Reclaiming);
     state.device.counters.reclaimed_segments += 1;

@@ -18,6 +18,8 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{Checksum, Location, PageIndex};
 
+/// Most reads of a chunk that are repeated after an error, block by block.
+const REPEATED_MAX: u32 = 16;
 /// Chunks of a cut in flight.
 const CHUNKS_MAX: u32 = 4;
 
@@ -64,22 +66,29 @@ fn begin_chunk(state: &mut State, mut pages: Vec<PageIndex>) {
     let is_next = |(one, _): &(Location, usize), (other, _): &(Location, usize)| {
         *other == one.plus(1) && geometry.segment_of(*one) == geometry.segment_of(*other)
     };
-    for run in places.chunk_by(is_next) {
-        let of_run: Vec<PageIndex> = run.iter().map(|(_, at)| pages[*at]).collect();
-        let operation = DeviceOperation::Read {
-            device: Device::Cache,
-            offset: geometry.byte_offset(run[0].0),
-            pieces: Pieces::Many(page_pieces(&of_run)),
-            checksums: Checksums::Compute,
-        };
-        let blocks = run.iter().map(|(_, at)| *at).collect();
-        state.submit(Purpose::CutRead { chunk: number, blocks }, operation);
-    }
+    let runs: Vec<Vec<usize>> =
+        places.chunk_by(is_next).map(|run| run.iter().map(|(_, at)| *at).collect()).collect();
     let cut = state.redo().cut.as_mut().expect("a cut is in progress");
     cut.in_flight += 1;
     cut.chunks.push(blocks);
     cut.header_sums.push(Checksum::new(0));
-    cut.flights.insert(number, CutChunk { missing: copies.len(), copies, pages });
+    cut.flights.insert(number, CutChunk { missing: copies.len(), copies, pages, repeated: 0 });
+    runs.iter().for_each(|run| read_run(state, number, run));
+}
+
+/// Reads members that are adjacent in the log.
+fn read_run(state: &mut State, chunk: usize, run: &[usize]) {
+    let cut = state.redo().cut.as_ref().expect("a cut is in progress");
+    let CutChunk { copies, pages, .. } = &cut.flights[&chunk];
+    let first = copies[run[0]].location;
+    let pages: Vec<PageIndex> = run.iter().map(|at| pages[*at]).collect();
+    let operation = DeviceOperation::Read {
+        device: Device::Cache,
+        offset: state.cache.geometry().byte_offset(first),
+        pieces: Pieces::Many(page_pieces(&pages)),
+        checksums: Checksums::Compute,
+    };
+    state.submit(Purpose::CutRead { chunk, blocks: run.to_vec() }, operation);
 }
 
 /// A read of members has ended.
@@ -92,6 +101,11 @@ pub(crate) fn on_read(
     state.device.counters.errors += u64::from(result.is_err());
     let cut = state.redo().cut.as_mut().expect("a cut is in progress");
     let flight = cut.flights.get_mut(&chunk).expect("the chunk is in flight");
+    if result.is_err() && !cut.is_abandoned && flight.repeated < REPEATED_MAX {
+        flight.repeated += 1;
+        blocks.iter().for_each(|block| read_run(state, chunk, &[*block]));
+        return;
+    }
     flight.missing -= blocks.len();
     let is_read = flight.missing == 0;
     let read: Vec<(BlockCopy, Option<bool>)> = blocks

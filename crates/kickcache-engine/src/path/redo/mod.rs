@@ -61,6 +61,12 @@ impl State {
         self.redo.as_ref().is_some_and(|redo| redo.volumes.contains(volume))
     }
 
+    /// Dirty blocks of the volumes that are written back in cuts.
+    pub(crate) fn all_dirty_in_group(&self) -> u64 {
+        let volumes = self.redo.as_ref().map(|redo| redo.volumes).unwrap_or_default();
+        volumes.iter().map(|volume| self.cache.volume(volume).dirty).sum()
+    }
+
     /// About the dirty blocks that a cut would have now: a damaged block of a group counts twice.
     pub(crate) fn dirty_in_group(&self) -> u64 {
         let Some(redo) = &self.redo else { return 0 };
