@@ -42,6 +42,32 @@ mod planted {
     }
 
     mutants! {
+        /// A cut lacks the blocks that die before their segment is examined.
+        CutLacksDead,
+        /// A cut has blocks of open segments that were written after its instant.
+        CutHasLater,
+        /// A cut examines its segments at two instants.
+        CutAtTwoInstants,
+        /// The segments of a cut may be opened before they are examined.
+        CutSegmentReused,
+        /// A group is committed although its blocks are not durable on the cache device.
+        CutNotDurable,
+        /// A group is committed before its data is durable on the journal.
+        CommitBeforeData,
+        /// A commit is not durable when it ends.
+        CommitVolatile,
+        /// A group reaches the origins before its commit.
+        ApplyBeforeCommit,
+        /// The blocks of a group are clean before the origins are flushed.
+        ReleaseBeforeFlush,
+        /// A group is released when one of its origins was flushed.
+        ReleaseAfterOneFlush,
+        /// A failed write of a group to an origin counts as done.
+        ApplyErrorIgnored,
+        /// The blocks of a group are clean although a later group has newer versions.
+        ReleaseOfNewer,
+        /// The slots of a group are free before the new tail is durable.
+        TailNotAwaited,
         /// A block is clean once it was written to the origin.
         CleanBeforeOriginFlush,
         /// A writeback that makes blocks clean without a flush is volatile.

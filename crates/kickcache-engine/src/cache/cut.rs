@@ -8,6 +8,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cache::Cache;
+use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
 use crate::units::{BlockKey, Location, SegmentIndex, VolumeSet};
 
@@ -55,7 +56,7 @@ impl CutSearch {
 
     /// Blocks of a segment that had a location at the instant, counted from its start.
     fn end_of(&self, segment: SegmentIndex) -> u32 {
-        let open = self.open.iter().find(|(open, _)| *open == segment);
+        let open = self.open.iter().find(|(open, _)| *open == segment && !mutant!(CutHasLater));
         open.map_or(u32::MAX, |(_, end)| *end)
     }
 
@@ -110,6 +111,9 @@ impl Cache {
                 return CutSlice::End(died);
             };
             cut.leave_out(segment);
+            if mutant!(CutAtTwoInstants) && self.segments.get(segment).state == SegmentState::Open {
+                cut.open.clear();
+            }
             let (volumes, end) = (cut.volumes, cut.end_of(segment));
             *steps = steps.saturating_sub(1);
             if self.segments.get(segment).not_clean == 0 {
@@ -143,7 +147,7 @@ impl Cache {
 
     /// Whether a segment may have members of a cut that were not found yet: it must not be opened.
     pub(crate) fn is_held_by_cut(&self, segment: SegmentIndex) -> bool {
-        self.cut.as_ref().is_some_and(|cut| cut.holds(segment))
+        self.cut.as_ref().is_some_and(|cut| cut.holds(segment)) && !mutant!(CutSegmentReused)
     }
 
     /// Whether a block is dirty, and no group has it.
@@ -166,7 +170,7 @@ impl Cache {
             && cut.holds(segment)
             && offset < cut.end_of(segment)
             && cut.volumes.contains(key.volume());
-        if is_member {
+        if is_member && !mutant!(CutLacksDead) {
             cut.died.push(Member { key, location });
             self.segments.get_mut(segment).pins += 1;
         }

@@ -96,7 +96,11 @@ impl Applying {
 
     /// Whether all origins have the data of the group, durably.
     pub(crate) fn is_durable(&self) -> bool {
-        self.volumes.iter().all(|apply| apply.flushed == OriginFlushed::Yes)
+        let is_flushed = |apply: &VolumeApply| apply.flushed == OriginFlushed::Yes;
+        self.volumes.iter().all(is_flushed)
+            || mutant!(ReleaseAfterOneFlush)
+                && self.volumes.iter().any(is_flushed)
+                && self.volumes.iter().all(|apply| apply.in_flight == 0)
     }
 
     pub(crate) fn of(&mut self, volume: VolumeId) -> Option<&mut VolumeApply> {

@@ -107,9 +107,9 @@ impl Kickcache {
             DeviceOperation::Write { device, offset, pieces, durability } => {
                 (*device, write(*durability), *offset, pieces.length(), 0)
             }
-            DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
+            DeviceOperation::WriteMetadata { device, offset, bytes, pieces, durability } => {
                 let payload: u64 = pieces.iter().map(|piece| u64::from(piece.length)).sum();
-                (Device::Cache, write(*durability), *offset, bytes.len() as u64 + payload, 0)
+                (*device, write(*durability), *offset, bytes.len() as u64 + payload, 0)
             }
             DeviceOperation::Flush { device } => (*device, ModelOperation::Flush, 0, 0, 0),
             DeviceOperation::WriteZeroes { device, extent, durability, .. } => {

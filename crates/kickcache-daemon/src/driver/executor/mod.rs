@@ -113,6 +113,7 @@ enum Metadata<'a> {
 }
 
 const SUCCESSOR_SLOT: usize = 1 + VOLUME_COUNT_MAX;
+const REDO_SLOT: usize = SUCCESSOR_SLOT + 1;
 
 impl Driver {
     /// Sets a driver up on this thread.
@@ -210,9 +211,9 @@ impl Driver {
                 self.add_pieces(token, &pieces);
                 self.start(now, token);
             }
-            DeviceOperation::WriteMetadata { offset, bytes, pieces, durability } => {
-                let work = Work::Write(self.write_sync(cache, durability));
-                let token = self.begin(id, cache, work, offset);
+            DeviceOperation::WriteMetadata { device, offset, bytes, pieces, durability } => {
+                let work = Work::Write(self.write_sync(meant(device), durability));
+                let token = self.begin(id, meant(device), work, offset);
                 self.start_metadata(now, token, Metadata::Out(&bytes), pieces);
             }
             DeviceOperation::ReadMetadata { extent } => {
@@ -616,6 +617,7 @@ fn slot(device: Device) -> usize {
         Device::Cache => 0,
         Device::Origin(volume) => 1 + usize::from(volume.get()),
         Device::Successor => SUCCESSOR_SLOT,
+        Device::RedoJournal => REDO_SLOT,
     }
 }
 
@@ -623,6 +625,7 @@ fn device_at(slot: usize) -> Device {
     match slot.checked_sub(1) {
         None => Device::Cache,
         Some(_) if slot == SUCCESSOR_SLOT => Device::Successor,
+        Some(_) if slot == REDO_SLOT => Device::RedoJournal,
         Some(number) => {
             Device::Origin(VolumeId::new(u8::try_from(number).expect("volumes have numbers of 8 bits")))
         }

@@ -196,6 +196,7 @@ fn metadata_goes_out_with_its_payload_and_comes_back() {
             DeviceOperation::Zero { to: of_pool(0, 0).memory, length: 4096, checksums: Checksums::Compute };
         assert_eq!(fixture.run(zero).result, Ok((vec![checksum(&[0; 4096])], Vec::new())));
         let out = DeviceOperation::WriteMetadata {
+            device: Device::Cache,
             offset: 8192,
             bytes: vec![7; 4096].into(),
             pieces: vec![of_pool(0, 4096)],

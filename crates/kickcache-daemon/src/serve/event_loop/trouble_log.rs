@@ -166,7 +166,9 @@ impl<E: CacheEngine> EventLoop<E> {
             Device::Cache => {
                 DeviceName { device: path.unwrap_or_else(|| self.cache.display().to_string()), volume: None }
             }
-            Device::Successor => DeviceName { device: path.unwrap_or_default(), volume: None },
+            Device::Successor | Device::RedoJournal => {
+                DeviceName { device: path.unwrap_or_default(), volume: None }
+            }
             Device::Origin(id) => {
                 let found = self.core.volumes.iter().find(|volume| volume.info.id == id);
                 let (name, origin) = found.map_or(("?", "?"), |found| (&found.info.name, &found.info.origin));

@@ -72,6 +72,9 @@ fn go_on_with(state: &mut State, volume: VolumeId) {
                 return;
             }
         } else {
+            if apply.in_flight == 0 && apply.flushed == OriginFlushed::No && mutant!(ReleaseBeforeFlush) {
+                apply.flushed = OriginFlushed::Yes;
+            }
             if apply.in_flight == 0 && apply.flushed == OriginFlushed::No {
                 apply.flushed = OriginFlushed::InFlight;
                 apply.in_flight += 1;
@@ -177,7 +180,9 @@ fn fail(state: &mut State, volume: VolumeId) {
     let found = state.volumes.get_mut(volume);
     found.counters.origin_errors += 1;
     found.rest_after_origin_error(now);
-    restart(state, volume);
+    if !mutant!(ApplyErrorIgnored) {
+        restart(state, volume);
+    }
 }
 
 /// The origin may lack writes of the group: it gets the whole group again.

@@ -57,7 +57,7 @@ pub(crate) fn begin(state: &mut State) {
 /// The members of a cut are durable on the cache device, or cannot be made durable.
 pub(crate) fn on_durable(state: &mut State, number: u64, is_durable: bool) {
     let Some(cut) = state.redo().cut.as_mut().filter(|cut| cut.number == number) else { return };
-    cut.is_durable = is_durable;
+    cut.is_durable = is_durable || mutant!(CutNotDurable);
     if !cut.is_durable {
         abandon(state);
     }
@@ -74,7 +74,8 @@ pub(crate) fn go_on(state: &mut State) {
         search(state);
     }
     let Some(cut) = &mut state.redo().cut else { return };
-    if cut.phase == CutPhase::Searching && cut.is_searched && cut.is_durable && !cut.is_abandoned {
+    let is_durable = cut.is_durable || mutant!(CutNotDurable);
+    if cut.phase == CutPhase::Searching && cut.is_searched && is_durable && !cut.is_abandoned {
         cut.phase = CutPhase::Writing;
     }
     journal::go_on(state);

@@ -202,6 +202,10 @@ fn flush(state: &mut State) {
     }
     cut.phase = CutPhase::Flushing;
     cut.in_flight += 1;
+    if mutant!(CommitBeforeData) {
+        on_flushed(state, Ok(()));
+        return;
+    }
     state.submit(Purpose::RedoFlush, DeviceOperation::Flush { device: Device::RedoJournal });
 }
 
@@ -239,8 +243,12 @@ pub(crate) fn on_flushed(state: &mut State, result: Result<(), DeviceError>) {
         offset: redo.geometry.byte_offset(position),
         bytes: commit.encode(redo.uuid).into_boxed_slice(),
         pieces: Vec::new(),
-        durability: Durability::Durable,
+        durability: if mutant!(CommitVolatile) { Durability::Volatile } else { Durability::Durable },
     };
+    if mutant!(ApplyBeforeCommit) {
+        on_committed(state, Ok(()));
+        return;
+    }
     state.submit(Purpose::RedoCommit, operation);
 }
 

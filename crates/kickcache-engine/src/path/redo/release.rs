@@ -36,7 +36,7 @@ pub(super) fn go_on(state: &mut State) {
     let chunks = &group.chunks[from..applying.released];
     let is_later = |key: BlockKey| {
         let cut = redo.cut.as_ref().is_some_and(|cut| has_block(&cut.chunks, key));
-        cut || redo.groups.iter().skip(1).any(|group| group.has(key))
+        (cut || redo.groups.iter().skip(1).any(|group| group.has(key))) && !mutant!(ReleaseOfNewer)
     };
     let keys = chunks.iter().flatten().map(|block| block.key);
     let keys: Vec<_> = keys.filter(|key| !is_later(*key)).collect();
@@ -69,7 +69,11 @@ fn end(state: &mut State) {
         pieces: Vec::new(),
         durability: Durability::Durable,
     };
-    state.submit(Purpose::RedoTail(tail), operation);
+    if mutant!(TailNotAwaited) {
+        on_tail(state, tail, Ok(()));
+    } else {
+        state.submit(Purpose::RedoTail(tail), operation);
+    }
     state.await_old_records();
     if state.device.is_clean_untold() {
         state.agenda.push_back(Task::Checkpoint);
