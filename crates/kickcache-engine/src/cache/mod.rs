@@ -380,8 +380,11 @@ impl Cache {
     }
 
     pub(crate) fn begin_writeback(&mut self, location: Location) {
-        self.slots.raise(location, SlotFlag::InWriteback);
-        self.count_in_writeback(location, 1);
+        // Two writebacks may include a clean block as a gap.
+        if !self.slots.is_in_writeback(location) {
+            self.slots.raise(location, SlotFlag::InWriteback);
+            self.count_in_writeback(location, 1);
+        }
     }
 
     pub(crate) fn end_writeback(&mut self, location: Location) {
