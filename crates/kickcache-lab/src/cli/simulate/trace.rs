@@ -121,7 +121,7 @@ impl TraceArgs {
             return self.run_sample(&traces, out);
         }
         let (tasks, notes) = self.tasks(&traces, &runs)?;
-        // A directory stands for its files.
+        // A directory means its files.
         let read: Vec<&Path> =
             self.files.iter().chain(traces.iter().map(|trace| &trace.path)).map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref(), self.parquet.as_deref()], &read)?;
