@@ -1,4 +1,4 @@
-//! A fill reads a window around a miss from the origin for the waiting reads, and can promote its blocks.
+//! A fill reads a window around a miss from the origin for the waiting requests, and can promote its blocks.
 //!
 //! Invariants:
 //! * I-5: a block that was changed since the fill began is not promoted, nor a block that the cache has already.

@@ -15,7 +15,7 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// The greatest factor on the time before a short flush that blocks of a busy volume wait for.
+/// Blocks of a busy volume can wait this many times as long for a short flush.
 const PATIENCE: u64 = 15;
 
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {

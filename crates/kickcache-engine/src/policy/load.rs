@@ -108,12 +108,12 @@ impl Load {
         (self.time, self.area, self.work, self.others, self.ended) = (0, 0, 0, 0, 0);
     }
 
-    /// Nanoseconds until one more request of this many bytes would be done, 0 if the pace is unknown.
+    /// Estimated nanoseconds until one more request of this many bytes would be done, 0 if the pace is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> u64 {
         (self.in_flight + work_of(1, bytes)).saturating_mul(self.pace) / SCALE
     }
 
-    /// Nanoseconds until all requests in flight are done.
+    /// Estimated nanoseconds until all requests in flight are done, 0 if the pace is unknown.
     #[inline]
     pub(crate) fn backlog(&self) -> u64 {
         self.in_flight.saturating_mul(self.pace) / SCALE

@@ -138,7 +138,7 @@ pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     state.end_pending(slot);
 }
 
-/// A read from the origin of blocks that the cache has too has ended; after an error the cache serves them.
+/// A read from the origin of blocks that the cache has too has ended; after an error they are served again.
 pub(crate) fn on_shared(
     state: &mut State,
     slot: RequestSlot,

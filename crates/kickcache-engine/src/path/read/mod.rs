@@ -1,4 +1,4 @@
-//! A read: hits straight from the cache device, misses from the origin.
+//! A read: blocks from the cache device or from the origin.
 //!
 //! Invariants:
 //! * I-8: a read returns a block from the cache device only if its checksum is right; a clean block with a wrong

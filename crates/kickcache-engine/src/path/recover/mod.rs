@@ -224,7 +224,7 @@ fn digest_journal(state: &mut State) {
     }
 }
 
-/// Reads the segments in use.
+/// Reads the summaries of the segments in use.
 fn read_segments(state: &mut State) {
     let geometry = *state.cache.geometry();
     while state.recovering().reads_in_flight < DEPTH

@@ -1,4 +1,4 @@
-//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones together.
+//! Writeback: dirty blocks are written to the origin, adjacent ones together.
 //!
 //! Invariants:
 //! * I-3: a block that was written back is unflushed until the origin's flush, or clean at once if the writeback was

@@ -19,7 +19,7 @@ const SWEEP_NANOS: u64 = 32_000_000_000;
 /// The least limit, in blocks.
 const SWEEP_BLOCKS_MIN: u64 = 256;
 
-/// The next block of the sweep that is still dirty; it is in the sweep no more.
+/// Takes the next block of the sweep that can be written back.
 pub(super) fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
     while let Some(copy) = state.volumes.get_mut(volume).sweep.pop() {
         if state.cache.is_alive(copy) && !state.cache.slots().is_in_writeback(copy.location) {
