@@ -148,8 +148,7 @@ fn complaint(path: &Path, report: &str, status: ExitStatus) -> String {
     last_of_fio(&said, before).or_else(any).unwrap_or_else(|| format!("it gives no reason ({status})"))
 }
 
-/// The last line with an error. A line about a dropped job only follows from an option, which the first line
-/// names.
+/// The line with the cause of an error: a line about a dropped job only follows from another error.
 fn last_of_fio(said: &str, before: &str) -> Option<String> {
     let is_dropped = |line: &str| line.starts_with("fio: job ") && line.ends_with(" dropped");
     let bad_option = said.lines().find(|line| line.starts_with("Bad option"));
