@@ -87,7 +87,7 @@ pub(super) struct Recovered {
 }
 
 impl Inflight {
-    /// Maps the memory that the front end kept.
+    /// Maps the memory that the front end hands over.
     pub(super) fn open(message: &VhostUserInflight, fd: OwnedFd) -> Result<Inflight, ProtocolError> {
         let (queues, entries) = (message.num_queues, message.queue_size);
         check(queues, entries)?;

@@ -1,4 +1,4 @@
-//! Guests that break the rules: the request is refused or the queue stopped, with no other effect.
+//! Hostile guests and front ends.
 
 use super::harness::{INDIRECT, RAM, SIZE, TABLE, USED, USER, event_fd, pair};
 use super::*;
