@@ -105,8 +105,7 @@ pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     Some(at.max(found.flush_backoff_until))
 }
 
-/// The flush of an origin ended: the blocks that it covers are clean (I-3); after an error, all unflushed blocks are
-/// dirty again.
+/// The flush of an origin ended: unflushed blocks become clean (I-3), or, after an error, dirty again.
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volumes.get_mut(volume);
