@@ -104,7 +104,7 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
             state.requests.get_mut(slot).fail(Errno::Io);
         }
         SlotState::Unflushed if state.volumes.get(key.volume()).may_forget() => {
-            // If a server restarts before the block was read, it would return older data.
+            // If a server restarts before the block was read, it could return older data.
             state.requests.add_pending(slot);
             state.volumes.get_mut(key.volume()).flush.wait_for_blocks(Task::ReadAgain(slot, part));
         }

@@ -33,7 +33,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.end_pending(slot);
 }
 
-/// Fills the next stretch of a promote, makes it wait for pages, or ends it.
+/// Begins the next stretch of a promote, makes it wait for pages, or ends it.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     let pages = state.pool.free_for(volume) as u64;

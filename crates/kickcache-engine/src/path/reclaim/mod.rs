@@ -49,7 +49,7 @@ impl State {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
 
-    /// Chooses whether a part of a long stream is cached or passes by the cache.
+    /// Chooses whether a part of a long stream is cached or bypasses the cache.
     pub(crate) fn choose_way(&mut self, piece: Piece) -> Way {
         let has_unused = self.has_unused();
         let hits = self.retention.returned_share();

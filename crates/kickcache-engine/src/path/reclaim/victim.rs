@@ -303,8 +303,8 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each
-/// block has a header of its own.
+/// The number of blocks that are not clean for which the log has room. In the worst case, each block has a header of
+/// its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
     let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
@@ -312,7 +312,7 @@ fn carry_room(state: &State) -> u32 {
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the segment has no blocks that are not clean, or they can be moved and there is space for them.
+/// Whether the segment has no blocks that are not clean, or they may be moved and there is space for them.
 pub(super) fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {

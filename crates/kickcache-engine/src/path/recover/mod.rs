@@ -408,8 +408,7 @@ fn refuse_rotted(state: &mut State) {
 }
 
 /// A damaged entry that was durable stays the current block: an older copy must not replace it. An unreadable block
-/// stays as well, durable or not, because the cache device may read it later. All other damaged entries were torn, and
-/// never took effect.
+/// stays as well, durable or not, because the cache device may read it later. All other damaged entries count as torn.
 fn take_damaged(state: &mut State) {
     for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut state.recovering().damaged) {
         let recovery = state.recovering();
