@@ -5,8 +5,8 @@ use crate::policy::ghost_lists::EntryAge;
 use crate::policy::shift::RequestedBlocks;
 use crate::units::Sequence;
 
-/// New blocks, or misses while unknown blocks wait, that are judged together: the cache's capacity in blocks divided by
-/// this, [`JUDGED_MIN`] at least.
+/// New blocks, or misses while strict, that are judged together: the cache's capacity in blocks divided by this,
+/// [`JUDGED_MIN`] at least.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
 /// The gate can become strict if the new blocks that left probation after a use are fewer than one in this many

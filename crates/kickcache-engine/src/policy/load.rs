@@ -19,7 +19,7 @@ pub(crate) const fn work_of(requests: u64, bytes: u64) -> u64 {
     bytes + requests * OVERHEAD
 }
 
-/// The work of one device for one volume.
+/// Work of one device for one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Load {
     in_flight: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Load {
     others: u64,
     /// Work that ended in the measurements before.
     total: u64,
-    /// The pace at each number of requests in flight, 0 if unknown, and the level of the last measurement.
+    /// The pace at each level of requests in flight, 0 if unknown, and the level of the last measurement.
     levels: [u64; LEVELS],
     level: usize,
 }

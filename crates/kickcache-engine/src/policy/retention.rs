@@ -17,7 +17,7 @@ use crate::units::BlockKey;
 /// While copies are many, a segment with at most this share of live blocks may be cleaned ahead of its turn, in
 /// percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// The same while copies are few.
+/// As [`DEAD_FIRST_PERCENT`], while copies are few.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent.
 const COPIES_PERCENT: u64 = 90;

@@ -98,7 +98,7 @@ impl Ghost {
     /// Ages of entries are below this.
     pub(crate) const AGE_MAX: usize = WAYS;
 
-    /// Removes the block, if it is there, and returns its age: the number of later entries of its set.
+    /// Removes the block, if it is there, and returns its age: the number of later insertions into its set.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         self.set(hash).take(hash)
     }

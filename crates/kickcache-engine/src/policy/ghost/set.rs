@@ -124,7 +124,7 @@ impl Set {
         self.mark = Mark::new((next + 1) % content.prints(), content, self.mark.turn());
     }
 
-    /// Removes a fingerprint; returns the number of later ones, if it was there.
+    /// Removes a fingerprint; returns the number of later insertions, if it was there.
     pub(super) fn take(&mut self, hash: u64) -> Option<usize> {
         let print = fingerprint(hash);
         let prints = self.mark.content().prints();
