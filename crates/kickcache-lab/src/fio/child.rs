@@ -179,7 +179,7 @@ impl Drop for Guard {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        // While a device is slow, the processes of fio's jobs would outlive fio.
+        // While a device is slow, the processes of fio's jobs could outlive fio.
         let jobs = jobs_of(self.0.id());
         let _ = self.0.kill();
         let _ = self.0.wait();
