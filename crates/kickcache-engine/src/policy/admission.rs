@@ -49,7 +49,7 @@ pub(crate) struct Gate {
     is_strict: bool,
     /// Newcomers that left, or misses if strict, that are not judged yet.
     judged: u64,
-    /// Of `judged`, those that were used, or requested again soon.
+    /// Judged blocks that were used, or requested again soon.
     used: u64,
     /// Requested blocks up to the last judgement or sudden change.
     asked: RequestedBlocks,

@@ -5,7 +5,7 @@ use crate::time::Duration;
 
 /// The duration of a flush that the limit aims at, in nanoseconds.
 const SPAN: u64 = 50_000_000;
-/// Bytes of writeback that are worth a flush for which no client waits.
+/// Bytes of writeback that are worth a flush without a waiting client.
 pub(crate) const FLUSH_PART: u64 = 4 << 20;
 /// The limit before the first measurement.
 const START: u64 = 8 * work_of(1, 4096);

@@ -3,7 +3,7 @@
 use crate::policy::ghost::COUNT_MAX;
 use crate::queue::Queue;
 
-/// Hits from which on reclaim can move a block of probation to main.
+/// The least hits with which reclaim can move a block of probation to main.
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// The most segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;

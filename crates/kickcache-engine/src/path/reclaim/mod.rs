@@ -289,7 +289,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     };
     let is_unflushed = slot_state == SlotState::Unflushed;
     let dirty = slot_state.is_not_clean() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
-    // A block that is not clean goes to main if the other queue has no room.
+    // A block that is not clean goes to main if its queue has no room.
     let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));

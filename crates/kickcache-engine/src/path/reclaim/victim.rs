@@ -303,8 +303,7 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// The number of blocks that are not clean for which the log has room. In the worst case, each block has a header of
-/// its own.
+/// The room of the log for blocks that are not clean, in blocks. In the worst case, each block has a header of its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
     let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
