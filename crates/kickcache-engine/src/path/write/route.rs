@@ -1,4 +1,4 @@
-//! Chooses the route of a write: into the log, through it to the origin, or around it.
+//! Chooses the route of a write.
 
 use alloc::vec::Vec;
 
