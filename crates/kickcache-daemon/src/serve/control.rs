@@ -1,4 +1,4 @@
-//! The state of a server for reports, and the results of its verbs.
+//! The state of a server for reports, and the data of its verbs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,8 +98,8 @@ pub struct ServerStatus {
     /// size has been checked.
     pub growing_to: Option<u64>,
     pub takeover: Option<TakeoverProgress>,
-    /// Why the last replacement failed; `None` also if a new one has begun, or if the new device was refused
-    /// in its preparation and the caller received the refusal.
+    /// Why the last replacement failed; `None` also after a new one has begun, or for a refused
+    /// command.
     pub takeover_failure: Option<String>,
     /// Whether the present cache device took over from another one since the start.
     pub has_taken_over: bool,
@@ -110,11 +110,11 @@ pub struct ServerStatus {
     pub orphans: Vec<Orphan>,
     /// The problems of the origins, in the order of the volumes.
     pub origin_troubles: Vec<Trouble>,
-    /// By volume; empty activities in a sample for metrics.
+    /// By volume.
     pub activities: Vec<Activities>,
     /// By volume; `None` where no curve was requested.
     pub curves: Vec<Option<HitRatioCurve>>,
-    /// The devices, records or requests that a stop waits for, in words; `None` while the server serves.
+    /// The reason why a stop waits, in words; `None` while the server serves.
     pub awaited: Option<String>,
     /// The errors by device and kind; errors of removed origins and former cache devices do not count.
     pub faults: Vec<FaultCount>,

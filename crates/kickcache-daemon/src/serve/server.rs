@@ -121,8 +121,7 @@ pub struct ServerHandle {
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
-    /// The records of the origins; `None` while volumes are served without a cache device, or if no records
-    /// are kept.
+    /// The records of the origins; `None` while volumes are served without a cache device.
     notes: Mutex<Option<Arc<OriginRecords>>>,
     device: Arc<Mutex<PathBuf>>,
     surroundings: ServerContext,

@@ -97,7 +97,8 @@ impl LiveEvents {
         }
     }
 
-    /// A new cache device has replaced another one if it serves a volume that the other one had.
+    /// A new cache device takes the place of another one if it serves a volume that the other one
+    /// had.
     fn look_at_new_cache(&mut self, at: u64, before: &Report, cache: &CacheReport) {
         let serves = |old: &&CacheReport| {
             let is_own = |name: &String| cache.volumes.iter().any(|volume| volume.name == *name);

@@ -29,9 +29,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// An origin that failed a write, a write of zeroes or a flush may lack acknowledged writes in any mode. The
-    /// record is written here, synchronously: no reply about the error may be sent before it exists, however
-    /// long the state directory takes.
+    /// An origin that failed a write, a write of zeroes or a flush may lack acknowledged writes in
+    /// any mode. The record is written here, synchronously: no reply about the error may be sent
+    /// before.
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {

@@ -1,4 +1,4 @@
-//! Listening sockets; the file of a unix socket that was made here is removed when the listener is dropped.
+//! Listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -56,7 +56,7 @@ pub(crate) struct Listener {
     socket: OwnedFd,
     /// The bound address of the socket; other words for an inherited socket.
     pub(crate) address: String,
-    /// A unix socket's path with the device and inode that were made; `None` for other sockets.
+    /// The path, device and inode of a unix socket that was made here.
     made: Option<(PathBuf, Inode)>,
     kind: SocketKind,
 }
@@ -90,8 +90,8 @@ impl Listener {
         self.kind == SocketKind::Connection
     }
 
-    /// The next waiting connection, not blocking; `None` if there is none, or the attempt was interrupted. A
-    /// socket that is a connection returns itself at each call.
+    /// Accepts a connection without blocking; `None` if none was accepted. A socket that is a
+    /// connection returns a duplicate of itself at each call.
     pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
         if self.is_connection() {
             return self.socket.try_clone().map(Some);

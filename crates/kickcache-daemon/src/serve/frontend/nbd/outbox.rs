@@ -31,7 +31,7 @@ pub(crate) struct Outbox {
 pub(crate) enum Message {
     Data(ReplyHead, RequestId),
     Head(ReplyHead),
-    /// A reply with other bytes than a request's payload.
+    /// Bytes other than a head or a request's payload.
     Bytes(Vec<u8>),
 }
 

@@ -17,7 +17,7 @@ const OPERATION_MASK: u32 = 0xff;
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
-/// The operation of the kernel's request; `None` if the device did not offer such operations.
+/// The operation of the kernel's request; `None` for an operation that no device offers.
 pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     let flags = description.operation_and_flags;
     let durability = if flags & FUA == 0 { Durability::Volatile } else { Durability::Durable };

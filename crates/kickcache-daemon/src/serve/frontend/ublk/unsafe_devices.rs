@@ -22,8 +22,8 @@ struct OwnDevice {
     name: String,
 }
 
-/// Refuses a volume with an existing device that this start does not take over, unless the device is stuck and
-/// unused. Without the kernel's driver, or the right to use it, no volume is refused.
+/// Refuses a volume with a started device that this start does not take over, unless the device is
+/// stuck and unused. Without the kernel's driver, or the right to use it, no volume is refused.
 ///
 /// # Errors
 /// [`ServeError::Volume`].

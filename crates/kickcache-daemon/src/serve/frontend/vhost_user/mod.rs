@@ -80,7 +80,7 @@ impl VhostUser {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }
 
-    /// Whether a ring contains a request.
+    /// Whether a request can be taken from a ring.
     pub(super) fn has_work(&self) -> bool {
         !self.closed && self.ports.iter().any(Port::has_more)
     }
