@@ -287,7 +287,6 @@ fn remedies_with_a_replacement_name_the_daemon() {
 fn an_old_error_is_no_condition() {
     assert_eq!(found(|report| report.caches[0].volumes[0].origin_last_error = of(error(601.0))), []);
     assert_eq!(found(|report| report.caches[0].last_error = of(error(601.0))), []);
-    // The counter alone: it was healed before the first report.
     assert_eq!(found(|report| report.caches[0].volumes[0].counters.healed_blocks = 1), []);
 }
 

@@ -98,7 +98,7 @@ pub struct ServerStatus {
     /// size has been checked.
     pub growing_to: Option<u64>,
     pub takeover: Option<TakeoverProgress>,
-    /// Why the last replacement failed; `None` also after a new one has begun, or for a refused
+    /// Why the last replacement failed; `None` also while a new one runs, and for a refused
     /// command.
     pub takeover_failure: Option<String>,
     /// Whether the present cache device took over from another one since the start.
@@ -172,8 +172,8 @@ pub struct Activities {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
     pub errors: Option<Errors>,
-    /// For how long the device has completed none of its outstanding operations, if for 10 s or longer; `None` for a
-    /// cache device that only waits for the device that is to take over.
+    /// For how long the device has completed none of its outstanding operations, if for 10 s or
+    /// longer; `None` for a cache device while clients wait for the device that is to take over.
     pub silent: Option<Duration>,
     /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,

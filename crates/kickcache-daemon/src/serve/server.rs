@@ -310,7 +310,7 @@ impl ServerHandle {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
-    /// The path of the present cache device.
+    /// The path of the cache device.
     pub fn device(&self) -> PathBuf {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

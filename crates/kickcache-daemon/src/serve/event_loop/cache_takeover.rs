@@ -49,7 +49,7 @@ pub(crate) struct Pair {
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     pub(crate) step: Option<TakeoverStep>,
-    /// The path of the present cache device.
+    /// The path of the cache device.
     pub(crate) device: Arc<Mutex<PathBuf>>,
     /// The path of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
@@ -318,7 +318,7 @@ impl CacheTakeover {
         self.can_give_up() && waits && self.is_at_new.load(Ordering::Relaxed)
     }
 
-    /// Whether clients wait for the new device alone: the cache device is then not the silent one.
+    /// Whether clients wait for the new device.
     pub(crate) fn waits_for_new(&self, mirror: Option<&Mirror>) -> bool {
         let waits = mirror.and_then(Mirror::waits_for_new).is_some();
         self.waits_for_part(mirror) || self.can_give_up() && waits

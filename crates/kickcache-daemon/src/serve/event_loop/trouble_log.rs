@@ -114,8 +114,8 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The time since which a device has completed none of its operations; `None` if it has none in flight, or if
-    /// the cache device only waits for the new one.
+    /// The time since which a device has completed none of its operations; `None` if it has none in
+    /// flight, or, for the cache device, while clients wait for the new one.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new(self.core.mirror.as_ref()) {
             return None;

@@ -54,7 +54,7 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// The bound address of the socket; other words for an inherited socket.
+    /// The bound address of the socket; a description for an inherited socket.
     pub(crate) address: String,
     /// The path, device and inode of a unix socket that was made here.
     made: Option<(PathBuf, Inode)>,
@@ -155,7 +155,8 @@ pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), Serv
     }
 }
 
-/// Refuses a path that is too long for a unix socket, that has no folder, or at which no file may be made.
+/// Refuses a path that is too long for a unix socket, has no folder, or is among the kernel's
+/// files.
 pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
     check_length(path).and_then(|()| check_folder(path))
 }

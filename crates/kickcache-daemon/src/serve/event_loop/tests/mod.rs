@@ -1,4 +1,4 @@
-//! The loop with an engine without a cache and real sockets.
+//! The loop with an engine without a cache.
 
 mod exchange;
 mod guests;

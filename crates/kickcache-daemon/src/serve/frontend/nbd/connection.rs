@@ -57,7 +57,7 @@ pub(crate) struct Connection {
     pub(super) granted: Option<Grant>,
     questions: usize,
     pace: Pace,
-    /// Whether the volume is being removed: commands are refused, and the connection ends after its replies.
+    /// Whether the volume is being removed: commands are refused.
     pub(crate) is_leaving: bool,
 }
 

@@ -216,8 +216,7 @@ impl ControlDevice {
 
     /// Sets another size, in sectors of 512 bytes.
     ///
-    /// # Errors
-    /// EOPNOTSUPP or EINVAL before Linux 6.16.
+    /// # Errors An error of the kernel before Linux 6.16.
     pub(crate) fn set_size(&mut self, id: u32, sectors: u64) -> io::Result<()> {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }

@@ -127,7 +127,6 @@ fn a_client_gets_gathered_output_and_may_hold_its_batch() {
             assert_ne!(peers.stream.flush(&peers.far), SendProgress::Broken);
             assert_eq!(peers.hear(), None);
             if sent < all.len() && *version == TLS13 {
-                // The server confirms the new keys, and its own are new.
                 peers.client.refresh_traffic_keys().unwrap();
                 let bytes = peers.client_bytes();
                 peers.say(&bytes);
