@@ -74,7 +74,6 @@ impl LiveEvents {
         let subject = condition.volume.as_ref().or(condition.device.as_ref());
         let subject = subject.map_or_else(String::new, |subject| format!("{subject}: "));
         let what = match condition.kind {
-            // The end of an operation is its result, which has an event of its own.
             ConditionKind::OperationRunning => return,
             kind => kind.as_str().replace('-', " "),
         };

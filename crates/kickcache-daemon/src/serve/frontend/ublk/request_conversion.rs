@@ -53,7 +53,6 @@ pub(crate) fn result(bytes: i32, reply: Result<(), Errno>) -> i32 {
         Err(Errno::NoSpace) => -libc::ENOSPC,
         Err(Errno::NotSupported) => -libc::EOPNOTSUPP,
         Err(Errno::NotPermitted) => -libc::EPERM,
-        // A command that is answered with ESHUTDOWN or ENODEV would end its tag.
         Err(Errno::Shutdown) => -libc::EIO,
     }
 }

@@ -11,7 +11,7 @@ use crate::serve::error::ServeError;
 
 pub(crate) struct Starting<'a> {
     pub(crate) volume: &'a VolumeIdentity,
-    /// The identity under which the volume's origin was last served, if it differs.
+    /// An earlier identity of the volume's origin, with another volume name.
     pub(crate) earlier: Option<&'a VolumeIdentity>,
     pub(crate) device: Option<UblkId>,
 }

@@ -281,7 +281,7 @@ impl Drop for NbdOrigin {
         if let Some(links) = self.links.take() {
             links.leave();
         }
-        // The thread is not waited for: it may be looking for a server that does not answer.
+        // The end of the thread is not waited for.
         self.exchange.end();
     }
 }
