@@ -158,7 +158,7 @@ pub enum Reply {
 /// A volume that was added, or could be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AddedVolume {
-    /// A sentence, if the next start will not serve the volume.
+    /// A sentence, if the next start may not serve the volume.
     pub hint: Option<String>,
 }
 
@@ -279,7 +279,7 @@ pub struct VolumeToAdd {
     pub cache: PathBuf,
     /// The volume as a table of a configuration file, with absolute paths.
     pub volume: serde_json::Value,
-    /// The origin has the same data under another path.
+    /// The user claims that the origin has the recorded data.
     #[serde(default)]
     pub origin_moved: bool,
     /// The origin was extended while no daemon served it.

@@ -1,4 +1,4 @@
-//! A change of the addresses of a served volume.
+//! A change of the places of a served volume.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;

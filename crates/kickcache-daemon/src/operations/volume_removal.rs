@@ -40,7 +40,7 @@ pub(crate) struct RemovedVolume {
 /// Removes a volume: its blocks first, durably, then its name, then its records. Waits 5 s at most for its clients and its origin.
 ///
 /// # Errors
-/// The volume stays unchanged: it has clients or dirty blocks, or is the last one; if the cache device fails, the volume is removed from the loop only.
+/// The volume stays; if the cache device fails, it is removed from the loop only.
 pub(crate) fn part(server: &ServerHandle, order: &RemovalOrder) -> Result<RemovedVolume, ServeError> {
     let name = &order.name;
     let device = check_device(server, name)?;

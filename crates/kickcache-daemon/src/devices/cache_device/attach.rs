@@ -11,7 +11,7 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// The data of an origin that are compared with the superblock's record.
+/// An origin, to be compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     pub name: &'a str,

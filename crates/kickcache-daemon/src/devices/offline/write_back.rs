@@ -84,7 +84,7 @@ fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, Of
 }
 
 /// Waits until no block is dirty or unflushed, or the remaining ones cannot be written back. `dirty` is the
-/// number before the server began.
+/// number of blocks to write back.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,
