@@ -162,13 +162,13 @@ pub struct AddedVolume {
     pub hint: Option<String>,
 }
 
-/// A cache device that grows, or in a dry run would grow.
+/// The growth of a cache device, carried out or not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Growing {
     pub device: String,
     /// The bytes that the cache device uses before the growth.
     pub before_bytes: u64,
-    /// The bytes that the cache device will use; equal to `before_bytes` if it uses all bytes already.
+    /// The bytes that the cache device will use; `before_bytes` if it does not grow.
     pub size_bytes: u64,
 }
 
@@ -191,7 +191,7 @@ pub struct ReplacementOrder {
     pub dry_run: bool,
 }
 
-/// A cache device that is being replaced, or in a dry run would be.
+/// The replacement of a cache device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Replacing {
     pub device: String,

@@ -20,7 +20,7 @@ use crate::serve::verbs::exchange::{
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 use crate::serve::volume_info::VolumeInfo;
 
-/// Refuses to leave the device out if there is an obstacle; returns the blocks to be written back.
+/// Refuses to leave the device out if there is an obstacle; returns the dirty and unflushed blocks.
 ///
 /// # Errors
 /// The obstacle, or [`ServeError::Stopped`].

@@ -48,7 +48,7 @@ impl LeaveOutOperation {
     /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
-    /// If the server is stopping or does not answer, or the device is left out already.
+    /// As [`cache_removal::check`].
     pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let unclean = cache_removal::check(&self.served.handle, DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))

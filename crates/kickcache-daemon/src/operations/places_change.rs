@@ -49,7 +49,7 @@ impl ReadyPlaces {
         Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, device, exposure })
     }
 
-    /// Serves the volume at these places.
+    /// Applies the change.
     ///
     /// # Errors
     /// If that fails; the volume is then served where it was.

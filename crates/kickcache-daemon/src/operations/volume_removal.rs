@@ -17,8 +17,7 @@ use crate::serve::server::ServerHandle;
 use crate::serve::verbs::membership::{Members, Quiescence};
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
-/// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
-/// stays.
+/// The longest wait for requests of the volume and for writeback; after that, the volume stays.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// If the user accepts the loss of blocks, an unresponsive origin is abandoned after this time.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);

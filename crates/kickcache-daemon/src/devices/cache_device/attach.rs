@@ -17,7 +17,7 @@ pub struct OriginFacts<'a> {
     pub name: &'a str,
     pub size: u64,
     pub identity: &'a str,
-    /// Identities that older versions of the daemon gave the origin.
+    /// Identities that older versions of the daemon may have given the origin.
     pub older: &'a [OlderIdentity],
     pub claims: OriginClaims,
     pub state: &'a StatePlace,
