@@ -1,4 +1,4 @@
-//! Files that were created or formatted: removed or zeroed again when dropped, unless they are kept.
+//! Files that were created, or formatted while blank: removed or zeroed again when dropped, unless they are kept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

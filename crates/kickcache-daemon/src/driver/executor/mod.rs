@@ -287,7 +287,7 @@ impl Driver {
         Some(device_at(slot))
     }
 
-    /// If the server of a device is unreachable: since when, and why.
+    /// If the server of a device is unreachable: for how long, and why.
     pub fn away(&self, device: Device) -> Option<ServerOutage> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),
