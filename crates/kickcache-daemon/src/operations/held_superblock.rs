@@ -28,7 +28,7 @@ pub(crate) struct HeldSuperblock {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LeaseWait {
-    /// For [`PATIENCE`].
+    /// At most [`PATIENCE`].
     Short,
     Unlimited,
 }

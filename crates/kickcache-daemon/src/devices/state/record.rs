@@ -29,7 +29,7 @@ pub struct OriginRecord {
     #[serde(default)]
     pub file: Option<FileIdentity>,
     /// Size and times of the origin's file at the last clean stop, with times of 0 if the next start found it
-    /// changed; `None` while it is served, after a kill, and for block devices and exports.
+    /// changed; `None` if they are unknown, and for block devices and exports.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
     /// Whether the origin may have been written without that cache device since.
