@@ -82,7 +82,7 @@ impl Candidate<'_> {
 #[derive(Clone, Copy)]
 pub struct CacheChoice<'a> {
     pub path: &'a Path,
-    /// The uuid of the device; `None` if the device is going to be formatted.
+    /// The uuid of the device, if it is known.
     pub uuid: Option<[u8; 16]>,
     /// Whether the device may replace another device that may hold dirty blocks.
     pub replacement: Replacement,
