@@ -56,7 +56,7 @@ fn a_damaged_journal_makes_a_repair_drop_clean_blocks() {
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
 }
 
-/// A block of another cache, which a device of this layout cannot decode, at the end of the journal.
+/// A block of another cache, which a device of this layout cannot decode, in the journal.
 #[test]
 fn remains_of_another_layout_are_no_damage() {
     let image = Image::make(Ending::Cut);
