@@ -1,4 +1,4 @@
-//! Files that a command writes in addition to its output; they never overwrite an input.
+//! Files that a command writes in addition to its output.
 
 use std::fs::{self, Metadata, OpenOptions};
 use std::io;
@@ -28,7 +28,7 @@ impl Identity {
     }
 }
 
-/// Tries whether files can be written; leaves no file that was not there.
+/// Tries whether files can be written.
 ///
 /// # Errors
 /// If an output cannot be opened, or is an input or another output.

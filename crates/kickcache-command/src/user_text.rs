@@ -1,5 +1,4 @@
-//! Standard output and standard error for users: control characters in text from devices and other machines
-//! are escaped.
+//! Standard output and standard error for users: text from devices and other machines is escaped.
 
 use std::io::{self, Write};
 
@@ -20,7 +19,7 @@ pub trait Printer: Write {
     fn escaped(&mut self, text: &Escaped) -> io::Result<()>;
 }
 
-/// Text without control characters of others.
+/// Text that is escaped.
 #[derive(Debug)]
 pub struct Escaped(String);
 
@@ -33,7 +32,7 @@ impl Escaped {
 
 const CHARACTER_BYTES_MAX: usize = 4;
 
-/// Escapes control characters, and bytes that are not UTF-8.
+/// Escapes the characters of [`is_escaped`], and bytes that are not UTF-8.
 #[derive(Debug)]
 pub struct UserText<W: Write> {
     sink: W,

@@ -47,7 +47,7 @@ fn visible_length(line: &str) -> usize {
         + rest.map(|part| part.split_once('m').map_or(part, |(_, text)| text).chars().count()).sum::<usize>()
 }
 
-/// Breaks a sentence into lines of at most `width` characters; longer words stay whole.
+/// Breaks a sentence between words where a line would be longer than `width` characters.
 pub fn wrap(text: &str, width: Option<usize>) -> String {
     const INDENT: &str = "    ";
     let Some(width) = width else { return text.into() };

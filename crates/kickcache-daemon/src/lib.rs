@@ -10,14 +10,14 @@
 //! * [`driver`]: devices, memory and I/O.
 //! * [`control`]: the control socket, its protocol and the report.
 //! * [`conditions`]: problems and notices, found in the report.
-//! * [`metrics`]: the report as text for Prometheus; `log`: the lines of the log.
+//! * [`metrics`]: the report for Prometheus and the live page; `log`: the lines of the log.
 //! * [`recording`]: requests of a volume on their way from the loop to `kickcache record`.
 //! * [`shell_command`]: commands that messages recommend to the user; [`error_sentence`]: errors as
 //!   sentences.
 //!
-//! Invariants: one thread owns an engine and the sockets of its clients. This crate does not use models,
-//! simulations or the commands. No error of a device becomes success, and no log line can stop or end the
-//! loop.
+//! Invariants: one thread owns an engine and the sockets of its clients. This crate does not use
+//! models, simulations or the commands. No failed operation becomes success for a client, and no
+//! log line can stop or end the loop.
 //!
 //! Start with `serve/event_loop/mod.rs`; the cache itself is in `kickcache_engine`.
 

@@ -137,7 +137,6 @@ mod tests {
         let mut readers = [reader(file.path()), reader(file.path())];
         let found = Opener::of_any(&[Path::new("/nothing/here"), file.path()]).unwrap();
         let first = readers.iter().map(Child::id).min().unwrap();
-        // Until it executes its program, a new process has this one's name.
         assert_eq!(found.id, first);
         let own = file.reopen().unwrap();
         own.lock().unwrap();

@@ -18,7 +18,6 @@ enum Manager {
 impl ServiceUnit {
     /// The service of this process, if systemd started it as one and waits for its notifications.
     pub fn own() -> Option<ServiceUnit> {
-        // A shell in a service has a control group of that service, and no socket.
         env::var_os("NOTIFY_SOCKET")?;
         ServiceUnit::of_groups(&fs::read_to_string("/proc/self/cgroup").ok()?)
     }

@@ -93,7 +93,7 @@ impl fmt::Display for Flag {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DaemonCommands {
     pub state: StatePlace,
-    /// The control socket of the daemon; `None` if commands use this socket by default.
+    /// The control socket for commands; `None` for their default.
     pub control: Option<PathBuf>,
     pub service: Option<ServiceUnit>,
 }

@@ -3,7 +3,7 @@
 /// The number of first bytes of a device that [`name`] needs.
 pub const LOOK_BYTES: usize = 68 << 10;
 
-/// The offset, the bytes and the name of each signature; more certain signatures are first.
+/// The offset, the bytes and the name of each signature; the first match counts.
 const SIGNATURES: [(usize, &[u8], &str); 22] = [
     (1080, b"\x53\xef", "an ext2, ext3 or ext4 file system"),
     (0, b"XFSB", "an XFS file system"),

@@ -79,7 +79,7 @@ mod tests {
         let path = directory.path().join("s");
         let flags = SocketFlags::CLOEXEC;
         let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).unwrap();
-        // Another process listens at it and ends, and the kernel keeps it for a while.
+        // Another process listens and ends; this process keeps the socket open for a while.
         let listen = "use Socket; open(S, '<&=0'); bind(S, sockaddr_un($ARGV[0])) && listen(S, 9) || die $!";
         let mut child = std::process::Command::new("perl");
         let ended =

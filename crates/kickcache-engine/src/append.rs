@@ -102,8 +102,7 @@ impl State {
         let old = self.cache.find(key);
         let absorbed = old.and_then(|location| {
             let slots = self.cache.slots();
-            // If the old data of this location is in flight to the origin, its arrival would count as that of the new
-            // data.
+            // If a write is to store the old data on the origin, its end would count as that of the new data.
             let may_be_replaced = slots.state(location) == block.state
                 && (!slots.is_in_sweep(location) || mutant!(SweptAbsorbed));
             if may_be_replaced { self.device.log.absorb(location, &append) } else { None }

@@ -25,11 +25,11 @@ pub(crate) struct CacheDevice {
     pub(crate) journal: Journal,
     pub(crate) order: Order,
     pub(crate) checkpoint: Option<Checkpoint>,
-    /// Blocks became clean without *clean* records, and no checkpoint in progress includes them.
+    /// Blocks became clean without *clean* records; the next checkpoint is to include them.
     pub(crate) has_untold_clean: bool,
     /// Summaries that wait until the batches of their segments are durable.
     summaries: Vec<Summary>,
-    /// The newest sequence number when a block or a volume was last dropped. 0 if none was dropped.
+    /// The newest sequence number at the last [`CacheDevice::note_gone`]; 0 before the first.
     newest_gone: Sequence,
     failed_batches: u32,
     pub(crate) health: CacheHealth,
@@ -70,7 +70,7 @@ impl CacheDevice {
         !self.journal.has_room() && !self.is_out_of_service()
     }
 
-    /// Whether the device is in service, and a kill would make clean blocks dirty.
+    /// Whether, in service, only a checkpoint can make it durable that some blocks are clean.
     pub(crate) fn is_clean_untold(&self) -> bool {
         let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()

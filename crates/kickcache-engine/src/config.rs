@@ -30,7 +30,7 @@ pub const WRITEBACK_DEPTH_MAX: usize = 8;
 pub(crate) const WRITEBACK_BACKOFF: Duration = Duration::from_millis(1_000);
 /// Time over which a volume's unused writeback cap accumulates.
 pub(crate) const WRITEBACK_BURST: Duration = Duration::from_millis(100);
-/// How long gathered records wait for an origin flush or a durable writeback.
+/// Gathered records are written at the latest this long after the last origin flush or durable writeback.
 pub(crate) const RECORDS_AFTER: Duration = Duration::from_millis(5_000);
 /// About the most blocks that one writeback sweep sorts by LBA.
 pub const SWEEP_BLOCKS_MAX: usize = 16_384;
@@ -71,7 +71,7 @@ pub enum Mode {
 /// Which reads that miss may be promoted.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Admission {
-    /// Under pressure, only misses with a block that was requested before.
+    /// While new blocks are not worth their room, only misses with a block that was requested before.
     #[default]
     Pressure,
     /// All misses, also under pressure.
@@ -90,7 +90,7 @@ pub enum SequentialCutoff {
     Off,
     /// Streams longer than this, in bytes.
     Above(u64),
-    /// Streams longer than this, in bytes, if such streams earned too few hits.
+    /// Streams longer than this, in bytes, while such streams earn too few hits and no room is unused.
     Auto(u64),
 }
 
@@ -103,7 +103,7 @@ impl Default for SequentialCutoff {
 /// Whether the origin can restart while this machine continues.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum OriginKind {
-    /// Unflushed writes are lost only if this machine fails.
+    /// It can lose unflushed writes without an error only if this machine fails.
     #[default]
     Local,
     /// A remote server, which may lose unflushed writes and restart while this machine continues.
@@ -151,7 +151,7 @@ pub struct VolumeSettings {
     pub fill_window_max: u64,
     /// Share of the cache in 1/1024 above which writeback runs alongside foreground work.
     pub dirty_low: u16,
-    /// Share of the cache in 1/1024 above which client writes may be delayed.
+    /// High mark of the dirty share, in 1/1024 of the cache.
     pub dirty_high: u16,
     /// Share of the cache in 1/1024 at which writes that add dirty blocks go to the origin.
     pub dirty_limit: u16,
@@ -210,10 +210,10 @@ pub enum Service {
 /// Whether the origin may take over work of the cache device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OriginOffload {
-    /// If trials show a benefit.
+    /// In trials, and while they show a benefit.
     #[default]
     Proven,
-    /// Every second time. For the fault simulation.
+    /// Regularly. For the fault simulation.
     Forced,
     /// Never.
     Never,
@@ -236,7 +236,7 @@ pub struct EngineSettings {
     pub pool_pages: u32,
     /// How long a batch may gather.
     pub fill_linger: Duration,
-    /// The age of an unflushed write at which a flush of the origin is due.
+    /// The age of an unflushed write from which a flush of the origin may be due by itself.
     pub origin_flush_after: Duration,
     /// Whether recovery accepts a log with a rotten or unreadable part.
     pub rotted_log: RottedLog,

@@ -225,7 +225,7 @@ pub struct Submission {
 pub enum DeviceError {
     /// An I/O error, or another error without a name here.
     Io,
-    /// The device is missing (ENODEV, ENXIO).
+    /// The device is missing.
     Gone,
     /// No space is left.
     NoSpace,

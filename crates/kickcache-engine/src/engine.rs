@@ -530,7 +530,7 @@ fn count_request(volume: &mut Volume, request: &Request<'_>) {
     }
 }
 
-/// Checks a volume's settings against the superblock; returns the origin's size.
+/// Checks a volume's settings against the superblock; returns the origin's recorded size.
 fn check_settings(superblock: &Superblock, settings: &VolumeSettings) -> Result<u64, Error> {
     let id = settings.volume;
     let Some(record) = superblock.volumes.iter().find(|volume| volume.id == id) else {

@@ -27,7 +27,7 @@ pub enum Error {
     /// The superblock is damaged or contradictory.
     #[error("the superblock cannot be used: {what}")]
     Superblock {
-        /// The contradiction.
+        /// The reason.
         what: String,
     },
     /// The device is too small or too large for a cache.

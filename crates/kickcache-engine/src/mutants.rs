@@ -42,6 +42,7 @@ mod planted {
     }
 
     mutants! {
+<<<<<<< HEAD
         /// A cut lacks the blocks that die before their segment is examined.
         CutLacksDead,
         /// A cut has blocks of open segments that were written after its instant.
@@ -69,6 +70,9 @@ mod planted {
         /// The slots of a group are free before the new tail is durable.
         TailNotAwaited,
         /// A block is clean once it was written to the origin.
+=======
+        /// A volatile writeback makes its blocks clean at once.
+>>>>>>> main
         CleanBeforeOriginFlush,
         /// A writeback that makes blocks clean without a flush is volatile.
         DurableWritebackVolatile,
@@ -76,19 +80,19 @@ mod planted {
         WrittenDuringFlushIsClean,
         /// The blocks of a failed flush of the origin become clean.
         OriginFlushErrorIgnored,
-        /// A segment is opened again while a read of it is in flight.
+        /// A segment counts as empty although an operation refers to it.
         ReuseUnderReader,
         /// A segment is written before the record of its opening is durable.
         ReuseBeforeOpenedIsDurable,
         /// The opening of a segment is recorded before the copies that replace its blocks are durable.
         OpenedBeforeCopiesAreDurable,
-        /// Writes do not end fills in flight of their blocks.
+        /// Blocks of a fill in flight do not become stale.
         FillOverwritesNewerWrite,
-        /// A read joins a fill in flight that is older than a write.
+        /// A read joins a fill of blocks that are stale.
         StaleFillJoined,
-        /// Drops are not recorded.
+        /// Drops of single blocks are not recorded.
         GoneNotRecorded,
-        /// A write around the log does not wait for the record.
+        /// A write around the log does not wait for the *gone* records.
         GoneNotAwaited,
         /// A write that supersedes dirty blocks may be volatile at the origin.
         SupersededByVolatile,
@@ -98,9 +102,9 @@ mod planted {
         WritebackReadUnpinned,
         /// A failed read for several writebacks fails only the first one.
         StretchErrorToldOnce,
-        /// A write is acknowledged when it joins a batch.
+        /// A write does not wait until its batches have landed.
         AcknowledgedBeforeLanding,
-        /// A flush does not reach the cache device.
+        /// A flush request does not reach the cache device.
         FlushSkipsCacheDevice,
         /// FUA is a plain write for the log.
         FuaIgnored,
@@ -128,13 +132,13 @@ mod planted {
         OverlapsUnordered,
         /// A checkpoint is written before the changes in it are durable.
         CheckpointBeforeDurable,
-        /// A partial block that is not cached is completed without its other bytes.
+        /// The rest of a partial block is not read from the origin.
         MergeForgetsRest,
         /// A write at the origin that replaces others ignores their durability.
         OvertakenVolatile,
-        /// A write at the origin replaces an earlier one although a read waits between them.
+        /// A write at the origin replaces an earlier one although it must wait for other accesses too.
         OvertakenAcrossRead,
-        /// Writes that wait for space are not woken.
+        /// New space does not wake the writes that wait for it.
         SpaceWaitersForgotten,
         /// A client's write is read before its batch landed.
         ReadBeforeLanding,
@@ -146,17 +150,17 @@ mod planted {
         AbsorbedTooLate,
         /// Writeback keeps its pages.
         PagesLeaked,
-        /// A search over segments misses moved blocks.
+        /// A search misses blocks that were moved meanwhile.
         MovedBlockNotFound,
         /// A dropped block still counts.
         MetadataDrift,
         /// The copy that a lost write superseded is dropped with it.
         OlderCopyForgotten,
-        /// Headers declare batches durable before they are.
+        /// Batches are declared durable before they are.
         DurableTooEarly,
         /// Recovery treats rot of durable data as a torn write.
         RotTakenForTorn,
-        /// A volume may fill the whole log.
+        /// The limit of dirty and unflushed blocks of a volume has no effect.
         NeighboursRoomTaken,
         /// A volume above its space limit gives back blocks that are not clean.
         DirtyGivenBack,
@@ -164,11 +168,11 @@ mod planted {
         ReclaimsRoomTaken,
         /// An older copy of a dropped block may return over a newer one.
         GoneResurfaces,
-        /// A failed flush of the origin that no client waits for is forgotten.
+        /// A failed flush of the origin fails only the requests that waited for it.
         FailedOriginFlushNotTold,
-        /// A write ends with success although the origin dropped a part.
+        /// A write may end with success although the origin dropped a part.
         LetGoTakenBack,
-        /// A flush does not reach the origin.
+        /// A flush request does not reach the origin.
         FlushSkipsOrigin,
         /// A block that waits for the origin's flush is clean once reclaim has moved it.
         CarriedUnflushedIsClean,
@@ -184,7 +188,7 @@ mod planted {
         UnreadableRecordsIgnored,
         /// Recovery treats a durable block of the journal that is missing as never written.
         LostRecordsIgnored,
-        /// Recovery treats a journal that was lost as a whole as never written.
+        /// Recovery ignores the durable journal blocks in the superblock.
         LostJournalIgnored,
         /// Recovery trusts blocks in a checkpoint that their segment lacks.
         OverwrittenIgnored,
@@ -196,9 +200,9 @@ mod planted {
         RestartForgotten,
         /// A flush that was in flight when the origin restarted still makes blocks clean.
         FlushOutlivesRestart,
-        /// A write without a copy in the log is volatile at a remote origin.
+        /// A write without a copy in the log may be volatile at a remote origin.
         WriteWithoutCopyVolatile,
-        /// A fill in flight outlives the restart of its origin.
+        /// Unflushed blocks are not stale in a fill from a remote origin.
         FillOutlivesRestart,
         /// A block that is unreadable on the cache device is read from a remote origin that has not flushed it.
         HealOutlivesRestart,
@@ -230,27 +234,27 @@ mod planted {
         SealedOldErrorForgiven,
         /// A part is copied while older writes are in flight.
         WritesBeforeMirrorIgnored,
-        /// The engine still writes to the old device after the last superblock.
+        /// The engine still uses the old device during the takeover.
         PartingNotHeld,
         /// The device of a different replacement counts as the successor.
         SuccessorOfAnother,
-        /// A device with a lower start count counts as the successor.
+        /// A device without a higher start number counts as the successor.
         OlderSuccessor,
         /// An origin flush that started with dirty blocks in the log completes a volume.
         CompleteTooEarly,
-        /// The out-of-service mark omits volumes with unflushed blocks.
+        /// The out-of-service mark omits volumes with unflushed and no dirty blocks.
         UnflushedCalledComplete,
         /// A failed flush completes a volume.
         CompleteAfterFailedFlush,
-        /// A client flush out of service omits the origin.
+        /// Out of service, a client's flush may omit an unflushed origin.
         FlushWithoutOrigin,
         /// A superseding write ends before its journal records are durable.
         SupersedingNotAwaited,
-        /// A superseding write keeps clean copies of its blocks.
+        /// A superseding write does not drop clean blocks before the origin has it.
         CleanNotForgotten,
-        /// A failed superseding write leaves unflushed blocks unflushed.
+        /// A refused write past the log leaves unflushed blocks unflushed.
         RefusedStaysUnflushed,
-        /// An origin flush makes blocks clean during a superseding write.
+        /// Blocks become clean while a write at the origin supersedes them.
         ReplacedBecomesClean,
         /// A write around the log overwrites unflushed blocks.
         UnflushedPassedBy,
@@ -268,7 +272,7 @@ mod planted {
         FailedChunkIgnored,
         /// Reclaim reuses emptied segments despite a failed batch.
         EmptiedDespiteFailure,
-        /// A failed write removes a block that a client has read.
+        /// A refused write drops a block that must stay unflushed.
         KeptForgotten,
         /// A failed write removes a block that replaced a dirty one.
         OlderDirtyForgotten,
@@ -290,9 +294,9 @@ mod planted {
         DiscardJoinsFill,
         /// Merged writes that the origin refused are not repeated one by one.
         RefusedTogether,
-        /// Writes that bypass the log do not wait for the newest *gone* record.
+        /// Writes that bypass the log do not wait for *gone* records.
         GoneNotCounted,
-        /// A write replaces a block in memory while writeback reads it.
+        /// In a batch, a write replaces the block of an unfinished write through the log.
         SweptAbsorbed,
     }
 

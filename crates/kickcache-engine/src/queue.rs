@@ -5,7 +5,7 @@
 pub enum Queue {
     /// Recently admitted blocks.
     Probation,
-    /// Blocks that proved useful.
+    /// Blocks that are kept longer.
     Main,
 }
 

@@ -145,7 +145,7 @@ impl Scene {
         self.failing = None;
     }
 
-    /// Operations with a line that begins like this do not end until [`Scene::end_held`].
+    /// Operations with a line that begins like this do not end by themselves.
     pub(crate) fn hold(&mut self, begin: &'static str) {
         self.holding = Some(begin);
     }

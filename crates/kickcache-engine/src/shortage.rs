@@ -1,4 +1,4 @@
-//! Delays of client writes: while room for dirty blocks is short, and at the end of a drain.
+//! Delays of client writes: while room for dirty blocks is short, and during a drain.
 //!
 //! Invariants:
 //! * T-3: the delay of a write is chosen at its arrival, and bounded; the end of a drain or of the engine ends it
@@ -160,7 +160,7 @@ mod tests {
     use crate::format::superblock::Superblock;
     use crate::request::{Durability, RequestId};
 
-    /// Nanoseconds of a request of the origin; half for a volatile write.
+    /// Nanoseconds of a read or durable write of the origin; half for a volatile write.
     const EACH: u64 = 4_000_000;
 
     struct Clocked {

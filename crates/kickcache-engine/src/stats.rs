@@ -7,7 +7,7 @@ use crate::config::{Mode, VolumeSettings};
 use crate::time::{Duration, Instant};
 use crate::units::{BlockKey, VolumeId};
 
-/// Counters of one volume since the engine began to serve it.
+/// Counters of a served volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct VolumeCounters {
     /// Read requests.
@@ -99,7 +99,7 @@ pub struct CacheCounters {
     pub checkpoints: u64,
     /// Records that were added to the journal.
     pub journal_records: u64,
-    /// Errors that the cache device returned, except to discards and in recovery.
+    /// Errors that the cache device returned, except to discards, and to the reads and the flush of recovery.
     pub errors: u64,
 }
 
@@ -183,7 +183,7 @@ pub enum GivenUp {
     /// None.
     #[default]
     Nothing,
-    /// Read-ahead.
+    /// Some or all read-ahead.
     ReadAhead,
     /// Some or all blocks without an earlier request, too.
     UnknownBlocks,

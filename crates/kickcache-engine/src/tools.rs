@@ -1,4 +1,4 @@
-//! The interface of offline tools to an engine that serves no client.
+//! Access to the cache metadata, mainly for offline tools.
 //!
 //! Some of these functions walk whole tables.
 

@@ -1,4 +1,4 @@
-//! Unflushed blocks: an origin has them and has not flushed them.
+//! Unflushed blocks: an origin has them, perhaps not flushed.
 //!
 //! Invariants:
 //! * I-3: a block becomes clean only after a durable write of the origin, or after a flush that covers its write.

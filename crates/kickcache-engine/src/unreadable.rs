@@ -125,7 +125,7 @@ impl State {
         if failures.count > 0 && now < failures.last.plus(PAUSE) {
             return true;
         }
-        // A failure while all reads fail does not count against the block.
+        // Later failures count only if the device has completed a read in between.
         if failures.count == 0 || answered > failures.last {
             failures.count += 1;
         }

@@ -100,7 +100,7 @@ impl Volume {
         }
     }
 
-    /// Whether the origin may lose unflushed data.
+    /// Whether a restart of the origin may lose unflushed data.
     pub(crate) fn may_forget(&self) -> bool {
         let is_remote = self.settings.origin == OriginKind::Remote;
         is_remote && self.flush.is_unsettled() && !mutant!(HealOutlivesRestart)

@@ -2,7 +2,7 @@
 //!
 //! Rooms:
 //! * [`cli`]: the commands, a file or folder each, with their arguments and output.
-//! * `bench`: fio on named targets, in turns, with a verdict.
+//! * `bench`: fio on named targets, in turns.
 //! * [`demo`]: the effect of a cache, shown on a simulated slow disk.
 //! * [`judge`]: whether a command is worse than another one; verdicts for `git bisect run`.
 //! * `fio`: fio as a child process, its report and its logs; `process_times`, `timeline`: shared parts of measurements.

@@ -55,7 +55,7 @@ pub(super) struct Handshake {
     exports: Arc<[ExportInfo]>,
     policy: TlsPolicy,
     channel: Channel,
-    /// The access to each export, by its index; exports without an entry are allowed, as are all exports before TLS.
+    /// The access to each export, by its index; exports without an entry are allowed.
     access: Vec<Access>,
     /// The index of the denied export that the client requested last, until [`Handshake::take_denied`].
     denied: Cell<Option<usize>>,

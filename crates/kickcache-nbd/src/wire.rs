@@ -120,7 +120,7 @@ pub(super) mod chunk {
     pub(in super::super) const ERROR: u16 = ERROR_BIT | 1;
 }
 
-/// The only metadata context: its name, its number in replies, its flags.
+/// The only metadata context.
 pub(super) const CONTEXT_NAMESPACE: &str = "base:";
 pub(super) const CONTEXT_ALLOCATION: &str = "base:allocation";
 pub(super) const CONTEXT_ALLOCATION_ID: u32 = 1;

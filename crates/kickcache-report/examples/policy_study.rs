@@ -1,4 +1,4 @@
-//! The policy study: the engine compared with the reference policies on traces, loops and shifts, as Markdown
+//! The policy study: the engine compared with the reference policies on traces and made loads, as Markdown
 //! and a page.
 //!
 //!     policy_study [--scale N] [--sizes 1%,5%,128M] [--only TEXT] [--engine] [--write-time 20us] [--page FILE] [TRACE...]

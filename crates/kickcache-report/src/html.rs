@@ -3,7 +3,7 @@
 use kickcache_units::printable::printable;
 use serde::Serialize;
 
-/// A text for elements and attributes; control characters are escaped.
+/// A text for elements and attributes.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in printable(text).chars() {

@@ -4,7 +4,7 @@ use rustls::{AlertDescription, CertificateError, Error, PeerIncompatible};
 
 use crate::key_type::{KeyType, SUPPORTED, signature_name};
 
-/// The defect, as seen from this side: `it` and `its` in the text mean the peer; after `ca-crl.pem:`, its list.
+/// The defect, as seen from this side: `it` and `its` in the text mean the peer; after `ca-crl.pem:`, the list.
 pub fn explain(error: &Error) -> String {
     match error {
         Error::InvalidCertificate(error) => format!("its certificate {}", explain_certificate(error)),

@@ -58,7 +58,7 @@ pub(super) enum QueueFault {
     MemoryLost,
 }
 
-/// Follows a chain from its head. Each descriptor is read once.
+/// Follows a chain from its head.
 pub(super) fn walk(memory: &GuestMemoryMmap, table: Table, head: u16) -> Result<Chain, QueueFault> {
     let (mut table, mut index, mut indirect) = (table, head, false);
     let (mut chain, mut count, mut bytes) = (Chain::default(), 0_u32, 0_u32);

@@ -19,7 +19,7 @@ use super::request::{GuestRequest, Outcome, Parsed, Rules, Tag, parse};
 use super::socket;
 use super::vring::{self, Vring};
 
-/// The most chains of a queue that are answered directly before other queues are served.
+/// The most chains that one call of [`Device::next_request`] answers directly.
 const ANSWERS_MAX: usize = 16;
 
 /// A device; it exists for longer than the connection of a front end.
@@ -252,7 +252,7 @@ impl Device {
         }
     }
 
-    /// The guest gets the outcome unless its queue was stopped or reset since.
+    /// The guest gets the outcome unless the front end stopped or reset its queue since.
     pub fn complete(&mut self, request: &GuestRequest, outcome: Outcome) {
         self.outstanding -= 1;
         let Tag { queue, head, life } = request.tag;

@@ -87,7 +87,7 @@ pub(super) struct Recovered {
 }
 
 impl Inflight {
-    /// Maps the memory that the front end kept.
+    /// Maps the memory that the front end hands over.
     pub(super) fn open(message: &VhostUserInflight, fd: OwnedFd) -> Result<Inflight, ProtocolError> {
         let (queues, entries) = (message.num_queues, message.queue_size);
         check(queues, entries)?;
@@ -147,7 +147,7 @@ impl Inflight {
         self.store(self.header(queue) + USED_AT, used);
     }
 
-    /// The requests that were in flight when the last daemon ended; fresh memory is prepared, and has none.
+    /// The requests that were left in flight; fresh memory is prepared, and has none.
     pub(super) fn recover(&self, queue: u16, used: u16) -> Recovered {
         let header = self.header(queue);
         if self.load::<u16>(header + VERSION_AT) != VERSION {

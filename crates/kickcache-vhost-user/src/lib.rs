@@ -1,8 +1,7 @@
 //! The vhost-user-blk export: a guest's virtio queues served straight from its memory.
 //!
 //! A front end, such as QEMU, hands over its guest's memory, and for each queue an eventfd that the guest kicks and an
-//! eventfd that interrupts the guest. It does no I/O on volumes and never names the driver; its owner watches the
-//! descriptors.
+//! eventfd that interrupts the guest. The crate does no I/O on volumes; its owner watches the descriptors.
 //!
 //! Modules:
 //! * `device`, `front_end`: the device, and the messages of a front end; `message`, `socket`, `features`,

@@ -33,7 +33,7 @@ pub(super) struct Vring {
     pub(super) life: u32,
     taken: Vec<bool>,
     pub(super) in_flight: u32,
-    /// Heads that were in flight when an earlier daemon ended, and that were not taken again yet.
+    /// Heads that were left in flight, and that were not taken again yet.
     again: VecDeque<u16>,
     counter: u64,
     inflight: Option<Arc<Inflight>>,
@@ -147,7 +147,7 @@ impl Vring {
     }
 
     /// Begins a life with the features that the guest chose. With memory for requests in flight that has room for the
-    /// queue, it starts with the requests that another daemon left in flight.
+    /// queue, it starts with the requests that were left in flight.
     pub(super) fn start(
         &mut self,
         memory: &GuestMemoryMmap,
@@ -200,7 +200,7 @@ impl Vring {
         self.queue.next_avail().wrapping_sub(untaken)
     }
 
-    /// The next head: of a request that an earlier daemon left in flight, or that the guest made available.
+    /// The next head: of a request that was left in flight, or that the guest made available.
     pub(super) fn next_head(&mut self, memory: &GuestMemoryMmap) -> Result<Option<u16>, QueueFault> {
         let head = match self.again.pop_front() {
             Some(head) => head,

@@ -78,7 +78,7 @@ struct Filler {
 }
 
 impl Filler {
-    /// Every extent of the origin once, in an order without sequences; one in four is written.
+    /// Extents of the origin, in an order without sequences; one in four is written.
     fn fill(&mut self, volume: VolumeId, origin: u64) -> anyhow::Result<()> {
         let count = origin / REQUEST_BYTES;
         let step = (count * 618 / 1000) | 1;

@@ -59,7 +59,6 @@ impl VolumeContext<'_> {
         found.extend(all.into_iter().flatten().map(named));
     }
 
-    /// The remedy has no command that overwrites the blocks: they may hold a partition table or metadata.
     fn damaged(&self, commands: &DaemonCommands) -> Option<Condition> {
         let (name, bytes) = (&self.volume.name, self.volume.damaged_bytes);
         let status = commands.to_daemon(ShellCommand::new("status").word(name).word("--json"));

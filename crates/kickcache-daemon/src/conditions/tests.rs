@@ -287,7 +287,6 @@ fn remedies_with_a_replacement_name_the_daemon() {
 fn an_old_error_is_no_condition() {
     assert_eq!(found(|report| report.caches[0].volumes[0].origin_last_error = of(error(601.0))), []);
     assert_eq!(found(|report| report.caches[0].last_error = of(error(601.0))), []);
-    // The counter alone: it was healed before the first report.
     assert_eq!(found(|report| report.caches[0].volumes[0].counters.healed_blocks = 1), []);
 }
 
@@ -312,7 +311,6 @@ fn a_condition_keeps_its_begin_until_it_ends() {
     assert_eq!(of(scene.conditions(10, &away)), [(1_000_003, 7.0)]);
     assert_eq!(of(scene.conditions(11, &report())), []);
     assert_eq!(of(scene.conditions(12, &away)), [(1_000_012, 0.0)]);
-    // Where the report has the time, that counts.
     away.caches[0].volumes[0].caching_paused_seconds = None;
     away.caches[0].volumes[0].origin_away_seconds = Some(40.0);
     assert_eq!(of(scene.conditions(50, &away)), [(1_000_010, 40.0)]);

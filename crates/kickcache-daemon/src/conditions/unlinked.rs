@@ -1,4 +1,4 @@
-//! Files of origins and cache devices that are served and have no name any more.
+//! Files of origins and cache devices that were removed or replaced while they are served.
 
 use crate::control::ControlError;
 use crate::control::condition::{Condition, ConditionKind};

@@ -25,7 +25,7 @@ pub struct Activity {
 pub struct RequestLatency {
     pub count: u64,
     pub mean_ms: f64,
-    /// The time within which 99 of 100 ended, in milliseconds.
+    /// The time within which about 99 of 100 ended, in milliseconds.
     pub p99_ms: f64,
 }
 

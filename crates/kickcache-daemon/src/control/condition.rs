@@ -1,4 +1,4 @@
-//! A condition of the daemon, and its health.
+//! Conditions, and the health of a daemon.
 
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ pub enum HealthColour {
     Red,
 }
 
-/// The health of a daemon in a sentence.
+/// The health of a daemon.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Health {
     pub colour: HealthColour,

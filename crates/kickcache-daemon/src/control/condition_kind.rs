@@ -81,14 +81,14 @@ kinds! {
         "reads of these blocks return errors (EIO) until the whole block is written again; all other requests are served";
     OutOfServiceUnrecorded: "out-of-service-unrecorded", Error, "NOT RECORDED", Volumes, Some("out_of_service_unrecorded"),
         "writes fail; reads are served";
-    /// Blocks of a volume are dirty or unflushed, and on a cache device that is out of service.
+    /// Blocks of a volume may be dirty or unflushed on a cache device that is out of service.
     DirtyOutOfService: "dirty-out-of-service", Error, "DIRTY", Subject, Some("dirty_out_of_service"),
         "reads of these blocks return errors (EIO) if the device cannot be read; all other requests are served by the origin";
     /// The file of an origin or of a cache device has no name any more while it is served: it was removed, or
     /// replaced by another file.
     FileUnlinked: "file-unlinked", Error, "UNLINKED", Subject, None,
         "clients are served until the daemon ends; then these data are lost";
-    /// A cache device failed; at most its dirty and unflushed blocks are used.
+    /// A cache device is out of service; at most its dirty and unflushed blocks are used.
     CacheOutOfService: "cache-out-of-service", Error, "no cache", Volumes, Some("cache_out_of_service"),
         "clients are served by the origins, without the cache";
     OriginAway: "origin-away", Error, "ORIGIN AWAY", Subject, Some("origin_lost"),

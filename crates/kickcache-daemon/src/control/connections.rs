@@ -1,4 +1,4 @@
-//! Connections to the control socket, all held by one thread.
+//! The connections to a control socket.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
@@ -12,7 +12,7 @@ use rustix::net::sockopt::socket_peercred;
 
 use crate::control::wire::{REQUEST_LINE_MAX, Reply, Request, read_line, write_line};
 
-/// From this number of connections on, a new one closes an idle one, if there is one.
+/// From this number of connections on, a new one closes another one without a running request, if there is one.
 pub(super) const CONNECTION_COUNT_MAX: usize = 256;
 /// A connection without bytes for this long is closed, unless its request is being executed or its client waits for
 /// the end of the daemon.

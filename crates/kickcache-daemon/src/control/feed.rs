@@ -41,7 +41,7 @@ pub(super) fn feed(mut stream: UnixStream, reply: &Reply, mut recording: Recordi
     }
 }
 
-/// Sends the rest of the ring, at most as many accesses as it holds, and the mark of the end.
+/// Sends the rest of the ring, up to a limit, and the mark of the end.
 fn finish(stream: &mut UnixStream, recording: &mut Recording, bytes: &mut Vec<u8>) -> io::Result<()> {
     for _ in 0..SLOT_COUNT / COUNT_MAX {
         if pack(recording, More::Yes, bytes) == 0 {

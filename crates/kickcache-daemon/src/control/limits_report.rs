@@ -14,11 +14,11 @@ pub struct LimitsReport {
     /// The share of its part of the log, from 0 to 1, above which dirty blocks are written back during
     /// requests.
     pub dirty_low: f64,
-    /// The share above which client writes are delayed.
+    /// The share above which client writes may be delayed.
     pub dirty_high: f64,
-    /// The share at which writes go through to the origin.
+    /// The share at which writes may go through to the origin.
     pub dirty_limit: f64,
-    /// Seconds without requests after which all dirty blocks are written back.
+    /// Seconds without client requests after which the volume counts as idle.
     pub idle_after_seconds: f64,
     #[serde(default)]
     pub writeback_bytes_per_second: Option<u64>,

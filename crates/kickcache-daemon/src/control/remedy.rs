@@ -11,7 +11,7 @@ pub struct Step {
     pub command: Option<String>,
 }
 
-/// The steps that end a condition, and another way if there is one.
+/// The remedy of a condition.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remedy {
     pub steps: Vec<Step>,

@@ -63,9 +63,9 @@ pub struct Report {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct UnservedReport {
     pub name: String,
-    /// Why the volume is not served, and the remedy.
+    /// Why the volume is not served.
     pub why: String,
-    /// The commands that serve the volume again, in their order; empty if there are none.
+    /// The commands of the remedy, in their order; empty if there are none.
     #[serde(default)]
     pub commands: Vec<String>,
 }
@@ -91,7 +91,7 @@ pub struct CacheReport {
     pub last_error: Option<LastError>,
     #[serde(default)]
     pub errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since it last completed an outstanding operation, if they are at least 10; `None` also while a cache
+    /// Seconds in which it completed none of its outstanding operations, if at least 10; `None` also while a cache
     /// device only waits for the new one.
     #[serde(default)]
     pub silent_seconds: Option<f64>,
@@ -172,7 +172,7 @@ pub struct VolumeReport {
     pub origin_last_error: Option<LastError>,
     #[serde(default)]
     pub origin_errors_by_kind: Vec<ErrorCount>,
-    /// Seconds since the origin last completed an outstanding operation, if they are at least 10.
+    /// Seconds in which the origin completed none of its outstanding operations, if at least 10.
     #[serde(default)]
     pub origin_silent_seconds: Option<f64>,
     /// Seconds since the connection to the server of a remote origin was lost, if there is none now.
@@ -248,8 +248,7 @@ pub struct VolumeReport {
     /// The requests since the volume was added; none in a report for metrics.
     #[serde(default)]
     pub since_start: Activity,
-    /// The requests of the present interval, of at least 30 seconds, and of the interval before; none in a report
-    /// for metrics.
+    /// The requests of the present and of the previous interval; none in a report for metrics.
     #[serde(default)]
     pub recent: Activity,
     /// The hit ratios of LRU caches of other sizes, once there were reads; a report for metrics has the ratios of

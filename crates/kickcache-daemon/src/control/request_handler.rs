@@ -6,10 +6,10 @@ use crate::control::wire::{RecordingTitle, Reply, Request};
 use crate::recording::ring::Recording;
 
 pub trait RequestHandler: Send + Sync + 'static {
-    /// Carries out a request on the calling thread. The socket itself answers `AwaitEnd` and `Ping`.
+    /// Carries out a request. The socket itself answers `AwaitEnd` and `Ping`.
     ///
     /// # Errors
-    /// The daemon refuses the request.
+    /// [`ControlError`].
     fn handle(&self, request: &Request) -> Result<Answer, ControlError>;
 }
 

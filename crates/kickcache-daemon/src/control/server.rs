@@ -57,7 +57,7 @@ impl ControlServer {
         ControlServer::start_for(path, handler, SocketUsers::Owner)
     }
 
-    /// Opens a socket that only reports the status: the group of the socket may connect as well.
+    /// Opens a status socket: the group of the socket may connect as well.
     ///
     /// # Errors
     /// As [`ControlServer::start`].

@@ -19,7 +19,7 @@ use crate::socket_path::{SocketFile, look};
 
 /// The most connections that wait to be accepted.
 const BACKLOG: i32 = 1024;
-/// How long a start waits for the lock of a folder. Any user who may read the folder can hold it.
+/// The longest wait of a start for the lock of a folder. Any user who may read the folder can hold it.
 const LOCK_MAX: Duration = Duration::from_secs(2);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
 

@@ -158,17 +158,17 @@ pub enum Reply {
 /// A volume that was added, or could be.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct AddedVolume {
-    /// A sentence, if the next start will not serve the volume.
+    /// A sentence, if the next start may not serve the volume.
     pub hint: Option<String>,
 }
 
-/// A cache device that grows, or in a dry run would grow.
+/// The growth of a cache device, carried out or not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Growing {
     pub device: String,
     /// The bytes that the cache device uses before the growth.
     pub before_bytes: u64,
-    /// The bytes that the cache device will use; equal to `before_bytes` if it uses all bytes already.
+    /// The bytes that the cache device will use; `before_bytes` if it does not grow.
     pub size_bytes: u64,
 }
 
@@ -191,7 +191,7 @@ pub struct ReplacementOrder {
     pub dry_run: bool,
 }
 
-/// A cache device that is being replaced, or in a dry run would be.
+/// The replacement of a cache device.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Replacing {
     pub device: String,
@@ -279,7 +279,7 @@ pub struct VolumeToAdd {
     pub cache: PathBuf,
     /// The volume as a table of a configuration file, with absolute paths.
     pub volume: serde_json::Value,
-    /// The origin has the same data under another path.
+    /// The user claims that the origin has the recorded data.
     #[serde(default)]
     pub origin_moved: bool,
     /// The origin was extended while no daemon served it.

@@ -120,7 +120,7 @@ impl Shared {
         }
     }
 
-    /// Logs the client and its request, unless it only queries, or was received at the status socket.
+    /// Logs the client and its request at the control socket, except for `Status` and `AwaitEnd`.
     fn log(&self, job: &ControlRequest) {
         let is_query = matches!(job.request, Request::Status {} | Request::AwaitEnd {});
         if is_query || self.users != SocketUsers::Owner {

@@ -39,7 +39,7 @@ use crate::start::skipped_volumes::{tell_again, tell_orphans};
 use crate::start::socket_activation::ActivationSockets;
 use crate::start::unserved_volumes::orphans;
 
-/// Serves a plan until it is stopped.
+/// Serves a plan.
 pub fn run(plan: ServePlan, source: PlanSource, out: &mut dyn Write) -> anyhow::Result<()> {
     let separated = become_user(&plan, &source)?;
     let log = start_log(plan.log).context("cannot start a thread for the log")?;

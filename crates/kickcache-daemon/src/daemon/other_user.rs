@@ -97,7 +97,7 @@ fn grants(plan: &ServePlan, config: Option<&Path>) -> Vec<Grant> {
     caches.chain(origins).chain(later).chain(config).collect()
 }
 
-/// Folders of sockets that are the daemon's own.
+/// The folders of sockets for the daemon's user.
 fn socket_folders(plan: &ServePlan) -> BTreeSet<PathBuf> {
     let places: Vec<_> =
         plan.caches.iter().flat_map(|cache| &cache.volumes).map(|volume| volume.served_by()).collect();

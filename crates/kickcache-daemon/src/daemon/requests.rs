@@ -223,7 +223,7 @@ impl Daemon {
         Reply::Done
     }
 
-    /// Refuses a stop that would lose the data of a removed file. A start in progress has changed no data.
+    /// Refuses a stop that would lose the data of a removed file.
     fn check_linked(&self) -> Result<(), ControlError> {
         let StartPhase::Serving(started) = self.lock().clone() else { return Ok(()) };
         let Scrape { report, .. } = self.report(&started.looked_at(), Depth::Vitals);

@@ -48,7 +48,7 @@ pub(super) struct Daemon {
     pub(super) growths: Arc<Growths>,
     /// Whether a signal or a command requested a stop.
     pub(super) is_stopping: AtomicBool,
-    /// Ends a start or a change that waits for a server.
+    /// Ends waits for the server of an origin.
     pub(super) stop_wish: StopWish,
     stage: Mutex<StartPhase>,
     changed: Condvar,
@@ -156,7 +156,7 @@ impl Daemon {
         changed
     }
 
-    /// Requests a stop; if a signal or a command has requested it already, forces it.
+    /// Requests a stop; if a signal or a command has requested it already, insists on it.
     fn handle_stop_signal(&self) {
         if !self.is_stopping.swap(true, Ordering::AcqRel) {
             return self.begin_stop();
@@ -198,7 +198,7 @@ impl Daemon {
             conditions: Vec::new(),
             host: HostReport::default(),
         };
-        // During a stop, servers without an answer have stopped as requested.
+        // During a stop, a server without an answer is no condition.
         let silent = if self.is_stopping.load(Ordering::Acquire) { Vec::new() } else { silent };
         self.conditions.complete(&mut report, &silent);
         Scrape { report, silent }

@@ -16,7 +16,7 @@ use sd_notify::NotifyState;
 use crate::control::condition::Health;
 use crate::serve::server::{Pulse, ServerHealth};
 
-/// The longest interval of status notifications.
+/// The longest pause between two status notifications.
 const SPAN: Duration = Duration::from_secs(5);
 /// How long sending a notification may take.
 const PATIENCE: Duration = Duration::from_millis(500);

@@ -24,7 +24,7 @@ impl StatusParts {
         MemoryReport { limit_bytes: limit.bytes() as u64, ..self.memory }
     }
 
-    /// Adds the status of a server, except that of its cache device.
+    /// Adds the memory, the unserved volumes and the TLS failure of a server.
     pub(crate) fn take(
         &mut self,
         started: &StartResult,

@@ -184,7 +184,7 @@ impl Prepared {
         ExaminedDevices::look(config)?.make(&config.cache, &config.state)
     }
 
-    /// Opens the volumes with an empty stand-in for a cache device, which is never written.
+    /// Opens the volumes with an empty stand-in for a cache device.
     pub(crate) fn without_cache(config: &ServerConfig) -> Result<Prepared, ServeError> {
         let (path, state) = (config.cache.device.clone(), &config.state);
         let refuse = |source| ServeError::Engine { path: path.clone(), source };

@@ -6,9 +6,9 @@
 //! * [`volume_identity`], [`recognition`], [`origin_checks`], [`stop_record_check`]: whether an origin is the disk of the
 //!   cached blocks; [`bypassed_device`]: whether it was used without its cache.
 //! * [`older_copy`], [`succession`], [`missed_device`], [`lost_superblock`], [`known_origin`], [`damaged_log`]: which device
-//!   is the cache, and the refusals of the others.
-//! * [`state`]: the records in the state directory; [`origin_records`], [`record_queue`], [`wear_notes`], [`journal_note`]
-//!   and [`unserved_records`] write them while volumes are served.
+//!   is the cache, and messages about unsuitable ones.
+//! * [`state`]: the records in the state directory; [`origin_records`], [`record_queue`], [`wear_notes`] and
+//!   [`unserved_records`] write them while volumes are served. [`journal_note`] writes the superblock.
 //! * [`offline`]: tools for a cache device that no daemon serves.
 //!
 //! Start with `device_opening.rs`.

@@ -108,8 +108,8 @@ impl EventLoop<Engine> {
         Ok(())
     }
 
-    /// Compares files and block devices with clean blocks, if they may be other disks than the recorded ones
-    /// or have no record of their last stop. Returns the volumes with stale clean blocks.
+    /// Compares files and block devices with clean blocks, if they may be other disks or may have been changed.
+    /// Returns the volumes with stale clean blocks.
     pub(crate) fn check_local_origins(
         &mut self,
         service: CacheService,

@@ -82,7 +82,7 @@ impl Candidate<'_> {
 #[derive(Clone, Copy)]
 pub struct CacheChoice<'a> {
     pub path: &'a Path,
-    /// The uuid of the device; `None` if the device is going to be formatted.
+    /// The uuid of the device, if it is known.
     pub uuid: Option<[u8; 16]>,
     /// Whether the device may replace another device that may hold dirty blocks.
     pub replacement: Replacement,
@@ -150,7 +150,7 @@ pub(crate) fn check(
     ServeError::refusing(origins.iter().filter(is_missed).map(refuse).collect())
 }
 
-/// Refuses an origin with an unreadable record, unless the user accepts that and no later version wrote it.
+/// Refuses an origin if its record alone is unreadable, unless the user accepts that and no later version wrote it.
 ///
 /// # Errors
 /// A sentence with the reason.
@@ -364,7 +364,7 @@ impl OriginRecords {
         kept.inspect_err(|_| self.undo())
     }
 
-    /// Restores the previous records after a failed start, in which no volume was served.
+    /// Restores the previous records if the device is not used after all.
     pub(crate) fn undo(&self) {
         let Some(Ok(store)) = &self.store else { return };
         let cache = self.cache();

@@ -11,7 +11,7 @@ use crate::plan::room::min_above_max;
 use crate::plan::volume_spec::VolumeSpec;
 use crate::serve::error::ServeError;
 
-/// Refuses reservations and limits that do not fit this cache device.
+/// Refuses reservations that do not fit this cache device, or are above the volume's limit.
 pub(crate) fn check_rooms(
     path: &Path,
     geometry: &Geometry,

@@ -1,4 +1,4 @@
-//! Whether cached blocks belong to an origin without a record of its last stop.
+//! Whether cached blocks belong to an origin, by the record of its last stop.
 //!
 //! Block devices and exports are not checked.
 

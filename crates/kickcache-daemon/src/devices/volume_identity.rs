@@ -1,6 +1,6 @@
 //! The identity of a volume in records that outlive its daemon.
 
-/// A volume's names and identities on the cache device and for the origin.
+/// A volume's name, its cache device, and the identities of its origin.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct VolumeIdentity {
     pub(crate) name: String,

@@ -9,7 +9,7 @@ use kickcache_engine::time::{Duration, Instant};
 use crate::devices::origin_records::OriginRecords;
 use crate::devices::state::WearRecord;
 
-/// Time between two records: a kill loses the counts since the last one.
+/// The least time between two records: a kill loses the counts since the last one.
 const NOTE_EVERY: Duration = Duration::from_millis(60_000);
 
 #[derive(Default)]

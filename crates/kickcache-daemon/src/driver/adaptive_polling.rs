@@ -15,7 +15,7 @@ const SCORE_MAX: u8 = 16;
 /// A wait longer than a poll, or much work before it, lowers the score by this.
 const DISAPPOINTMENT: u8 = 2;
 
-/// Remembers how long the last waits took.
+/// A score of the last waits.
 #[derive(Debug, Default)]
 pub(crate) struct AdaptivePolling {
     score: u8,

@@ -1,4 +1,4 @@
-//! A failed operation of a device with its errno.
+//! A failed operation of a device, and its cause.
 
 use kickcache_engine::device::Device;
 

@@ -1,4 +1,4 @@
-//! Properties of a device that only ioctl and statx report.
+//! Properties of a device by ioctl and statx.
 
 use std::fs::File;
 use std::io;

@@ -73,7 +73,7 @@ pub trait QueuedDevice: Send {
         false
     }
 
-    /// If the server of the device is unreachable: since when, and why.
+    /// If the server of the device is unreachable: for how long, and why.
     fn away(&self) -> Option<ServerOutage> {
         None
     }

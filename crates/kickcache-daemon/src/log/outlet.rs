@@ -1,7 +1,7 @@
 //! The way of the log to standard error, or to the journal.
 //!
-//! A thread that logs never waits for the reader of the log and never fails with it. If a line finds no room,
-//! or cannot be written, it is counted, and the count is logged as soon as a line can be written again.
+//! A thread that logs never waits for the reader of the log and never fails with it. Lines that
+//! find no room, or cannot be written, are counted, and the count is logged before a later line.
 
 use std::collections::VecDeque;
 use std::io::{self, Write};

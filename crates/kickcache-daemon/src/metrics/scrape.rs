@@ -5,7 +5,7 @@ use crate::control::report::Report;
 
 #[derive(Clone, PartialEq, Debug)]
 pub struct Scrape {
-    /// The answers of the loops, without activities.
+    /// The answers of the loops.
     pub report: Report,
     /// Cache devices with a loop that did not answer, or has ended; none while the daemon stops.
     pub silent: Vec<String>,

@@ -1,4 +1,4 @@
-//! Metrics over real sockets, of a daemon that is made up.
+//! Metrics of a daemon that is made up.
 
 use std::collections::BTreeSet;
 use std::io::{self, Read, Write};

@@ -20,11 +20,10 @@ use crate::serve::verbs::exchange::{
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 use crate::serve::volume_info::VolumeInfo;
 
-/// Refuses to leave the device out if there is an obstacle; returns the blocks to be written back.
+/// Refuses to leave the device out if there is an obstacle; returns the dirty and unflushed blocks.
 ///
 /// # Errors
-/// The device is out of use already, grows, is being replaced, or has unwritten blocks of unserved
-/// volumes; or [`ServeError::Stopped`].
+/// The obstacle, or [`ServeError::Stopped`].
 pub(crate) fn check(server: &ServerHandle, fate: DirtyFate) -> Result<Vec<UncleanBlocks>, ServeError> {
     let behind = server.in_turn(|verbs, _| verbs.current_engine())??;
     refuse(&server.context(), &behind, fate)?;
@@ -52,7 +51,7 @@ fn refuse(around: &ServerContext, behind: &CurrentEngine, fate: DirtyFate) -> Re
 /// Replaces the engine by one without a cache and closes the cache device; returns the blocks given up.
 ///
 /// # Errors
-/// If the engine cannot be replaced; the device stays in use.
+/// If the engine cannot be replaced.
 pub(crate) fn leave_out(
     server: &ServerHandle,
     fate: DirtyFate,

@@ -243,7 +243,7 @@ impl Turn<'_> {
     /// Serves the volumes of a cache device without it; returns the lost blocks.
     ///
     /// # Errors
-    /// If the device cannot be left out; it stays in use.
+    /// If the device cannot be left out.
     pub(crate) fn leave_out(
         &self,
         started: &mut StartResult,
@@ -308,7 +308,7 @@ fn removed(changes: &[PlanChange]) -> Vec<String> {
     changes.iter().filter_map(name).collect()
 }
 
-/// Opened volumes for a server that does not use them yet.
+/// Opened volumes and places that a server does not use yet.
 struct Ready {
     index: usize,
     volumes: Vec<(VolumeSpec, ReadyVolume)>,

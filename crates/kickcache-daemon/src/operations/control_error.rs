@@ -11,7 +11,7 @@ pub fn control_error(error: ServeError) -> ControlError {
     }
 }
 
-/// No volume is served yet.
+/// The daemon is still starting.
 pub fn starting() -> ControlError {
     ControlError::Refused("the daemon is still starting; try again later".into())
 }

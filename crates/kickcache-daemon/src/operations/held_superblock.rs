@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The longest time between two readings of the stopwatch.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 
-/// The superblock as on the cache device, and the exclusive right to write it. The right ends when this is dropped.
+/// The present superblock, and the exclusive right to write it. The right ends when this is dropped.
 pub(crate) struct HeldSuperblock {
     pub(crate) superblock: Superblock,
     /// `None` while volumes are served without a cache device.
@@ -28,7 +28,7 @@ pub(crate) struct HeldSuperblock {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LeaseWait {
-    /// For [`PATIENCE`].
+    /// At most [`PATIENCE`].
     Short,
     Unlimited,
 }

@@ -44,7 +44,7 @@ pub(crate) fn keep_activation(wanted: &mut ServePlan, served: &ServePlan) {
     }
 }
 
-/// Adds to the file's plan the volumes that a command added. Returns a note for each.
+/// Adds to the file's plan volumes that a command added, if it lacks them. Returns a note for each.
 pub(crate) fn keep_added(wanted: &mut ServePlan, started: &StartResult) -> Vec<String> {
     let mut notes = Vec::new();
     for served in &started.servers {

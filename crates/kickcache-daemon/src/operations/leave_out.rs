@@ -48,13 +48,13 @@ impl LeaveOutOperation {
     /// The dirty blocks of the device, by volume.
     ///
     /// # Errors
-    /// If the server is stopping or does not answer, or the device is left out already.
+    /// As [`cache_removal::check`].
     pub(crate) fn dirty(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let unclean = cache_removal::check(&self.served.handle, DirtyFate::Abandoned);
         Ok(dirty_volumes(unclean.map_err(control_error)?))
     }
 
-    /// Writes back the dirty blocks; if the loss is accepted, as many as possible.
+    /// Writes back the dirty blocks, except up to [`REST_MAX`] for the end; if the loss is accepted, as many as possible.
     ///
     /// # Errors
     /// If the drain makes no progress and the loss is not accepted, or the server stops.
@@ -105,7 +105,7 @@ impl LeaveOutOperation {
     /// Takes the device out of use; returns the lost blocks.
     ///
     /// # Errors
-    /// If the device cannot be left out; it stays in use.
+    /// If the device cannot be left out.
     pub(crate) fn leave_out(&self) -> Result<Vec<DirtyVolume>, ControlError> {
         let lost = cache_removal::leave_out(&self.served.handle, self.fate, &self.settings);
         Ok(dirty_volumes(lost.map_err(control_error)?))

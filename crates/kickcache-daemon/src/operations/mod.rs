@@ -1,7 +1,7 @@
 //! Operations on a running daemon that change the served volumes and cache devices.
 //!
 //! * `changes`: the served volumes, changed by one operation at a time; `operation_lock`: the order of operations.
-//! * `remove`, `leave_out`, `take_in`: the operations of several steps; `new_device`: the device that a
+//! * `remove`, `leave_out`, `take_in`: operations of several steps; `new_device`: the device that a
 //!   replacement names.
 //! * `reload_result`: a reload for the log and the client, which may have failed after some changes;
 //!   `control_error`: errors of servers for the client.

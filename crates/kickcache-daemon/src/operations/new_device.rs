@@ -1,4 +1,4 @@
-//! Checks of a device that is to replace a cache device.
+//! A device that is to replace a cache device.
 
 use std::path::PathBuf;
 
@@ -103,7 +103,7 @@ impl NewDevice {
             .unwrap_or_else(|| text.to_owned())
     }
 
-    /// Starts the takeover from the cache device that is called `device`.
+    /// Starts the takeover, or in a dry run checks it.
     ///
     /// # Errors
     /// If the device cannot take over.

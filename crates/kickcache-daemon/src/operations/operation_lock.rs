@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::control::ControlError;
 use crate::shell_command::ShellCommand;
 
-/// How long a change waits for an earlier one.
+/// The longest wait of a change for an earlier one.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The change in progress, and the volumes and cache devices that are about to go.

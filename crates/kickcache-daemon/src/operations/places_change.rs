@@ -1,4 +1,4 @@
-//! A change of the addresses of a served volume.
+//! A change of the places of a served volume.
 
 use crate::plan::Exposure;
 use crate::plan::address::NbdAddress;
@@ -49,7 +49,7 @@ impl ReadyPlaces {
         Ok(ReadyPlaces { name: wanted.name.clone(), added, removed, guests, device, exposure })
     }
 
-    /// Serves the volume at these places.
+    /// Applies the change.
     ///
     /// # Errors
     /// If that fails; the volume is then served where it was.

@@ -33,11 +33,11 @@ pub(crate) struct ReadyVolume {
     places: OpenPlaces,
 }
 
-/// Opens a volume and checks it as a start does. `opened` are addresses of volumes that are prepared already
-/// and join before this one, which may share them.
+/// Opens and checks a volume. `opened` are addresses of volumes that are prepared already and join before this
+/// one, which may share them.
 ///
 /// # Errors
-/// As a start would; or the cache device is not in service, or [`ServeError::Stopped`].
+/// The volume cannot be served, the cache device is not in service, or [`ServeError::Stopped`].
 pub(crate) fn prepare(
     server: &ServerHandle,
     spec: &VolumeSpec,

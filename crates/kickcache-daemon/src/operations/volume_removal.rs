@@ -17,8 +17,7 @@ use crate::serve::server::ServerHandle;
 use crate::serve::verbs::membership::{Members, Quiescence};
 use crate::serve::verbs::superblock_lease::SuperblockWriter;
 
-/// The longest time until no request of the volume is in flight and all blocks are written back; after that, the volume
-/// stays.
+/// The longest wait for requests of the volume and for writeback; after that, the volume stays.
 const QUIET_MAX: Duration = Duration::from_secs(5);
 /// If the user accepts the loss of blocks, an unresponsive origin is abandoned after this time.
 const GIVE_UP_AFTER: Duration = Duration::from_secs(2);
@@ -40,7 +39,7 @@ pub(crate) struct RemovedVolume {
 /// Removes a volume: its blocks first, durably, then its name, then its records. Waits 5 s at most for its clients and its origin.
 ///
 /// # Errors
-/// The volume stays unchanged: it has clients or dirty blocks, or is the last one; if the cache device fails, the volume is removed from the loop only.
+/// The volume stays; if the cache device fails, it is removed from the loop only.
 pub(crate) fn part(server: &ServerHandle, order: &RemovalOrder) -> Result<RemovedVolume, ServeError> {
     let name = &order.name;
     let device = check_device(server, name)?;

@@ -135,7 +135,7 @@ pub(crate) fn check_texts(cache: &CacheSpec) -> Result<(), NotUtf8> {
 
 impl ServePlan {
     /// # Errors
-    /// The first setting that cannot work.
+    /// A setting that cannot work.
     pub fn check(&self) -> Result<(), PlanError> {
         check_socket_path(&self.control)?;
         self.check_status_socket()?;

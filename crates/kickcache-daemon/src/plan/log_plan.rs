@@ -17,7 +17,7 @@ pub enum LogFormat {
     Json,
 }
 
-/// The least that something must be to be in the log.
+/// The lowest level that is logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogLevel {

@@ -3,7 +3,7 @@
 /// Claims of the user beyond the information from the devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct OriginClaims {
-    /// The origin has the recorded data, under another path or on another device.
+    /// The origin has the recorded data.
     pub moved: bool,
     /// The origin was written to while it was not served with this cache device: clean blocks are stale.
     pub changed: bool,

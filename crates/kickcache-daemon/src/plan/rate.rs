@@ -93,7 +93,7 @@ impl<'de> Deserialize<'de> for RequestRate {
                 RequestRate::new(&number.to_string(), u64::try_from(number).ok()).map_err(E::custom)
             }
 
-            // The TOML parser passes whole numbers as i64, the JSON parser as u64.
+            // The TOML parser passes whole numbers as i64, the JSON parser positive ones as u64.
             fn visit_u64<E: serde::de::Error>(self, number: u64) -> Result<RequestRate, E> {
                 RequestRate::new(&number.to_string(), Some(number)).map_err(E::custom)
             }

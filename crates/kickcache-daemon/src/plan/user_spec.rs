@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use serde::Deserialize;
 
-/// A user, and a group if it differs from the user's own group.
+/// A user, and a group if one is named.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
 #[serde(try_from = "String")]
 pub struct UserSpec {

@@ -49,7 +49,7 @@ pub struct VolumeSpec {
     pub origin_timeout: OriginTimeout,
     #[serde(default)]
     pub mode: ModeWord,
-    /// Which misses are promoted.
+    /// Which misses are filled.
     #[serde(default)]
     pub admission: AdmissionWord,
     /// Which sequential streams are bypassed.

@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::wakeup::Wakeup;
 
-/// Dropping the channel does not wait for the threads, as their disk may hang.
+/// Dropping this does not wait for the threads, as their disk may hang.
 pub(crate) struct Background<T> {
     sender: Sender<T>,
     results: Receiver<T>,

@@ -40,7 +40,7 @@ impl Default for Complaints {
 }
 
 impl Complaints {
-    /// Writes a line, unless there were too many of the kind.
+    /// Writes a line, or counts it if there were too many of the kind.
     pub(crate) fn say(&mut self, now: Instant, complaint: Complaint, line: fmt::Arguments<'_>) {
         if self.0.allows(now, &complaint) {
             log(complaint, line);

@@ -30,7 +30,7 @@ pub struct ServerConfig {
     pub control: Option<PathBuf>,
     /// Blocks on a cache device being only drained for which the origins have newer data.
     pub overtaken: Vec<BlockKey>,
-    /// Ends the wait of a start or a change for the server of an origin.
+    /// Ends waits for the server of an origin.
     pub stop_wish: StopWish,
 }
 
@@ -102,7 +102,7 @@ pub struct Limits {
     /// The most payload bytes in flight of one NBD connection or virtual machine; a request that is alone in
     /// flight may be larger.
     pub connection_bytes_max: u64,
-    /// Time from the acceptance of an NBD client to the end of its handshake.
+    /// The longest time from the acceptance of an NBD client to the end of its handshake.
     pub handshake_max: Duration,
     /// Time after which a slow NBD client that holds memory is disconnected, if requests wait for this
     /// memory.

@@ -1,4 +1,4 @@
-//! The state of a server for reports, and the results of its verbs.
+//! The state of a server for reports, and the data of its verbs.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -98,8 +98,8 @@ pub struct ServerStatus {
     /// size has been checked.
     pub growing_to: Option<u64>,
     pub takeover: Option<TakeoverProgress>,
-    /// Why the last replacement failed; `None` also if a new one has begun, or if the new device was refused
-    /// in its preparation and the caller received the refusal.
+    /// Why the last replacement failed; `None` also while a new one runs, and for a refused
+    /// command.
     pub takeover_failure: Option<String>,
     /// Whether the present cache device took over from another one since the start.
     pub has_taken_over: bool,
@@ -110,11 +110,11 @@ pub struct ServerStatus {
     pub orphans: Vec<Orphan>,
     /// The problems of the origins, in the order of the volumes.
     pub origin_troubles: Vec<Trouble>,
-    /// By volume; empty activities in a sample for metrics.
+    /// By volume.
     pub activities: Vec<Activities>,
     /// By volume; `None` where no curve was requested.
     pub curves: Vec<Option<HitRatioCurve>>,
-    /// The devices, records or requests that a stop waits for, in words; `None` while the server serves.
+    /// The reason why a stop waits, in words; `None` while the server serves.
     pub awaited: Option<String>,
     /// The errors by device and kind; errors of removed origins and former cache devices do not count.
     pub faults: Vec<FaultCount>,
@@ -172,8 +172,8 @@ pub struct Activities {
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Trouble {
     pub errors: Option<Errors>,
-    /// For how long the device has completed none of its outstanding operations, if for 10 s or longer; `None` for a
-    /// cache device that only waits for the device that is to take over.
+    /// For how long the device has completed none of its outstanding operations, if for 10 s or
+    /// longer; `None` for a cache device while clients wait for the device that is to take over.
     pub silent: Option<Duration>,
     /// If the server of a remote origin is unreachable: since when, and why.
     pub away: Option<ServerOutage>,

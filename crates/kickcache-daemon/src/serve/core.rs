@@ -21,7 +21,7 @@ use crate::serve::served_volumes::{ServedVolumes, Volume};
 use crate::serve::throttle::{Throttles, Weight};
 use crate::serve::times::{Class, Times};
 
-/// How long a listener is not watched after it failed to accept a connection.
+/// The pause after a failed attempt to accept a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(200);
 
 pub(crate) struct Core<E> {
@@ -56,11 +56,11 @@ pub(crate) struct Core<E> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopPhase {
     Serving,
-    /// Only the requests in flight complete.
+    /// Only accepted requests complete.
     Finishing,
     Stopping,
-    /// NBD clients take their last replies, at most until this time; the last records are written, without a
-    /// limit.
+    /// The last records are written, and NBD clients take their last replies; the clients have
+    /// until this time.
     Goodbye(Instant),
 }
 

@@ -1,4 +1,4 @@
-//! The hit-ratio curves of the volumes of a loop, from samplers that count requests to the engine.
+//! The hit-ratio curves of the volumes of a loop, from samples of the requests to the engine.
 
 use kickcache_curve::curve::HitRatioCurve;
 use kickcache_curve::sampler::LruSampler;
@@ -21,7 +21,7 @@ impl Curves {
         self.volumes[at] = Some(Box::new(LruSampler::new(SAMPLES)));
     }
 
-    /// Counts a read; a write or promotion only moves its blocks to the front of the LRU cache.
+    /// Counts the blocks of a read; a write or promotion only brings its blocks to the front.
     #[inline]
     pub(crate) fn note(&mut self, volume: VolumeId, operation: Operation, extent: ByteExtent) {
         let Some(Some(sampler)) = self.volumes.get_mut(usize::from(volume.get())) else { return };

@@ -17,7 +17,7 @@ pub enum ServeError {
     /// A device cannot be opened.
     #[error(transparent)]
     Device(#[from] OpenError),
-    /// The engine refuses the cache device, a volume, or a change of either.
+    /// The cache device, a volume, or a change of either is refused.
     #[error("{path}: {source}")]
     Engine {
         /// The cache device.
@@ -95,14 +95,14 @@ pub enum ServeError {
     },
     #[error("cannot serve NBD with TLS: {0}")]
     Tls(#[from] TlsError),
-    /// The system refused a resource that the server needs.
+    /// The system refused an operation.
     #[error("cannot {action}: {source}")]
     System {
         /// The attempted operation.
         action: &'static str,
         source: io::Error,
     },
-    /// A stop ended at a user's second request, before all operations, requests and records had ended.
+    /// A user cut a stop short, before all operations, requests and records had ended.
     #[error("{what}")]
     GivenUp {
         /// The awaited devices, records or requests, and the consequence.
@@ -115,7 +115,8 @@ pub enum ServeError {
         /// The blocks or files, and the remedy if there is one.
         what: String,
     },
-    /// The server has ended or is stopping, or its loop did not answer in time; or a stop request ended a start.
+    /// The server has ended or is stopping, its loop did not answer in time, or a stop request
+    /// ended a wait.
     #[error("the server has stopped")]
     Stopped,
 }
@@ -145,7 +146,7 @@ impl ServeError {
         }
     }
 
-    /// Whether the server ended by a stop that was cut short, or that left blocks behind or lost.
+    /// Whether the server ended by a stop that was cut short, or that left data behind or lost.
     pub fn is_incomplete_stop(&self) -> bool {
         matches!(self, ServeError::GivenUp { .. } | ServeError::LeftBehind { .. })
     }

@@ -1,4 +1,4 @@
-//! A limit for log lines that other parties can provoke.
+//! A limit for repeated log lines.
 //!
 //! The caller defines the kinds: a few for each volume or device, never a value that a stranger chooses.
 

@@ -121,8 +121,7 @@ pub struct ServerHandle {
 struct Shared {
     link: Mutex<Link>,
     wakeup: Arc<Wakeup>,
-    /// The records of the origins; `None` while volumes are served without a cache device, or if no records
-    /// are kept.
+    /// The records of the origins; `None` while volumes are served without a cache device.
     notes: Mutex<Option<Arc<OriginRecords>>>,
     device: Arc<Mutex<PathBuf>>,
     surroundings: ServerContext,
@@ -311,7 +310,7 @@ impl ServerHandle {
         ServerContext { cache: self.device(), ..self.shared.surroundings.clone() }
     }
 
-    /// The path of the present cache device.
+    /// The path of the cache device.
     pub fn device(&self) -> PathBuf {
         self.shared.device.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }

@@ -1,4 +1,4 @@
-//! From a configuration to a loop that serves.
+//! From a configuration to a loop that can serve.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;

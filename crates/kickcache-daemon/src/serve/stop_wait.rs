@@ -1,8 +1,8 @@
-//! How long a stop waits: without limit, unless a user insists after the log named the awaited device.
+//! How long a stop waits: without limit, unless a user insists after the log named the reason.
 
 use kickcache_engine::time::{Duration, Instant};
 
-/// The interval of log messages about the awaited device.
+/// The interval of log messages about the reason.
 const TELL_EVERY: Duration = Duration::from_millis(10_000);
 
 #[derive(Default)]
@@ -14,10 +14,10 @@ pub(crate) struct StopWait {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 enum WaitState {
-    /// The log has not named the awaited device.
+    /// The log has not named the reason of the wait.
     #[default]
     Untold,
-    /// The log has named the awaited device.
+    /// The log has named the reason of the wait.
     Told,
     Ended,
 }
@@ -32,7 +32,7 @@ impl StopWait {
         self.tell
     }
 
-    /// Whether the caller must log now which device the stop waits for.
+    /// Whether the caller must log now why the stop waits.
     pub(crate) fn poll(&mut self, now: Instant) -> bool {
         if self.tell.is_none_or(|due| due > now) {
             return false;
@@ -42,7 +42,7 @@ impl StopWait {
         true
     }
 
-    /// Ends the wait if the log has named the device; returns whether it has ended.
+    /// Ends the wait if the log has named the reason; returns whether it has ended.
     pub(crate) fn end(&mut self) -> bool {
         if self.state == WaitState::Told {
             self.state = WaitState::Ended;

@@ -48,7 +48,7 @@ impl Times {
         self.volumes[at] = Some(Box::new(VolumeTimes::new(now)));
     }
 
-    /// Ends the recent intervals of all volumes, because another cache device is used.
+    /// Ends the recent intervals of all volumes.
     pub(crate) fn end_recent(&mut self, now: Instant) {
         self.volumes.iter_mut().flatten().for_each(|times| times.end_recent(now));
     }

@@ -31,7 +31,7 @@ impl MissingFolders {
     }
 }
 
-/// Makes the folder of sockets without a configured path, if a socket is in it.
+/// Makes the default directory of sockets, if a socket of a volume or of metrics is in it.
 pub(crate) fn make_runtime_dir(plan: &ServePlan) -> anyhow::Result<()> {
     let dir = runtime_dir();
     let is_there = |path: &Path| path.parent() == Some(&dir);

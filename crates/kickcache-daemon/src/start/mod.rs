@@ -1,10 +1,10 @@
-//! From a plan to servers, one for each cache device.
+//! From a plan to servers.
 //!
-//! * [`servers`]: the steps in order; [`rehearsal`]: a start without a change, before the first cache device is
-//!   formatted.
-//! * [`refusal`], [`skipped_volumes`], [`unserved_volumes`]: the scope of an error, and volumes that are not served.
-//! * [`service_decision`]: whether a cache device is used; [`no_cache_check`], [`stale_cache_check`], [`missing_origin`]:
-//!   its parts.
+//! * [`servers`]: the steps in order; [`rehearsal`]: checks without a change.
+//! * [`refusal`], [`missing_origin`], [`skipped_volumes`], [`unserved_volumes`]: errors, and volumes that are
+//! not served.
+//! * [`service_decision`]: whether a cache device is used; [`no_cache_check`], [`stale_cache_check`]: its
+//! parts.
 //! * [`socket_activation`]: sockets of a service manager; [`folders`]: folders of sockets and of the state.
 
 pub(crate) mod folders;

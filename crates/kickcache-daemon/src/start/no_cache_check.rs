@@ -48,7 +48,7 @@ impl LossAcceptance {
     }
 }
 
-/// Takes a cache device out of use if the user requests it. Volumes whose dirty blocks would be lost are
+/// Takes a cache device out of use if the user requests it. Volumes whose dirty blocks could be lost are
 /// removed from the plan, unless the user accepts the loss.
 pub(crate) fn leave_out(
     cache: &mut CacheSpec,

@@ -1,4 +1,4 @@
-//! The scope of an error at the start: one volume, one cache device, or the whole start.
+//! The scope of an error at the start: volumes, a cache device, or the whole start.
 
 use std::path::{Path, PathBuf};
 
@@ -46,7 +46,7 @@ impl<'a> Refusals<'a> {
     /// Skips the volumes with an origin or cache device that does not respond.
     ///
     /// # Errors
-    /// The first error of `silent`, if it concerns the whole start.
+    /// An error of `silent` that concerns the whole start.
     pub(crate) fn leave_silent(
         &mut self,
         caches: &mut [CacheSpec],
@@ -72,10 +72,10 @@ impl<'a> Refusals<'a> {
         Ok(())
     }
 
-    /// Skips the volume or the cache device that a server's error concerns.
+    /// Skips the volumes that a server's error concerns.
     ///
     /// # Errors
-    /// The given error, if it concerns the whole start.
+    /// The given error, if the start must fail.
     pub(crate) fn leave(&self, cache: &mut CacheSpec, error: ServeError) -> anyhow::Result<()> {
         let left = match concern(&error) {
             Concern::Volume(mut unserved) if has(cache, &unserved.name) => {
@@ -104,7 +104,7 @@ impl<'a> Refusals<'a> {
     /// Leaves out the volumes of a cache device that cannot be used.
     ///
     /// # Errors
-    /// The given error, if it concerns the whole start.
+    /// The given error, if the start must fail.
     pub(crate) fn leave_all(&self, cache: &mut CacheSpec, error: Error) -> anyhow::Result<()> {
         let of_state = match error.downcast_ref::<OfflineError>() {
             Some(OfflineError::State(source)) => Some(source),

@@ -1,4 +1,4 @@
-//! Checks a start for errors before it changes anything.
+//! Checks of a start that change nothing.
 
 use std::path::Path;
 

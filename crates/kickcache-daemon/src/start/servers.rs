@@ -1,4 +1,4 @@
-//! Turns a plan into servers, one for each cache device.
+//! Turns a plan into servers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::iter;
@@ -168,7 +168,7 @@ impl PlannedServer {
         Some(Size::from_bytes(self.handle.status().ok()?.cache_size))
     }
 
-    /// Waits for the server's end; returns dirty blocks that are left on the cache device.
+    /// Waits for the server's end; returns volumes with blocks that are left on the cache device.
     ///
     /// # Errors
     /// The error that ended the server.
@@ -190,7 +190,7 @@ impl PlannedServer {
     }
 }
 
-/// Starts a server for each cache device of a plan.
+/// Starts the servers of a plan.
 ///
 /// # Errors
 /// If an error concerns the whole plan, or no volume can be served.

@@ -18,8 +18,8 @@ pub(crate) struct ActivationSockets {
 impl ActivationSockets {
     /// Takes the sockets for the only volume of the plan.
     ///
-    /// # Errors If there are sockets and the plan has several volumes, or a virtual machine would get two
-    /// sockets.
+    /// # Errors
+    /// If there are sockets and the plan has several volumes, or a virtual machine would get two sockets.
     pub(crate) fn take(
         sockets: Vec<InheritedSocket>,
         plan: &mut ServePlan,

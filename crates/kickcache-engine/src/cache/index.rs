@@ -1,7 +1,7 @@
 //! The index from blocks to locations: a table of 4-byte locations with one tag byte each; the keys are in the slots.
 //!
 //! Buckets of 12 entries fill one cache line. A full bucket passes entries on to the next one and counts them, so that
-//! a look-up stops at the first bucket that passed no entry on. Removal leaves no tombstones.
+//! a look-up needs no bucket after the first one that passed no entry on. Removal leaves no tombstones.
 //!
 //! Invariants:
 //! * `passed` of a bucket is the number of entries with their home in or before the bucket and their place after
@@ -90,7 +90,7 @@ struct Place {
     way: usize,
 }
 
-/// Buckets with room for `count` entries at a load of 14/15.
+/// Buckets with room for `count` entries at a load of at most 14/15.
 fn bucket_count(count: u32) -> usize {
     let buckets = (u64::from(count) * 15).div_ceil(14 * WAYS as u64).max(2);
     usize::try_from(buckets).expect("fits the address space")

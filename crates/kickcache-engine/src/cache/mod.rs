@@ -87,7 +87,7 @@ pub(crate) struct Cache {
 }
 
 impl Cache {
-    /// [`Superblock::unopened`] is the generation of segments behind the formatted size.
+    /// [`Superblock::unopened`] is the initial generation of segments behind the formatted size.
     ///
     /// [`Superblock::unopened`]: crate::format::superblock::Superblock::unopened
     pub(crate) fn open(geometry: Geometry, unopened: Generation) -> Cache {
@@ -197,7 +197,7 @@ impl Cache {
         self.geometry.segment_of(location)
     }
 
-    /// Loads the index buckets and slots of these blocks into the processor's caches.
+    /// Loads index buckets and slots of these blocks into the processor's caches.
     pub(crate) fn warm(&self, keys: impl Iterator<Item = BlockKey> + Clone) {
         keys.clone().for_each(|key| self.index.warm(key));
         keys.for_each(|key| self.index.warm_slot(key, &self.slots));
@@ -226,7 +226,7 @@ impl Cache {
         self.is_current(copy.key, copy.location) && self.copy_at(copy.key, copy.location) == copy
     }
 
-    /// Puts a block at a location; returns the location of the older copy, which dies.
+    /// Puts a block at a location; returns the location of an older copy, which dies.
     pub(crate) fn insert(
         &mut self,
         key: BlockKey,

@@ -1,7 +1,7 @@
 //! Searches for the cached blocks of an extent, in steps.
 //!
-//! Searches over the segments of one volume share their rounds: each search begins at the segment that is next at the
-//! time, and ends after as many segments as there are.
+//! Searches over the segments of one volume share their rounds: each search begins at the present position and needs
+//! about one round at most.
 //!
 //! Invariants:
 //! * F-1: when a search ends, it has found every cached block of its extent, also a block that reclaim moved meanwhile.

@@ -23,7 +23,7 @@ pub(super) struct SegmentSearch {
     pub(super) left: u32,
 }
 
-/// Their extents do not overlap.
+/// The searches for blocks of one volume; their extents do not overlap.
 #[derive(Debug)]
 pub(super) struct VolumeSearches {
     volume: VolumeId,
@@ -86,7 +86,7 @@ impl VolumeSearches {
         by_block.or_else(|| self.by_segment.pop().map(|search| search.id))
     }
 
-    /// Advances to the next of `count` segments; returns the current one if it is known to contain no block of the
+    /// Advances to the next of `count` segments; returns the previous one if it is known to contain no block of the
     /// volume.
     pub(super) fn end_segment(&mut self, count: u32) -> Option<SegmentIndex> {
         let unused = self.is_unused.then_some(SegmentIndex::new(self.segment));

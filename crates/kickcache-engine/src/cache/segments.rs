@@ -3,7 +3,7 @@
 //! Invariants:
 //! * S-1: `live` and `not_clean` of a segment are the numbers of its slots that are not dead, and of its unflushed and
 //!   dirty slots. `volumes` has the volume of each live slot.
-//! * S-1 also counts the segments in each state.
+//! * S-1 covers the counts of segments by state, too.
 //! * S-2: a segment is in the list of its queue exactly while it is sealed.
 
 use alloc::vec::Vec;

@@ -1,6 +1,6 @@
-//! The slots: for each location its key, state, hits and checksum, 11 bytes a location.
+//! The slots: for each location its key, checksum, state, flags and hits, 11 bytes a location.
 //!
-//! A dead slot keeps its key and checksum until the segment is reused, so that a reader that began before the block
+//! A dead slot keeps its key and checksum until it is filled again, so that a reader that began before the block
 //! moved can still verify its data.
 //!
 //! When a cache device grows, the new slots are stored in separate stretches, so that no slot is ever copied.
@@ -30,7 +30,7 @@ pub(crate) enum SlotState {
     Dead,
     /// The origin holds the same data and has flushed it.
     Clean,
-    /// The origin holds the same data but has not flushed it.
+    /// The origin holds the same data, perhaps not flushed.
     Unflushed,
     /// The origin may not hold this data.
     Dirty,
@@ -63,7 +63,7 @@ impl SlotState {
 /// Other properties of the block at a location.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum SlotFlag {
-    /// The block was read ahead, and no client has requested it.
+    /// The block was read ahead, and no read has hit it.
     ReadAhead,
     /// A sweep, a writeback or a write through the log includes the block.
     InSweep,
@@ -216,7 +216,7 @@ impl Slots {
         self.slot(location)[6] & DAMAGED != 0
     }
 
-    /// Stores a block in a slot, with no hits and no marks.
+    /// Stores a block in a slot, with no hits and no flags.
     pub(crate) fn fill(&mut self, location: Location, key: BlockKey, checksum: Checksum, state: SlotState) {
         let key = key.bits().to_le_bytes();
         let sum = checksum.get().to_le_bytes();

@@ -226,7 +226,7 @@ impl SegmentImage {
     }
 }
 
-/// The number of blocks from `begun` to `ring`; 0 if it does not fit into 32 bits.
+/// The number of blocks from `begun` to `ring`, both included; 0 if it does not fit into 32 bits.
 fn blocks_since(begun: u64, ring: u64) -> u32 {
     u32::try_from(ring.saturating_sub(begun).saturating_add(1)).unwrap_or(0)
 }

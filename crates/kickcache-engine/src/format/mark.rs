@@ -25,7 +25,7 @@ const OUT_OF_SERVICE: u8 = 2;
 pub enum ServiceMark {
     /// The cache device is in service.
     InService,
-    /// The cache device is out of service for ever.
+    /// The cache device is out of service until it is formatted.
     OutOfService {
         /// Volumes that may have data on this device only.
         incomplete: VolumeSet,

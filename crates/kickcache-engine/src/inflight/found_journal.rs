@@ -18,7 +18,7 @@ use crate::units::{Generation, SegmentIndex, Sequence};
 pub(crate) struct JournalSpan {
     /// Number of the oldest needed block.
     pub(crate) tail: u64,
-    /// Number of the next block.
+    /// Number after the newest block that counts.
     pub(crate) next: u64,
     /// An unreadable block of the ring that may contain records or chunks that recovery needs.
     pub(crate) hidden: Option<u64>,

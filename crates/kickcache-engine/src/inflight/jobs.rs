@@ -29,7 +29,7 @@ pub(crate) struct Reclaim {
     pub(crate) opening: usize,
     /// Live blocks that the next run of reclaim treats again.
     pub(crate) postponed: Vec<Location>,
-    /// No segment is emptied before this time.
+    /// Reclaim empties no further segment before this time.
     pub(crate) rest_until: Option<Instant>,
     /// The time since which clients have waited for room.
     pub(crate) starved_since: Option<Instant>,

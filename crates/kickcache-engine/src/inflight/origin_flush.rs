@@ -41,7 +41,7 @@ pub(crate) struct EndedFlush {
 struct UnflushedWrites {
     /// Work of volatile writes that ended.
     volatile: u64,
-    /// Work of client writes that bypassed the log.
+    /// Work of volatile client writes that bypassed the log.
     bypassed: u64,
     /// Bytes of writebacks, and of volatile client writes with a block in the log.
     bytes: u64,
@@ -68,7 +68,7 @@ pub(crate) struct OriginFlush {
     begun: Instant,
     budget: FlushBudget,
     wanted: bool,
-    /// The flush in flight covers writes that were acknowledged to clients.
+    /// The flush in flight covers writes or discards of clients.
     covers_clients: bool,
     /// The next flush request fails: acknowledged data may be lost.
     unreported: bool,
@@ -124,7 +124,7 @@ impl OriginFlush {
         self.given.volatile > 0 && self.is_short() && self.given.bytes >= self.flush_part(part)
     }
 
-    /// Whether a flush takes about as long as the limit permits.
+    /// Whether bypassing writes stay within the limit, so that a flush is short.
     pub(crate) fn is_short(&self) -> bool {
         self.given.bypassed <= self.budget.allowed()
     }

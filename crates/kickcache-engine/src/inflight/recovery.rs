@@ -62,7 +62,7 @@ pub(crate) struct Recovery {
     pub(crate) damaged: Vec<DamagedEntry>,
     /// Segments that hold batches, with the newest sequence number in each.
     pub(crate) sealed: Vec<(Sequence, SegmentIndex)>,
-    /// Gaps between the batches of segments, each with the number of the batch after it.
+    /// Gaps before batches of segments, each with the number of the batch.
     pub(crate) gaps: Vec<(SegmentIndex, Sequence)>,
     /// The lowest segment found that has lost durable data.
     pub(crate) overwritten: Option<SegmentIndex>,
@@ -151,7 +151,7 @@ impl Recovery {
         self.note_gaps(geometry, summary.segment, scan);
     }
 
-    /// Records the gaps between the batches of a segment that may contain live blocks, and unreadable blocks that may
+    /// Records the gaps before batches of a segment that may contain live blocks, and unreadable blocks that may
     /// be headers.
     fn note_gaps(&mut self, geometry: &Geometry, segment: SegmentIndex, scan: &Scan<'_>) {
         let Some(image) = &self.images[segment.get() as usize] else { return };

@@ -16,7 +16,7 @@ pub(crate) struct Failing {
     pub(crate) probe_at: Instant,
 }
 
-/// Failed reads of a block alone.
+/// Failed reads of a block alone, as far as they count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Failures {
     pub(crate) count: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Unreadable {
     pub(crate) answered: Instant,
     pub(crate) probes: usize,
     pub(crate) is_probing: bool,
-    /// Blocks in failed reads: each is read alone.
+    /// Blocks in failed reads: the engine itself reads each alone.
     pub(crate) doubtful: BTreeMap<BlockCopy, Failures>,
     /// When the read of a doubtful block alone last failed.
     pub(crate) last_failure: Instant,

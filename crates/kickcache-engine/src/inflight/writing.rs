@@ -15,7 +15,7 @@ use crate::units::{BLOCK_SIZE, BlockIndex, ByteExtent, Checksum, PageIndex};
 pub(crate) enum WriteData {
     /// The request's memory.
     Payload,
-    /// The zero page.
+    /// Zeroes.
     Zeroes,
 }
 
@@ -101,7 +101,7 @@ pub(crate) enum WritePhase {
     },
     /// The blocks of the write join the log, or wait for their batches to land.
     Logging(Logging),
-    /// The origin executes the write, or the write waits for its turn there.
+    /// The origin executes the write, or the write waits for that.
     AtOrigin(OriginTurn),
     /// The origin refused the write: its blocks in the log are dropped.
     Undoing {

@@ -43,7 +43,7 @@ enum Stage {
     Copying,
     /// The superblock of the old device may record the takeover.
     Sealed,
-    /// The engine's submissions to its cache device wait until no earlier one is in flight there.
+    /// The engine's submissions to its cache device wait for the new device.
     Parting,
     /// The new device is abandoned.
     GivenUp,
@@ -213,8 +213,8 @@ impl Mirror {
         self.failure.take()
     }
 
-    /// From here on, an error of the new device is an error for the engine. The whole extent was copied and then
-    /// flushed.
+    /// From here on, errors of the new device are errors for the engine, except those of discards. The whole extent was
+    /// copied and then flushed.
     ///
     /// # Panics
     /// M-3: if the copy is incomplete, or the new device has failed.

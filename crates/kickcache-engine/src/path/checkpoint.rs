@@ -2,8 +2,7 @@
 //! continue.
 //!
 //! A chunk is written only when all changes that precede it are durable: a block that the chunk calls dead is then
-//! superseded or dropped durably. If the loss of a batch makes a dead location live again, the chunks that are not yet
-//! written are made again.
+//! superseded or dropped durably. If a batch fails, the chunks that are not yet written are made again.
 
 use alloc::vec;
 use alloc::vec::Vec;

@@ -1,4 +1,4 @@
-//! A fill reads a window around a miss from the origin for the waiting reads, and can promote its blocks.
+//! A fill reads a window around a miss from the origin for the waiting requests, and can promote its blocks.
 //!
 //! Invariants:
 //! * I-5: a block that was changed since the fill began is not promoted, nor a block that the cache has already.
@@ -81,8 +81,8 @@ fn is_newer_in_log(state: &State, key: BlockKey) -> bool {
     }
 }
 
-/// The extent that a miss reads. It includes the requested blocks, and other blocks only if their read does not have to
-/// wait for a write to the origin.
+/// The extent that a miss reads. It includes the requested blocks, and other blocks that add no wait for a write to the
+/// origin.
 fn choose_window(state: &mut State, volume: VolumeId, part: ByteExtent) -> ByteExtent {
     let whole = part.widened_to_blocks();
     let found = state.volumes.get(volume);

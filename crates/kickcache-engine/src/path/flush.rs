@@ -16,7 +16,7 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeId;
 
-/// The greatest factor on the time before a short flush that blocks of a busy volume wait for.
+/// Blocks of a busy volume can wait this many times as long for a short flush.
 const PATIENCE: u64 = 15;
 
 pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
@@ -24,7 +24,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.requests.add_pending(slot);
     if state.device.is_out_of_service() {
         if state.cache.volume(volume).dirty > 0 {
-            // Acknowledged data is only on a device where it cannot be made durable any more.
+            // Acknowledged data may be only on a device where it cannot be made durable any more.
             state.requests.get_mut(slot).fail(Errno::Io);
         }
     } else if !state.device.order.is_flushed() && !mutant!(FlushSkipsCacheDevice) {
@@ -106,8 +106,7 @@ pub(crate) fn due_at(state: &State, volume: VolumeId) -> Option<Instant> {
     Some(at.max(found.flush_backoff_until))
 }
 
-/// The flush of an origin ended: the blocks that it covers are clean (I-3); after an error, all unflushed blocks are
-/// dirty again.
+/// The flush of an origin ended: the blocks that it covers are no longer unflushed (I-3).
 pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Result<(), DeviceError>) {
     let now = state.now;
     let found = state.volumes.get_mut(volume);

@@ -1,4 +1,4 @@
-//! Completions of writes to the log: batches, journal blocks, summaries.
+//! Completions at the log: batches, journal blocks, summaries and flushes.
 
 use alloc::vec::Vec;
 
@@ -84,7 +84,7 @@ fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
 struct Heirs {
     /// The batches with copies that supersede some of the blocks.
     batches: Vec<BatchSlot>,
-    /// Some blocks have no copy in the log any more, or none that is proved durable.
+    /// The data of some blocks is not in the log, or not proved durable.
     is_lost: bool,
 }
 
@@ -122,8 +122,7 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     true
 }
 
-/// A copy has no place in the log any more: the copy that it superseded becomes current again, or, if there is none,
-/// the data of the origin.
+/// A copy has no place in the log any more: the older copy in the log becomes current again, or the data of the origin.
 fn lose(state: &mut State, key: BlockKey, entry: &Entry) {
     match entry.older {
         Some(older) if !mutant!(OlderCopyForgotten) => state.revive(key, older),

@@ -1,21 +1,18 @@
 //! Which misses are promoted, by [`Admission`] and the history of a volume.
-//!
-//! With [`Admission::Pressure`], an unknown block waits for its second request if the cache has adapted to the volume,
-//! misses are few, and new blocks earn hardly any hits.
 
 use crate::config::Admission;
 use crate::policy::ghost_lists::EntryAge;
 use crate::policy::shift::RequestedBlocks;
 use crate::units::Sequence;
 
-/// New blocks, or misses while unknown blocks wait, that are judged together: the cache's capacity in blocks divided by
-/// this, [`JUDGED_MIN`] at least.
+/// New blocks, or misses while strict, that are judged together: the cache's capacity in blocks divided by this,
+/// [`JUDGED_MIN`] at least.
 const JUDGED_SHARE: u64 = 16;
 const JUDGED_MIN: u64 = 256;
-/// Unknown blocks begin to wait only if the new blocks that left probation after a use are fewer than one in this many
+/// The gate can become strict if the new blocks that left probation after a use are fewer than one in this many
 /// requested blocks.
 const STRICT: u64 = 512;
-/// The wait ends if the rejected blocks that were requested again soon are at least one in this many requested blocks.
+/// A strict gate opens if the misses of [`EntryAge::JustNow`] are at least one in this many requested blocks.
 const OPEN: u64 = 256;
 /// Misses are few if they are at most one in this many requested blocks.
 const FEW: u64 = 8;
@@ -40,7 +37,7 @@ pub(crate) enum Pressure {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Newcomer {
-    /// The block was hit in probation.
+    /// The block was used in probation.
     pub(crate) was_used: bool,
     /// The sequence number of the newest batch in the block's segment.
     pub(crate) written: Sequence,
@@ -48,9 +45,9 @@ pub(crate) struct Newcomer {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Gate {
-    /// Unknown blocks wait.
+    /// With [`Admission::Pressure`], unknown blocks wait.
     is_strict: bool,
-    /// Since the last judgement: newcomers that left, or, while unknown blocks wait, misses.
+    /// Newcomers that left, or misses if strict, that are not judged yet.
     judged: u64,
     /// Judged blocks that were used, or requested again soon.
     used: u64,
@@ -63,7 +60,8 @@ pub(crate) struct Gate {
 }
 
 impl Gate {
-    /// A block of the volume leaves a segment of probation in its turn; `asked` are the requests of its volume so far.
+    /// A block of the volume leaves a segment of probation in its turn; `asked` are the requested blocks of its volume
+    /// so far.
     pub(crate) fn on_left_probation(&mut self, newcomer: Newcomer, asked: RequestedBlocks, capacity: u64) {
         if self.is_strict || newcomer.written < self.opened {
             return;
@@ -92,8 +90,7 @@ impl Gate {
         (self.used, self.judged, self.asked) = (0, 0, asked);
     }
 
-    /// The working set of the volume suddenly changed, after the requests `asked`; `newest` is the newest sequence
-    /// number.
+    /// Begins again, after the requested blocks `asked`; blocks from before `newest` do not count.
     pub(crate) fn open(&mut self, newest: Sequence, asked: RequestedBlocks) {
         *self = Gate { opened: newest, asked, asked_at_change: asked, ..Gate::default() };
     }

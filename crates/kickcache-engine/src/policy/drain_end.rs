@@ -1,8 +1,5 @@
 //! The pause of client writes at the end of a drain.
 //!
-//! A pause begins if few blocks are left. After a pause, and without progress, the threshold and the pause double, up
-//! to their limits.
-//!
 //! Invariants:
 //! * T-2: a pause takes at most [`HOLD_MAX`], and the time between two pauses is longer.
 
@@ -23,7 +20,7 @@ const LEVEL_MAX: u32 = 20;
 pub(crate) struct DrainEnd {
     /// How often the threshold was doubled.
     level: u32,
-    /// Blocks left at the last check for progress, and the time of the next check.
+    /// Blocks left at the last check for progress, and the earliest time of the next check.
     left: u64,
     compare_at: Instant,
     /// The end of the current pause, and the earliest start of the next one.

@@ -1,11 +1,11 @@
-//! The limit on unflushed writes of an origin: the amount that it flushes in 50 ms.
+//! The limit on unflushed writes of an origin: about the amount that it flushes in 50 ms.
 
 use crate::policy::load::work_of;
 use crate::time::Duration;
 
 /// The duration of a flush that the limit aims at, in nanoseconds.
 const SPAN: u64 = 50_000_000;
-/// Bytes of writeback for each flush that no client waits for.
+/// Bytes of writeback that are worth a flush without a waiting client.
 pub(crate) const FLUSH_PART: u64 = 4 << 20;
 /// The limit before the first measurement.
 const START: u64 = 8 * work_of(1, 4096);

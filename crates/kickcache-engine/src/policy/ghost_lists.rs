@@ -15,7 +15,7 @@ const NOTED_TENTHS: usize = 8;
 /// [`LEFT_MIN`] at least.
 const LEFT_SHARE: u64 = 4;
 const LEFT_MIN: u64 = 64;
-/// Blocks by which one ghost hit moves probation's target.
+/// Blocks by which a hit in a ghost of just dropped blocks moves probation's target.
 const STEP: u64 = 2;
 
 /// The entry of ghost memory for a block that is not cached.
@@ -59,7 +59,7 @@ pub(crate) struct GhostLists {
     capacity: u64,
     /// The target size of probation in blocks, while main is not frozen.
     target: u64,
-    /// Blocks that were dropped from probation, or rejected, and the last misses before a freeze ended in vain.
+    /// Blocks that were dropped from probation, or rejected.
     probation: Ghost,
     /// Just dropped from probation.
     probation_recently: Ghost,
@@ -128,7 +128,7 @@ impl GhostLists {
         self.target
     }
 
-    /// A block that is not cached was requested: returns its entry, if it is known.
+    /// Removes and returns the entry of a requested block that is not cached.
     pub(crate) fn place(&mut self, hash: u64) -> Option<GhostEntry> {
         if self.probation_recently.take(hash).is_some() {
             self.returned += 1;
@@ -152,7 +152,7 @@ impl GhostLists {
         self.probation.insert(hash);
     }
 
-    /// Sets whether rejected blocks are counted.
+    /// Sets whether misses are counted.
     pub(crate) const fn change(&mut self, content: Content) {
         self.probation.change(content);
     }

@@ -1,8 +1,8 @@
-//! Freezes the main queue while the working set is a loop larger than the cache.
+//! Freezes the main queue if the working set resembles a loop larger than the cache.
 //!
 //! A cache that keeps a part of the loop and admits little else hits that part in each pass. Two miniatures of the
-//! cache receive the same sample of the requests: the usual one admits every block, the holding one little once it is
-//! full. A large enough lead of the holding one in hits freezes main.
+//! cache receive the same sample of the requests: the usual one admits every block, the holding one few read blocks
+//! once it is full. A large lead of the holding one in hits freezes main.
 //!
 //! Sources: bimodal insertion and set duelling (Qureshi et al., *Adaptive Insertion Policies for High Performance
 //! Caching*, ISCA 2007), with miniatures in place of dedicated sets; the comparison of admitted and replaced blocks by
@@ -18,7 +18,7 @@ use crate::units::{BlockKey, VolumeId};
 /// While main is frozen, one block, read-ahead included, is admitted for this many missed blocks regardless of its
 /// count, if there is room.
 const PART: u64 = 28;
-/// Fractions of a unit of the miniatures' clock.
+/// Fractions in a unit of the miniatures' clock.
 const FINE: u64 = 256;
 /// The sample is at most one block in two to the power of this.
 const SAMPLE_BITS_MIN: u32 = 5;

@@ -10,7 +10,7 @@ const HALF: u64 = 30_000_000_000;
 const FINE: u32 = 2;
 /// The first bucket begins at 2 to the power of this, in nanoseconds, and also has all shorter samples.
 const FIRST: u32 = 10;
-/// The last bucket has all samples over a minute.
+/// The last bucket also has all longer samples.
 const BUCKETS: usize = 26 << FINE;
 /// With fewer samples there is no result.
 const SAMPLES_LEAST: u64 = 32;

@@ -19,7 +19,7 @@ pub(crate) const fn work_of(requests: u64, bytes: u64) -> u64 {
     bytes + requests * OVERHEAD
 }
 
-/// The work of one device for one volume.
+/// Work of one device for one volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Load {
     in_flight: u64,
@@ -36,7 +36,7 @@ pub(crate) struct Load {
     others: u64,
     /// Work that ended in the measurements before.
     total: u64,
-    /// The pace at each number of requests in flight, 0 if unknown, and the level of the last measurement.
+    /// The pace at each level of requests in flight, 0 if unknown, and the level of the last measurement.
     levels: [u64; LEVELS],
     level: usize,
 }
@@ -108,12 +108,12 @@ impl Load {
         (self.time, self.area, self.work, self.others, self.ended) = (0, 0, 0, 0, 0);
     }
 
-    /// Nanoseconds until one more request of this many bytes would be done, 0 if the pace is unknown.
+    /// Estimated nanoseconds until one more request of this many bytes would be done, 0 if the pace is unknown.
     pub(crate) fn expected(&self, bytes: u64) -> u64 {
         (self.in_flight + work_of(1, bytes)).saturating_mul(self.pace) / SCALE
     }
 
-    /// Nanoseconds until all requests in flight are done.
+    /// Estimated nanoseconds until all requests in flight are done, 0 if the pace is unknown.
     #[inline]
     pub(crate) fn backlog(&self) -> u64 {
         self.in_flight.saturating_mul(self.pace) / SCALE

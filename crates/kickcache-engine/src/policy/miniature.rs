@@ -23,7 +23,7 @@ const HITS_MAX: u8 = 3;
 const TICK_SHARE: u64 = 8;
 /// Ticks wrap around after this many.
 const TICKS: u64 = 64;
-/// Segments that the room is divided into.
+/// The most segments that the room is divided into.
 const SEGMENTS: u64 = 128;
 const NONE: u16 = u16::MAX;
 
@@ -267,7 +267,7 @@ impl Miniature {
         }
     }
 
-    /// From here on rejected blocks are counted.
+    /// From here on misses are counted.
     fn begin_to_hold(&mut self) {
         self.departed.change(Content::PrintsAndCounts);
         while let Some(entry) = self.probation.pop(&self.entries) {
@@ -305,7 +305,7 @@ impl Miniature {
         }
     }
 
-    /// Drops blocks a segment at a time.
+    /// Reclaims segments until an entry is free.
     fn make_room(&mut self) {
         let target = if self.intake == Intake::All { self.departed.target() } else { 0 };
         while self.free.count == 0 {
@@ -377,7 +377,7 @@ impl Miniature {
         self.main.push(&mut self.entries, entry);
     }
 
-    /// Reclaims the oldest segment of main; its hot blocks stay, up to a part of the segment.
+    /// Reclaims the oldest segment of main; its hot blocks stay, up to [`carried_max`].
     fn reclaim_main(&mut self) {
         let count = self.segment(&self.main);
         let hot = self.look(self.main.oldest, count).hot;
@@ -417,7 +417,7 @@ fn carried_max(intake: Intake, hot: u64, count: u64) -> u64 {
     }
 }
 
-/// A hash for ghost memory, which takes its upper half and its lowest bits.
+/// A hash for ghost memory, with the print in both halves.
 fn ghost_hash(print: u32) -> u64 {
     u64::from(print) << 32 | u64::from(print)
 }

@@ -1,4 +1,4 @@
-//! Deciders: each has its own memory only, chooses, and performs nothing.
+//! Policies: they choose, and perform no operation of a device.
 
 pub(crate) mod admission;
 pub(crate) mod drain_end;

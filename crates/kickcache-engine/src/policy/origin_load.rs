@@ -1,4 +1,4 @@
-//! The load of an origin before a request is added to it, and the latency of a random read.
+//! The load of an origin, and the latency of a random read.
 
 use crate::policy::load::Load;
 use crate::time::{Duration, Instant};
@@ -8,8 +8,7 @@ use crate::units::ByteExtent;
 const NEAR: u64 = 1 << 20;
 /// Nanoseconds after which the latency of a random read is no longer valid.
 const FORGET: u64 = 60_000_000_000;
-/// Nanoseconds after a failed read of cached blocks during which the origin serves no request in place of the cache
-/// device.
+/// Nanoseconds after a failed read of cached blocks during which the origin is avoided.
 const AVOID: u64 = 10_000_000_000;
 /// Nanoseconds with more than one read in flight that make a measurement.
 const WINDOW: u64 = 200_000_000;
@@ -82,14 +81,13 @@ impl Limit {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct OriginLoad {
-    /// Reads, except for partial blocks of writes, and long client writes past the log.
+    /// The measured reads and client writes.
     load: Load,
     writebacks: Load,
     /// A random read in flight that is timed: its first byte, and the time of its begin.
     timed: Option<(u64, Instant)>,
     last_end: u64,
-    /// Mean nanoseconds of the last random reads that did not wait for writeback, 0 if unknown, and the end of the last
-    /// one.
+    /// Mean nanoseconds of the last timed reads, 0 if unknown, and the end of the last one.
     random_read: u64,
     random_at: Instant,
     avoid_until: Instant,
@@ -116,8 +114,8 @@ impl OriginLoad {
         self.writebacks.end(now, bytes);
     }
 
-    /// An estimate: nanoseconds until one more request of this many bytes would be done; `None` while the pace of reads
-    /// and long writes is unknown.
+    /// An estimate: nanoseconds until one more request of this many bytes would be done; `None` while the pace is
+    /// unknown.
     pub(crate) fn expected(&self, bytes: u64) -> Option<u64> {
         (!self.load.is_unknown()).then(|| self.load.expected(bytes) + self.writebacks.backlog())
     }
@@ -127,7 +125,7 @@ impl OriginLoad {
         self.load.backlog() + self.writebacks.backlog()
     }
 
-    /// Whether no read, no long write past the log and no writeback is in flight.
+    /// Whether no measured access is in flight.
     pub(crate) fn is_idle(&self) -> bool {
         self.load.is_idle() && self.writebacks.is_idle()
     }

@@ -2,8 +2,6 @@
 //!
 //! While a foreground read of the origin is queued or in flight, writeback below the high mark gets a turn only after a
 //! number of foreground accesses.
-//!
-//! Hits have precedence as well, unless writeback is urgent or the high mark is reached.
 
 use crate::config::WRITEBACK_BURST;
 use crate::policy::load::work_of;
@@ -55,7 +53,7 @@ pub(crate) struct View {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum WantedBy {
     Nobody,
-    /// The next segments of reclaim contain dirty blocks.
+    /// Reclaim waits for the writeback of dirty blocks.
     Reclaim,
     Drain,
 }

@@ -39,7 +39,7 @@ pub(crate) enum Way {
 /// The blocks that a block of a stream would displace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Displaced {
-    /// None: there is room that was never used.
+    /// None: there is unused room.
     Nothing,
     /// Blocks that are dropped, with these expected hits per admitted block, in 1/1024.
     Hits(u64),
@@ -145,7 +145,7 @@ pub(crate) struct Passage {
     sample_bits: u32,
     accounts: [Accounts; VOLUME_COUNT_MAX],
     credit_max: i64,
-    /// Blocks of read misses, and of client writes that may enter the log, so far; admitted or not.
+    /// Blocks of read misses and of some client writes so far, admitted or not.
     clock: u64,
     /// A stream was recorded.
     has_streams: bool,

@@ -14,9 +14,10 @@ use crate::queue::Queue;
 use crate::step::Step;
 use crate::units::BlockKey;
 
-/// While copies are many, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent.
+/// While copies are many, a segment with at most this share of live blocks may be cleaned ahead of its turn, in
+/// percent.
 const DEAD_FIRST_PERCENT: u32 = 50;
-/// While copies are few, a segment with at most this share of live blocks is cleaned ahead of its turn, in percent.
+/// As [`DEAD_FIRST_PERCENT`], while copies are few.
 const DEAD_FIRST_PERCENT_MAX: u32 = 70;
 /// Copies are few below this share of the admitted blocks, in percent.
 const COPIES_PERCENT: u64 = 90;
@@ -41,7 +42,7 @@ pub(crate) enum Judgement {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Reason {
-    /// It is the segment's turn, or the segment is hardly used.
+    /// The segment is treated as in its turn.
     Turn,
     /// Enough of the segment is dead.
     Dead,
@@ -248,7 +249,7 @@ impl Retention {
         blocks * percent / 100
     }
 
-    /// Whether enough of a sealed segment of `blocks` blocks, `live` still in use, is dead copies and headers.
+    /// Whether few enough of the `blocks` blocks of a segment are live.
     pub(crate) fn is_mostly_dead(&self, live: u32, blocks: u32) -> bool {
         let percent = if self.copies.are_many {
             tuned!(DeadFirst, DEAD_FIRST_PERCENT)

@@ -1,5 +1,6 @@
 //! A shift of the working set: if a volume suddenly requests blocks that are unknown to the cache, the older segments
-//! become candidates. If new blocks soon serve the volume well and older ones do not, unused blocks are dropped first.
+//! can become candidates. If new blocks soon serve the volume well and older ones do not, unused candidates are
+//! reclaimed first.
 
 use alloc::collections::VecDeque;
 
@@ -60,7 +61,7 @@ pub(crate) struct Shift {
     since: RequestedBlocks,
     /// Hits of the volume, since the shift began, in candidates of this shift or of an earlier one.
     old_hits: u64,
-    /// The shift is proven: its unused candidates are reclaimed.
+    /// The shift is proven: its unused candidates may be reclaimed.
     is_proven: bool,
     /// Segments that may be stale, in the order of their reclaim.
     candidates: VecDeque<SegmentIndex>,

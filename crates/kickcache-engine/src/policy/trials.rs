@@ -2,7 +2,7 @@
 
 use crate::time::{Duration, Instant};
 
-/// Least nanoseconds of a span, unless the requests saved for a trial are spent earlier.
+/// Least nanoseconds of a counted span, unless the requests saved for a trial are spent earlier.
 const SPAN: u64 = 300_000_000;
 /// Nanoseconds without a backlog after which a span does not count.
 const GAP: u64 = 1_000_000_000;

@@ -1,10 +1,9 @@
-//! The conditions for blocks and segments in their turn, in the cache and its miniatures, and the value of an
-//! overwrite.
+//! Rules of reclaim that the cache and its miniatures share, and the value of an overwrite.
 
 use crate::policy::ghost::COUNT_MAX;
 use crate::queue::Queue;
 
-/// Hits after which a block of probation moves to main.
+/// The least hits with which reclaim can move a block of probation to main.
 pub(crate) const PROMOTION_HITS: u8 = 2;
 /// The most segments of a queue that one search looks at.
 pub(crate) const SEARCH_MAX: usize = 16;

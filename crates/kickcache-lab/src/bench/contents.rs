@@ -39,7 +39,7 @@ fn of_disk(path: &Path) -> anyhow::Result<Option<&'static str>> {
     if path.metadata()?.is_file() {
         match seek(&file, SeekFrom::Data(0)) {
             Err(Errno::NXIO) => return Ok(None),
-            // The file system cannot report data and holes.
+            // With an error, the file system cannot report data and holes.
             Ok(_) | Err(Errno::INVAL) => {}
             Err(error) => return Err(error).with_context(failed),
         }

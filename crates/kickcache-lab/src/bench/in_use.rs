@@ -14,8 +14,8 @@ use rustix::fs::OFlags;
 
 use crate::bench::place::Place;
 
-/// Fails if the kernel or another program uses a disk or a file, or if it cannot be opened for writes. Directories and
-/// exports are not checked.
+/// Fails if the kernel uses a disk or a file, another program has locked it, or it cannot be opened for writes.
+/// Directories and exports are not checked.
 ///
 /// # Errors
 /// A sentence with the reason, and the user if that is known.

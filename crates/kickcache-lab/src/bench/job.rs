@@ -1,5 +1,4 @@
-//! The job of a bench, and its job file for each target: the options that the target and the bench decide are
-//! replaced.
+//! The job of a bench, and its job file for each target, with options of the target and the bench.
 
 use std::fs;
 use std::time::Duration;

@@ -28,8 +28,8 @@ const LEFT_OUT: [&str; 20] = [
     "per_job_logs",
     "log_max_value",
 ];
-/// Engines that only read and write the given file, or make no I/O. Others may remove files, change their
-/// size, or use other destinations.
+/// Engines that only read and write the given target, or make no I/O. Others may remove files, change their size, or
+/// use other destinations.
 const ENGINES: [&str; 16] = [
     "cpuio",
     "io_uring",

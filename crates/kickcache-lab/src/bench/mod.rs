@@ -1,7 +1,7 @@
-//! The bench: real fio on named targets, in turns, in rounds, with a verdict.
+//! The bench: real fio on named targets, in turns, in rounds.
 //!
-//! Every complete round runs every target, in an order that is reversed in every other round (A B, B A). A device on
-//! which data is found is not overwritten unless the user permits it.
+//! A complete round runs every target, in an order that is reversed in every other round (A B, B A). A device on which
+//! data is found is not overwritten unless the user permits it.
 
 mod article_job;
 mod bench_lock;

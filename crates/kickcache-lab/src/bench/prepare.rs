@@ -136,7 +136,7 @@ impl Preparation<'_> {
         self.options.stale_bytes.or(self.job.bytes).unwrap_or(0)
     }
 
-    /// [`Self::stale_bytes`] if a phase with stale data may be measured; otherwise 0.
+    /// Stale data that places must have room for, in bytes.
     fn stale_bytes_wanted(&self) -> u64 {
         let is_wanted = match &self.options.phases {
             Some(phases) => phases.contains(&Phase::Stale),

@@ -9,7 +9,7 @@ const STYLE: &str = "{bar:30} {percent:>3} %, {eta} left  {msg}";
 /// The bar is removed when this is dropped.
 pub(super) struct Progress {
     bar: ProgressBar,
-    /// Milliseconds of the runs before this one.
+    /// Planned milliseconds of the runs that have ended.
     before: u64,
 }
 

@@ -53,7 +53,7 @@ pub(crate) enum End {
     Failed(String),
 }
 
-/// One round: every target in every phase, unless the round is incomplete.
+/// One round: the targets in their phases, unless the round is incomplete.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub(crate) struct Round {
     pub(crate) runs: Vec<BenchRun>,

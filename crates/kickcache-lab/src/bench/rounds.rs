@@ -1,4 +1,4 @@
-//! The rounds: every target in every phase, in turns.
+//! The rounds: the targets in their phases, in turns.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ pub(super) struct Place<'a> {
     pub(super) fio: String,
 }
 
-/// Measures rounds until enough rounds count, or the limit of rounds is reached.
+/// Measures the rounds of a bench.
 ///
 /// # Errors
 /// The error of a run, unless a round is complete or the bench was interrupted.

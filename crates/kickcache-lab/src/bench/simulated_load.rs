@@ -9,7 +9,7 @@ use crate::bench::options::Options;
 pub(crate) struct SimulatedLoad {
     pub(crate) job: String,
     pub(crate) stale: String,
-    /// Bytes of the smallest volume that has room for both.
+    /// Bytes of a volume that has room for both.
     pub(crate) volume_bytes: u64,
     pub(crate) description: String,
 }

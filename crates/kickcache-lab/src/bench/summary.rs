@@ -85,8 +85,7 @@ fn find_prediction<'a>(result: &'a BenchResult, place: Place<'_>) -> Option<&'a 
     result.predictions.iter().find(is_meant).map(|one| &one.result)
 }
 
-/// From the second turn of the first place, if at least [`ROUNDS_MIN`] rounds have one, or else from the
-/// scatter of its own turn.
+/// From the second turn of the first place if it suffices, or else from the scatter of its own turn.
 fn noise(result: &BenchResult, rounds: &[&Round], first: Place<'_>) -> Option<Noise> {
     let again =
         |round: &Round| round.runs.iter().find(|run| run.turn == Turn::Again).map(|run| run.result.iops());

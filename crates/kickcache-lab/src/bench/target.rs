@@ -14,7 +14,7 @@ use crate::bench::program::{Program, VerbResult};
 use crate::bench::scratch_file::ScratchFile;
 use crate::bench::write_check::WriteCheck;
 
-/// A prepared target; when it is dropped, the target is stopped, and the files created for it are removed.
+/// A prepared target; its drop removes the files that were created for it.
 pub(super) struct Target {
     pub(super) name: String,
     pub(super) kind: Kind,
@@ -34,7 +34,7 @@ pub(super) struct Target {
 }
 
 pub(super) enum Kind {
-    /// A disk or an export as it was found.
+    /// A disk, a file or an export.
     Found(Place),
     /// A file system, by a directory of the bench's own.
     FileSystem(TempDir),

@@ -53,7 +53,7 @@ impl WriteCheck {
         }
     }
 
-    /// Whether the check reads a place, which fills a cache of the device.
+    /// Whether the check reads disks and exports.
     pub(super) fn looks_at_data(&self) -> bool {
         self.access == Access::Writes && self.data == Data::Keep
     }

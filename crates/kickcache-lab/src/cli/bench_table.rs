@@ -172,7 +172,7 @@ pub(crate) fn footnotes(summary: &Summary, result: &BenchResult) -> Vec<String> 
     lines
 }
 
-/// How much the first target differs from itself.
+/// A sentence on the noise of the first target.
 fn of_noise(noise: &Noise, target: &str) -> String {
     let floor = noise.floor * 100.0;
     match &noise.against_itself {

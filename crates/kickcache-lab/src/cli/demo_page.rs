@@ -36,7 +36,7 @@ impl DemoPage {
     /// Opens the page.
     ///
     /// # Errors
-    /// If no port can be had.
+    /// If the page cannot be served.
     pub(super) fn open() -> anyhow::Result<DemoPage> {
         let address = MetricsAddress::parse(OsStr::new(ADDRESS))?;
         let target = Arc::new(RunTarget::default());

@@ -1,5 +1,4 @@
-//! `kickcache judge`: runs two commands in alternation, and reports by its exit code whether the new one is
-//! worse.
+//! `kickcache judge`: reports by its exit code whether a command is worse than a known-good one.
 //!
 //! An error of the arguments or of the known-good command ends with 128 or more: `git bisect run` takes smaller
 //! codes as verdicts, and 125 as "skip this commit".

@@ -101,7 +101,7 @@ impl DemoDevices {
         Ok(server)
     }
 
-    /// Stops the server of a phase in order, and removes a cache device that no later phase uses.
+    /// Stops the server of a phase in order, and removes its cache device, except after [`Phase::Stale`].
     ///
     /// # Errors
     /// The error that ended the server, or of the removal.

@@ -1,4 +1,4 @@
-//! The program that makes the load of the demo.
+//! The maker of the demo's load.
 
 use serde::{Deserialize, Serialize};
 

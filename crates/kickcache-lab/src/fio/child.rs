@@ -148,8 +148,7 @@ fn complaint(path: &Path, report: &str, status: ExitStatus) -> String {
     last_of_fio(&said, before).or_else(any).unwrap_or_else(|| format!("it gives no reason ({status})"))
 }
 
-/// The last line with an error. A line about a dropped job only follows from an option, which the first line
-/// names.
+/// The line with the cause of an error: a line about a dropped job only follows from another error.
 fn last_of_fio(said: &str, before: &str) -> Option<String> {
     let is_dropped = |line: &str| line.starts_with("fio: job ") && line.ends_with(" dropped");
     let bad_option = said.lines().find(|line| line.starts_with("Bad option"));
@@ -180,7 +179,7 @@ impl Drop for Guard {
                 std::thread::sleep(Duration::from_millis(20));
             }
         }
-        // While a device is slow, the processes of fio's jobs would outlive fio.
+        // While a device is slow, the processes of fio's jobs could outlive fio.
         let jobs = jobs_of(self.0.id());
         let _ = self.0.kill();
         let _ = self.0.wait();

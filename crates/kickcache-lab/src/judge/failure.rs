@@ -18,7 +18,7 @@ pub enum RunFailure {
         signal: u8,
         what: String,
     },
-    /// The command ended with an error, or gave no number that can be compared.
+    /// The command failed, or gave no number that can be compared.
     Failed(String),
     /// This program was interrupted by this signal; the end of its output counts as SIGHUP.
     Interrupted(u8),
@@ -28,7 +28,7 @@ pub enum RunFailure {
 pub enum NoVerdict {
     /// This commit cannot be judged; another one may.
     Skip(String),
-    /// A fault of the setup, the end of a command by a signal, or an interruption stopped the comparison.
+    /// The comparison stopped for a reason that may not depend on the commit.
     Stop {
         /// The exit code, 128 or more.
         code: u8,

@@ -16,7 +16,7 @@ pub struct Case {
     pub cache_device: String,
     /// The part of reads in percent; separate jobs without a rate ignore it.
     pub reads: u64,
-    /// Reads and writes are two jobs, each with a hot set of its own.
+    /// Reads and writes are two jobs.
     pub separate: bool,
     /// `random_distribution` of fio.
     pub distribution: String,

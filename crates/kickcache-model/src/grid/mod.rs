@@ -1,4 +1,4 @@
-//! Mixed loads on which kickcache must not be far behind the best of the other caches.
+//! Loads on which kickcache is compared with other caches.
 
 pub mod case;
 pub mod figures;

@@ -31,7 +31,7 @@ pub struct Load {
     pub name: String,
     pub accesses: Vec<PlacedAccess>,
     pub volume_bytes: u64,
-    /// Different blocks that are accessed; for a long trace an estimate.
+    /// Different blocks that are accessed; above 2^22 of a trace an estimate.
     pub footprint: u64,
     /// Blocks that are read or written, each time counted.
     pub touches: u64,

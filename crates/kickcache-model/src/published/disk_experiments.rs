@@ -1,4 +1,4 @@
-//! The experiments with hard disks: a published row, the model of its cache, and kickcache on the same devices.
+//! The experiments with the rows of `rows.csv`.
 
 use crate::published::experiment::{Charts, ChartsNote, Column, Experiment, Figure, Series, Table};
 use crate::published::figures::{Figures, iops_at_end};
@@ -7,7 +7,7 @@ use crate::published::scene::Scene;
 use crate::published::simulation::{Outcomes, RunOf, Simulation, describe};
 
 const LAST_MINUTES: u64 = 5;
-/// The most virtual minutes of a row.
+/// The most virtual minutes of a run.
 const MINUTES_MAX: u64 = 30;
 
 pub fn table() -> Table {

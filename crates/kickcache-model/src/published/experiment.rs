@@ -1,6 +1,4 @@
-//! An experiment: a published row by name, its simulations, and the columns that show the results.
-//!
-//! Text, JSON and the page are made from columns alone.
+//! An experiment: its simulations, and the columns that show the results.
 
 use crate::published::simulation::{Outcomes, RunOf, Simulation};
 
@@ -11,13 +9,13 @@ pub struct Experiment {
     pub note: String,
     pub run: Vec<Simulation>,
     pub charts: Option<Charts>,
-    /// Its columns, in the order of the table, once all simulations have run.
+    /// Its columns, in the order of the table.
     pub columns: Columns,
 }
 
 pub type Columns = Box<dyn Fn(&Outcomes) -> Vec<Column>>;
 
-/// The charts of an experiment; charts of the same runs are shown once.
+/// The charts of an experiment.
 pub struct Charts {
     pub title: String,
     pub runs: Vec<RunOf>,

@@ -1,4 +1,4 @@
-//! The figures of a run that a published row has too, up to any minute of the run.
+//! The figures of a run or of a published row.
 
 use crate::ratio;
 use crate::result::series::Series;

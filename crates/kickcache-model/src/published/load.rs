@@ -70,7 +70,7 @@ pub struct SweepShape {
     /// Bytes of an access, a power of two.
     pub block_bytes: u64,
     pub start: u64,
-    /// Bytes of the stretch, a power of two.
+    /// Bytes of the stretch; a power of two if the order is scattered.
     pub bytes: u64,
     /// Jobs, which share the stretch.
     pub jobs: usize,

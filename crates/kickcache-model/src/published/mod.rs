@@ -1,4 +1,4 @@
-//! The published runs that the project answers to, and how each is simulated.
+//! The tables of runs that the project answers to, and their simulations.
 
 pub mod cloud;
 pub mod cloud_experiments;

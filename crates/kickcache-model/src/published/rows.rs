@@ -14,16 +14,14 @@ const BCACHE_CUTOFF: u64 = 4 << 20;
 pub struct Row {
     pub name: &'static str,
     pub scene: Scene,
-    /// The parameter that the model took from the row itself; all other rows are predictions.
+    /// The parameter that the model took from the row itself.
     pub fitted: Option<&'static str>,
     pub minutes: u64,
-    /// The reads of one job are the sum if only that was published; the share is that of reads of the cache
-    /// device among the reads of clients.
     pub published: Figures,
 }
 
-/// All rows, in the order of their publication, then second versions of some rows. A second version assumes a
-/// cause that was not published: one disk of the pair, or a cache that was dirty.
+/// All rows. Second versions of some rows assume a cause that was not published: one disk of the pair, or a
+/// cache that was dirty.
 pub fn rows() -> Vec<Row> {
     let mut lines = ROWS.lines();
     let columns: Vec<&'static str> = lines.next().unwrap_or_default().split(',').collect();

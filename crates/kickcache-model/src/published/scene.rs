@@ -31,14 +31,13 @@ const BCACHE_BYTES: u64 = 5 * GIB;
 /// Where the files lie that were deleted: behind all data.
 const STALE_AT: u64 = 52 * GIB;
 /// Bytes that an ext4 file system of [`ORIGIN_BYTES`] writes before it has a file: the tables of its inodes
-/// (3,276,800 of 256 bytes) and its journal, as mke2fs makes them. 50 GiB have no room for 48 GiB of data,
-/// the deleted files and the tables, so the data overlap the deleted files.
+/// (3,276,800 of 256 bytes) and its journal, as mke2fs makes them.
 const TABLE_BYTES: u64 = (800 + 256) << 20;
 const TABLES_AT: u64 = ORIGIN_BYTES - TABLE_BYTES;
 const DM_STALE_AT: u64 = TABLES_AT - CACHE_BYTES;
 /// Bytes of a block of dm-cache: lvm's default.
 const DM_BLOCK_BYTES: u64 = 64 << 10;
-/// Bytes of the cache that lvm uses for metadata, and the file system for its tables.
+/// Bytes of the cache that hold no data.
 const DM_OVERHEAD: u64 = 8 << 20;
 /// Processor time of a job for each read, as the rows of the bare SSD imply.
 const COST: Duration = Duration::from_micros(12);

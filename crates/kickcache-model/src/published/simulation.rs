@@ -1,4 +1,4 @@
-//! The simulations for published rows, each run once however many rows need it, and their results.
+//! The simulations of experiments, and their results.
 
 use kickcache_engine::error::Error;
 
@@ -58,7 +58,7 @@ impl Simulation {
         self == other
     }
 
-    /// Names its runs so that no two share a name.
+    /// Runs it, and names its runs.
     ///
     /// # Errors
     /// If the engine refuses the sizes of a row in steady state.
@@ -131,7 +131,7 @@ fn named(scene: Scene, mut run: RunResult) -> RunResult {
     run
 }
 
-/// A scene in a few words, which no other scene has.
+/// A scene in a few words.
 pub fn describe(scene: &Scene) -> String {
     let start = match scene.start {
         Start::Empty => ", empty at first",

@@ -47,7 +47,7 @@ pub struct Steady {
     pub lru: f64,
     pub s3_fifo: f64,
     pub hits: f64,
-    /// Blocks that kickcache promoted, for each read.
+    /// Blocks that kickcache filled, for each read.
     pub fills: f64,
     /// Bytes that kickcache wrote to the cache device, for each byte read.
     pub written: f64,

@@ -36,7 +36,7 @@ fn bare_devices_give_the_rows_that_they_were_fitted_to() {
     }
 }
 
-/// Two small files in front of a cache of 256 MiB that is full of the blocks of deleted files.
+/// Reads of two small files behind a cache of 256 MiB that is full of the blocks of deleted files.
 fn small_run(file_bytes: u64, seconds: u64) -> RunResult {
     let cache_bytes = 256 << 20;
     let change = |settings: &mut VolumeSettings| settings.mode = Mode::WriteBack;

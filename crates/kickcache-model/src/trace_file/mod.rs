@@ -58,7 +58,7 @@ enum End {
 }
 
 impl TraceFile {
-    /// Opens a trace; without a format, it detects one from the first lines.
+    /// Opens a trace; without a format, it detects one from the beginning of the file.
     ///
     /// # Errors
     /// If the file cannot be read or is no regular one, or no format fits.

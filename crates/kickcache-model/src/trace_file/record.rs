@@ -21,7 +21,7 @@ pub struct Record {
     pub kind: Kind,
     /// For writes and zeroes: FUA, as far as the format records it.
     pub durability: Durability,
-    /// The extent on the device; empty for flushes.
+    /// The extent on the device.
     pub extent: ByteExtent,
 }
 

@@ -28,7 +28,7 @@ pub struct Survey {
     pub others: u64,
     /// Blocks of 4 KiB that reads and writes touch, each time counted.
     pub touches: u64,
-    /// Different blocks that reads and writes touch; above four millions an estimate, good to a tenth of a percent.
+    /// Different blocks that reads and writes touch; above 2^22 an estimate.
     pub footprint: u64,
     /// From the first record to the last; `None` without times, and if several records all have the same
     /// time.

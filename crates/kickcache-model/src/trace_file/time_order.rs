@@ -2,8 +2,8 @@
 //! other, and gaps that only a set clock explains are cut.
 //!
 //! A *stream* is a source of records in the order of their times: a processor of blktrace, a device of the other
-//! formats. If the time decreases within a stream by more than [`SLACK`], or returns to its beginning, another
-//! recording begins; streams may overlap in any way.
+//! formats. If the time decreases within a stream by more than [`SLACK`], another recording begins; streams
+//! may overlap in any way.
 
 use std::collections::{HashMap, VecDeque};
 

@@ -11,7 +11,7 @@ use kickcache_engine::units::ByteExtent;
 pub enum Kind {
     Read,
     Write,
-    /// Makes all earlier writes durable; the extent is empty.
+    /// Makes all earlier writes durable.
     Flush,
     /// Reports to the volume that the extent's data is no longer needed.
     Discard,

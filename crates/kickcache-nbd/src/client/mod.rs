@@ -62,7 +62,7 @@ impl Client {
     /// Connects to a unix socket.
     ///
     /// # Errors
-    /// If the connection or the handshake fails or takes too long, or the server refuses TLS or the export.
+    /// If the connection or the handshake fails.
     pub fn connect_unix(path: impl AsRef<Path>, options: &ConnectOptions) -> Result<Client, ClientError> {
         let socket = UnixStream::connect(path)?;
         socket.set_read_timeout(options.timeout)?;

@@ -39,7 +39,7 @@ pub struct Receiver {
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// The data of the last reply, if it arrived in several chunks.
+    /// The data of the last reply, if it is not in the buffer.
     gathered: Vec<u8>,
 }
 

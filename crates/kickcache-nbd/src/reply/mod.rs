@@ -155,7 +155,7 @@ impl ReplyTo {
     }
 }
 
-/// Whether success without data needs a chunk, or a simple reply will do.
+/// The content of a successful reply.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Answers {
     /// A read or block status: once structured replies are agreed on, always answered by chunks.

@@ -1,4 +1,4 @@
-//! One connection's server side: bytes in, commands and replies out; no sockets, no clock, no buffers of data.
+//! One connection's server side: bytes in, commands and replies out; no sockets, no clock.
 //!
 //! Invariants:
 //! - N-1: a command reaches the caller only after every check that needs no I/O.
@@ -58,8 +58,7 @@ impl Session {
         Session { phase, output, denied: None, unknown: None }
     }
 
-    /// Decodes unread bytes of the stream and returns their meaning. The work of a call is bounded by the
-    /// length of the input; the call may queue output.
+    /// Decodes unread bytes of the stream and returns their meaning; the call may queue output.
     pub fn decode(&mut self, input: &[u8]) -> DecodedPrefix<Decoded> {
         let mut consumed = 0;
         loop {

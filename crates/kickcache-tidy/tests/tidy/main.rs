@@ -1,6 +1,6 @@
 //! The house rules that neither rustfmt nor clippy checks.
 //!
-//! An exception is a row in a rule's table, or a line in a list below `exceptions/`.
+//! Most exceptions are rows in a rule's table, or lines in a list below `exceptions/`.
 
 #![expect(clippy::unwrap_used, reason = "helpers of a test may fail by a panic")]
 

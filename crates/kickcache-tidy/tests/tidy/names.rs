@@ -57,7 +57,7 @@ const STDOUT_ROOMS: [&str; 15] = [
     "crates/kickcache/src/cli/",
     "crates/kickcache-lab/src/cli/",
     "crates/kickcache/src/bin/",
-    // These files start programs; two of the files read the output.
+    // These files start programs.
     "crates/kickcache-lab/src/fio/child.rs",
     "crates/kickcache-lab/src/bench/program.rs",
     "crates/kickcache-lab/src/judge/process.rs",

@@ -1,4 +1,4 @@
-//! Guests that break the rules: the request is refused or the queue stopped, with no other effect.
+//! Hostile guests and front ends.
 
 use super::harness::{INDIRECT, RAM, SIZE, TABLE, USED, USER, event_fd, pair};
 use super::*;
@@ -13,7 +13,7 @@ fn refused(kind: u32, sector: u64, data: &[(u64, u32, u16)]) {
     assert!(guest.goes_on());
 }
 
-/// Offers a chain that must stop the queue, which can be started again.
+/// Offers a chain that must stop the queue.
 #[track_caller]
 fn stopped(parts: &[(u64, u32, u16)]) {
     let mut guest = guest();

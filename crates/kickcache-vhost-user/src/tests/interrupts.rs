@@ -1,4 +1,4 @@
-//! The descriptors for interrupts and errors: written when the guest or the front end must look, and only then.
+//! The descriptors for interrupts and errors.
 
 use std::os::fd::{AsFd, OwnedFd};
 

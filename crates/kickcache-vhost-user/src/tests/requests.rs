@@ -1,4 +1,4 @@
-//! Requests that are in order, in all the forms that the specification allows.
+//! Requests in the forms that the specification allows, and their answers.
 
 use kickcache_engine::request::Durability;
 use kickcache_engine::units::ByteExtent;

@@ -1,4 +1,4 @@
-//! The command line as a whole: help texts, and the sentence for every bad argument.
+//! The command line as a whole: help texts, and sentences for bad arguments.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

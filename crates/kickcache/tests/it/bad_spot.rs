@@ -236,7 +236,7 @@ fn a_start_is_refused_without_a_part_of_the_journal() {
     daemon.stop();
 }
 
-/// `check --repair` changes no data without `--accept-older`.
+/// A log with lost parts is repaired only with `--accept-older`.
 pub(crate) fn go_on_with_what_is_left(cache: &Path) {
     let before = fs::read(cache).unwrap();
     let check = |more: &[&str]| {

@@ -1,4 +1,4 @@
-//! The origin of a drain without a daemon.
+//! Which files a daemon or a drain may write to.
 
 use std::fs::{self, OpenOptions, Permissions};
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};

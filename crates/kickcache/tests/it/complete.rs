@@ -1,5 +1,4 @@
-//! A cache device with blocks marked dirty although its origin has all data, as after a kill in
-//! write-through.
+//! Blocks marked dirty although their origin may have their data.
 
 use std::fs;
 use std::net::TcpListener;
@@ -190,7 +189,7 @@ fn a_detach_after_a_kill_in_write_back_is_refused() {
     assert!(said.contains("16 blocks of v are dirty"), "{said}");
 }
 
-/// A start claims the address of an NBD server after all other steps.
+/// A start that fails late: the address of its NBD server is taken.
 fn fails_to_start(spec: &Spec) {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let mut fails = spec.clone();

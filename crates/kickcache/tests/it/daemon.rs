@@ -166,7 +166,7 @@ pub(crate) struct Daemon {
 }
 
 impl Daemon {
-    /// Waits until servers listen on all `sockets` and the log has the output of the start.
+    /// Waits until servers listen on all `sockets`.
     pub(crate) fn start(mut command: Command, spec: Spec, sockets: &[PathBuf]) -> Daemon {
         let log = File::options().create(true).append(true).open(spec.log()).unwrap();
         command.stdout(log.try_clone().unwrap()).stderr(log);
@@ -333,7 +333,7 @@ impl Daemon {
         self.control(&["drain", VOLUME, "--wait"]);
     }
 
-    /// A number of the first volume by its name, at any depth of the status.
+    /// A number of a volume by its name, at any depth of the status.
     pub(crate) fn volume_count(&self, name: &str) -> u64 {
         let status = self.status();
         let volumes = find(&status, "volumes").unwrap_or_else(|| panic!("no `volumes` in {status}"));

@@ -29,7 +29,7 @@ const DISCONNECT: u16 = 2;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
 
-/// Answers reads with zeroes, and drops writes.
+/// Its disk is zeroes, and it drops writes.
 pub(crate) struct EvilServer {
     shared: Arc<Shared>,
     socket: PathBuf,

@@ -1,4 +1,4 @@
-//! Control characters in text of a device, a file or another process.
+//! Control characters in text from outside.
 
 use std::ffi::OsString;
 use std::fs::{self, OpenOptions};
@@ -115,7 +115,7 @@ fn results_and_traces_control_no_terminal() {
     run(&words(&["inspect", &text(&scratch.path(HOSTILE))]));
 }
 
-/// Each request gets one reply.
+/// Each connection gets one reply.
 fn control(path: &Path, reply: String) {
     let listener = UnixListener::bind(path).unwrap();
     thread::spawn(move || {

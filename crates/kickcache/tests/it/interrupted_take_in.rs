@@ -1,4 +1,4 @@
-//! Kills while a cache device is taken in: only some records of origins have the new device.
+//! Kills while a cache device is taken in.
 
 use std::fs;
 use std::path::{Path, PathBuf};

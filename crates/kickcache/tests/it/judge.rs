@@ -265,8 +265,8 @@ const COMMITS: usize = 64;
 const SLOW: usize = 41;
 const BROKEN: usize = 32;
 
-/// Prints a duration that differs by up to 5 % either way. The state of the random generator is in the file
-/// `$NOISE`.
+/// The printed number varies by up to 5 % either way. The file `$NOISE` has the state of the random
+/// generator.
 fn program(commit: usize) -> String {
     let cost = 1_000 + commit * 7 % 40;
     let cost = if commit >= SLOW { cost * 5 / 4 } else { cost };

@@ -19,7 +19,7 @@ const CLIENTS: u64 = 4;
 const ROUNDS: u64 = 150;
 /// Of one client; a block has stretches of several clients.
 const STRETCH: u64 = 5 * 512;
-/// Stretches are below, and areas of a client's own above; neither begins with a block.
+/// Stretches are below, and areas of a client's own above.
 const AREAS_START: u64 = 2 * MIB;
 const AREA: u64 = MIB + 512;
 /// The content of this part is not compared.

@@ -234,7 +234,7 @@ fn another_device_is_put_into_use_despite_the_old_record() {
     }
 }
 
-/// The first of three devices was replaced, and its successor was left out.
+/// A device was replaced, and its successor was left out.
 #[test]
 fn the_device_in_use_is_found_from_a_replaced_one() {
     need_kickcache!();
@@ -254,7 +254,7 @@ fn the_device_in_use_is_found_from_a_replaced_one() {
         daemon.wait_for_log(&[&format!("name {} in the configuration", with.display())]);
         assert_eq!(daemon.connect().read(0, 4096), [2; BLOCK]);
         let spec = daemon.kill();
-        // Without the device in use, no flag makes the first one usable.
+        // The device in use is missing.
         std::fs::rename(&with, scratch.path("away")).unwrap();
         let said = refused("a replaced device", &spec.arguments());
         assert!(said.contains(without) && !said.contains("--new-cache"), "{said}");

@@ -45,8 +45,7 @@ impl Ledger {
         }
     }
 
-    /// Writes random cells until the server closes the connection or `stop` is set; counts acknowledged
-    /// writes.
+    /// Writes random cells until the server closes the connection or `stop` is set; counts the replies.
     pub(crate) fn write_until(
         &mut self,
         mut client: Client,
@@ -87,7 +86,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// A few neighbouring cells that are not in flight; half of the time in the hot eighth.
+    /// A few neighbouring cells that are not in flight, often of the first eighth.
     fn choose_run(&mut self) -> Range<usize> {
         let count = self.cells.len() as u64;
         loop {

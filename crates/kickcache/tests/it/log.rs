@@ -43,7 +43,7 @@ fn a_log_of_json_has_an_event_in_each_line() {
     for (event, level) in [("started", "info"), ("guest_connection_closed", "warn"), ("stopped", "info")] {
         assert!(lines.iter().any(|line| line["event"] == event && line["level"] == level), "{event}: {log}");
     }
-    // The start prints all addresses as text.
+    // These lines of the start are text.
     let text = log.lines().filter(|line| !line.starts_with('{'));
     let starts = ["kickcache ", "volume v", "control socket: ", "state directory: "];
     assert!(text.clone().all(|line| starts.iter().any(|it| line.starts_with(it))), "{log}");

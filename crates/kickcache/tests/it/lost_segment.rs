@@ -1,4 +1,4 @@
-//! A part of the log of a cache device was discarded or overwritten while it was not served.
+//! Some or all of the log of a cache device is lost.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

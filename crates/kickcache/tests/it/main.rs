@@ -1,7 +1,7 @@
 //! The product from outside: the built program, real NBD clients, kills and bad input.
 //!
-//! A test starts its own daemons, in its own directory under `/var/tmp` (`KICKCACHE_IT_DIR` names another
-//! place; it must support `O_DIRECT`). A test whose tool is missing prints `skipped: why` and passes.
+//! Scratch directories are under `/var/tmp`; `KICKCACHE_IT_DIR` names another place, which must support
+//! `O_DIRECT`. A test whose tool is missing prints `skipped: why` and passes.
 //!
 //! `KICKCACHE_IT_SERVER=qemu-nbd` runs the tests that need no cache against qemu-nbd instead.
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop there")]

@@ -20,7 +20,7 @@ use crate::rng::Rng;
 use crate::scratch::{MIB, state_dir};
 use crate::{need_kickcache, need_tools, tools};
 
-/// Dirty blocks of the volume stay dirty.
+/// Dirty blocks of an idle volume stay dirty.
 const LAZY: &str = "mode = \"write-back\"\nidle-after = \"24h\"";
 
 fn add<'a>(reloadable: &'a Reloadable, name: &'a str, more: &[&'a str]) -> Vec<String> {
@@ -64,7 +64,7 @@ fn a_volume_is_added_served_and_there_after_a_kill() {
     client.write(8192, &[7; 8192]);
     client.flush();
     assert_eq!(reloadable.connect("one").read(0, 4096), vec![0; 4096]);
-    // A reload keeps a volume that is not in the file.
+    // A reload keeps a volume that a command added.
     let said = daemon.control(&["reload"]);
     assert!(said.contains("two: added by a command, not in the file; it stays"), "{said}");
     daemon.kill();
@@ -493,7 +493,7 @@ fn waits(socket: &Path, is_over: &AtomicBool) -> Vec<Duration> {
     waits
 }
 
-/// Alternates between idle periods and periods in which volumes are added, filled, and removed.
+/// Alternates between a volume that stays and one that is added, filled, and removed.
 #[test]
 #[ignore = "measures for a minute; cargo test --release -p kickcache --test it requests_that_wait_during_membership_changes -- --ignored --nocapture"]
 fn requests_that_wait_during_membership_changes() {

@@ -1,4 +1,4 @@
-//! The memory for the payload of requests, in a small control group.
+//! The memory for the payload of requests.
 
 use std::fs;
 use std::io::Write as _;
@@ -129,7 +129,6 @@ fn many_greedy_clients_stay_within_the_memory_limit() {
     let mut daemon = start(&scratch, group.as_ref());
     let mut other = connect(&scratch, "other");
     for (command, sent) in [(READ, 0), (WRITE, 200 << 10)] {
-        // The last client that the address accepts.
         let mut known = connect(&scratch, "greedy");
         let mut clients = greedy_but_one(&scratch, command, sent);
         while memory(&daemon)["waiting_requests"].as_u64().unwrap() < 100 {

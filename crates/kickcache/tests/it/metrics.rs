@@ -245,7 +245,7 @@ impl Prometheus {
             contrib("prometheus/alerts.yml")
         );
         fs::write(scratch.path("prometheus.yml"), config).unwrap();
-        // Prometheus does not report a port that the system chose.
+        // Another process may take the chosen port first.
         wait_for("a free port for Prometheus", || {
             let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
             let log = fs::File::create(scratch.path("prometheus.log")).unwrap();

@@ -1,4 +1,4 @@
-//! A cache device that may have dirty blocks, and is missing when the volume is served again.
+//! A cache device that is missing when its volume is served again.
 
 use std::fs::{self, File};
 use std::path::PathBuf;

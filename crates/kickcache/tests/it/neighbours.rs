@@ -34,8 +34,7 @@ fn write(client: &mut Client, rng: &mut Rng) -> io::Result<u32> {
     Ok(client.call(request, &vec![7; WRITE_BYTES as usize])?.errno)
 }
 
-/// Writes to the healthy volume until the other volume makes no progress: all these writes must end before
-/// the trouble. A client waits for half a minute.
+/// All writes to the healthy volume must end before the trouble. A client waits for half a minute.
 fn check_neighbour(daemon: &Daemon, mut clients: [Client; 2], ill: &AtomicU64) {
     let mut rng = Rng::new(100);
     let mut before = u64::MAX;

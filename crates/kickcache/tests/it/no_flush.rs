@@ -26,6 +26,5 @@ fn an_origin_without_flush_needs_an_explicit_flag() {
     let request = Request { command: WRITE, flags: 1, offset: 0, length: 4096 };
     assert_eq!(client.call(request, &[7; 4096]).unwrap().errno, 0);
     drop(client);
-    // Dirty blocks are written back, and count as durable.
     daemon.stop();
 }

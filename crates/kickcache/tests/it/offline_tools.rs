@@ -38,7 +38,7 @@ fn check(cache: &Path, more: &[&str]) -> (i32, Value) {
     (output.status.code().unwrap(), json)
 }
 
-/// Stopped with clean blocks 0 to 99 and dirty blocks 100 to 199.
+/// Stopped with clean blocks 0 to 99, and dirty ones behind them.
 fn filled(scratch: &Scratch) -> Spec {
     let origin = scratch.sparse("origin", ORIGIN_BYTES);
     let mut spec = Spec::new(scratch, &origin, "write-back", "8M");

@@ -1,4 +1,4 @@
-//! An older copy of a cache device, such as a restored snapshot.
+//! Copies of a cache device, such as a restored snapshot.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

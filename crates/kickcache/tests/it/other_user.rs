@@ -173,7 +173,7 @@ fn a_cache_device_that_goes_out_of_service_is_noted() {
         Ok(mounted) => mounted,
         Err(why) => skip!("{why}"),
     };
-    // By default every user may write to a folder for temporary files.
+    // By default every user may write to a tmpfs.
     fs::set_permissions(place.devices.path("mount"), fs::Permissions::from_mode(0o755)).unwrap();
     place.spec.cache = thin_cache(&place.devices, &mounted);
     place.spec.extra.extend(["--admission", "always"].map(Into::into));

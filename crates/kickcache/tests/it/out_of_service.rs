@@ -153,7 +153,7 @@ pub(crate) fn is_out(daemon: &Daemon) -> bool {
     daemon.status()["caches"][0]["health"] == "out-of-service"
 }
 
-/// Out of service, then another life on the same device.
+/// Two lives on the same device.
 fn nothing_stale(mode: &'static str, mount: impl Fn(&Scratch) -> Result<Mount, String>) {
     for ends_in_order in [true, false] {
         let scratch = Scratch::new();
@@ -299,7 +299,7 @@ fn a_drain_after_the_stop_keeps_newer_writes() {
 
 const MARKS: [u64; 2] = [16_384, 540_672];
 
-/// A stopped write-back cache with ten dirty blocks and destroyed marks: its state is unknown.
+/// A stopped write-back cache with ten dirty blocks and one destroyed mark: it counts as out of service.
 fn marked(scratch: &Scratch) -> Spec {
     let spec = Spec::new(scratch, &scratch.sparse("origin", 8 * MIB), "write-back", "8M");
     let daemon = spec.start();

@@ -1,6 +1,6 @@
 //! Power cuts on disks that record every write.
 //!
-//! `KICKCACHE_IT_CUTS` is the number of power cuts a run (12 without it).
+//! `KICKCACHE_IT_CUTS` sets how many power cuts there are.
 
 use std::fs::{self, File};
 use std::io::Write;

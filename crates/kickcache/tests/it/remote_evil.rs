@@ -1,4 +1,4 @@
-//! Servers of remote origins that die when they receive a request, or hang in the handshake.
+//! Servers of remote origins that die, hang, or answer late.
 
 use std::ffi::OsString;
 use std::fs;
@@ -81,7 +81,7 @@ fn an_outage_ends_in_time_while_a_handshake_hangs() {
     daemon.stop();
 }
 
-/// Volumes with servers that hang.
+/// Volumes besides `v`, each with its server.
 const MUTE: [&str; 5] = ["a", "b", "c", "d", "e"];
 
 /// Two volumes behind a cache device, three and `v` behind another one, each with a server and this timeout.
@@ -187,7 +187,7 @@ fn a_signal_ends_a_start_that_waits_for_a_server() {
             thread::sleep(Duration::from_millis(10));
         }
         daemon.signal(signal);
-        // A start waits two minutes for a server; without the signal, a wait of one minute would fail.
+        // Without the signal, the start would wait longer than this test.
         let status = daemon.wait();
         daemon.check_end(status);
         assert!(!spec.cache.exists() && !spec.control().exists(), "it leaves something behind");
@@ -204,7 +204,7 @@ fn a_signal_ends_an_offline_drain_during_its_connect() {
     let spec = daemon.kill();
     server.hang();
     let before = server.accepted();
-    // Shells start background processes with SIGINT ignored.
+    // Shell scripts start background processes with SIGINT ignored.
     let words = ["-c", "trap '' INT; exec \"$@\"", "sh", KICKCACHE, "drain", "--cache"].map(Into::into);
     let arguments = words.into_iter().chain([spec.cache.clone().into()]).collect();
     let mut child = guarded("sh", arguments).stderr(Stdio::null()).spawn().unwrap();

@@ -1,5 +1,4 @@
-//! Origins that are exports of an NBD server that is killed, restarts, is slow, lacks features, or is
-//! replaced.
+//! Origins that are exports of an NBD server.
 
 use std::fs::{self, File};
 use std::net::{TcpListener, TcpStream};

@@ -1,4 +1,4 @@
-//! Remote origins that return with other content of the same size.
+//! Remote origins that return with other content.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;

@@ -1,4 +1,4 @@
-//! The report in a real browser.
+//! Reports, and their page in a real browser.
 //!
 //! `KICKCACHE_REPORT_DIR` names a directory in which the page and its pictures are kept for inspection.
 

@@ -1,4 +1,4 @@
-//! The same input has the same option, message and exit code in all commands.
+//! Options, messages and exit codes that several commands share.
 
 use std::fs;
 
@@ -140,7 +140,7 @@ fn a_size_is_rounded_down_to_blocks_with_a_note() {
 fn a_time_has_the_same_units_everywhere() {
     need_kickcache!();
     let desk = Desk::new();
-    // Each option, and a message that comes after its value was accepted.
+    // Options, and messages that come after their values were accepted.
     let options = [
         ("bench --target a=/nowhere/x --runtime", ""),
         ("record v -o out --control none --for", "no kickcache daemon"),

@@ -1,4 +1,4 @@
-//! The daemon's messages to systemd.
+//! The daemon as a service of systemd.
 
 use std::fs;
 use std::os::unix::net::UnixDatagram;

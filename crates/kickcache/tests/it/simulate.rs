@@ -254,7 +254,7 @@ fn a_run_without_measured_accesses_is_reported() {
     assert!(output.status.success() && said.contains("its figures are meaningless"), "{said}");
 }
 
-/// Standard input is a pipe; calls `look` when all bytes are in the pipe.
+/// Standard input is a pipe; calls `look` when all bytes were written to it.
 fn piped(program: &str, arguments: &[OsString], bytes: &[u8], look: impl FnOnce()) -> String {
     let (input, output) = (Stdio::piped(), Stdio::piped());
     let mut command = Command::new(program);

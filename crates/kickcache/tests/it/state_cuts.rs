@@ -216,7 +216,7 @@ struct Cut {
 }
 
 impl Recorded {
-    /// Random power cuts from before the change until after it, and two that lose all unflushed writes.
+    /// Random power cuts from before the change until after it, and two fixed ones.
     fn cuts(&self) -> Vec<Cut> {
         let mut rng = Rng::new(self.to);
         let count = number_of_cuts().div_ceil(3);
@@ -328,7 +328,7 @@ impl Recorded {
 
     /// A daemon on other cache devices serves all data, or refuses and names a remedy.
     fn check_others(&self, change: &Change, cut: Cut, place: impl Fn()) -> Result<(), String> {
-        // A refusal of one volume refuses a start of all.
+        // `start` fails if one of its volumes is refused.
         let alone = change.volumes.chunks(1).filter(|_| change.volumes.len() > 1);
         for volumes in alone.chain([change.volumes]) {
             for name in change.names {

@@ -1,4 +1,4 @@
-//! NBD over TLS, with other implementations of clients.
+//! NBD over TLS.
 
 use std::ffi::OsString;
 use std::fs::{self, Permissions};

@@ -1,4 +1,4 @@
-//! Every start of a cache device is recorded: otherwise an older copy of the device could be served.
+//! State directories that cannot be written.
 
 use std::ffi::OsString;
 use std::fs;

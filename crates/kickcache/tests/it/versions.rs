@@ -18,7 +18,7 @@ const CONNECTIONS: u64 = 4;
 const WINDOW: usize = 6;
 const VOLUME_BYTES: u64 = 64 * MIB;
 const TIME: Duration = Duration::from_millis(3000);
-/// The connections continue until there were this many writes.
+/// With fewer writes, the connections continue, up to `TIME_MAX`.
 const WRITES_MIN: u64 = 1500;
 /// The connections end after this time, even with fewer writes.
 const TIME_MAX: Duration = Duration::from_secs(30);
@@ -30,7 +30,7 @@ struct Load {
     hot_cells: u64,
     /// Of a request.
     run_cells_max: u64,
-    /// One request in this many uses any place, and makes the cache reclaim.
+    /// One request in this many, on average, uses any place.
     cold_one_in: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Two volumes on one cache device, block devices, modes, socket activation.
+//! Ways to set up volumes and to connect clients.
 
 use std::ffi::OsString;
 use std::fs;
@@ -222,7 +222,7 @@ fn the_socket_may_come_from_systemd() {
     let spec = Spec::new(&scratch, &origin, "write-back", "16M");
     let mut arguments: Vec<OsString> =
         vec!["-l".into(), spec.socket().into(), "-E".into(), runtime_dir(&scratch)];
-    // systemd-socket-activate passes only the listed variables to the daemon.
+    // `systemd-socket-activate` passes few variables to the daemon.
     arguments.extend(["-E".into(), "KICKCACHE_STATE".into(), KICKCACHE.into()]);
     arguments.extend(without_nbd(&spec));
     let daemon = Daemon::start(guarded("systemd-socket-activate", arguments), spec.clone(), &[spec.socket()]);

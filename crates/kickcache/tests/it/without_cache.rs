@@ -36,7 +36,7 @@ fn without_cache(spec: &Spec, more: &[&str]) -> Spec {
     spec
 }
 
-/// The daemon must refuse to serve, and leave both devices unchanged; returns its standard error.
+/// The daemon must refuse to serve, and leave both devices unchanged; returns its log.
 fn refusal(spec: &Spec) -> String {
     let read = || (fs::read(&spec.cache).ok(), fs::read(&spec.origin).unwrap());
     let before = read();

@@ -1,4 +1,4 @@
-//! Devices that the administrator mixed up or mistyped.
+//! Devices that are wrong, changed or unusable.
 
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -11,13 +11,13 @@ use crate::serve::config::StatePlace;
 use crate::serve::error::ServeError;
 use crate::shell_command::ShellCommand;
 
-/// The data of an origin that are compared with the superblock's record.
+/// An origin, to be compared with the superblock's record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OriginFacts<'a> {
     pub name: &'a str,
     pub size: u64,
     pub identity: &'a str,
-    /// Identities that older versions of the daemon gave the origin.
+    /// Identities that older versions of the daemon may have given the origin.
     pub older: &'a [OlderIdentity],
     pub claims: OriginClaims,
     pub state: &'a StatePlace,

@@ -1,5 +1,4 @@
-//! Files created or formatted for a start that may still fail: removed or zeroed again when dropped, unless they
-//! are kept.
+//! Files that were created, or formatted while blank: removed or zeroed again when dropped, unless they are kept.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -257,7 +257,7 @@ fn out_of_service(
     superblock: &Superblock,
     noted: &dyn Fn(&Superblock) -> Option<VolumeSet>,
 ) -> Option<VolumeSet> {
-    // If the marks are unreadable, every volume counts as needing the device.
+    // Unreadable marks count as naming every volume.
     let mark =
         read_marks(file, superblock).unwrap_or(ServiceMark::OutOfService { incomplete: VolumeSet::ALL });
     together(mark, noted(superblock)).map(|incomplete| of_known(superblock, incomplete))

@@ -25,8 +25,7 @@ use crate::whole_path::whole_path;
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SuccessorSpec {
     pub path: std::path::PathBuf,
-    /// The size in bytes of a file to be made, by default the size of the present cache device; an existing
-    /// device must have a given size.
+    /// The size in bytes of a file to be made, by default the size of the present cache device.
     pub size: Option<u64>,
     pub overwrite: Overwrite,
 }

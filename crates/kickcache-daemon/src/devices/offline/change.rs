@@ -39,7 +39,7 @@ pub enum DirtyBlocks {
 pub struct Detached {
     pub clean_blocks: u64,
     pub lost: Vec<ByteExtent>,
-    /// Extents that were dirty only because of a crash, and that the origin has, by the records.
+    /// Dirty extents that the origin has, by the records.
     pub complete: Vec<ByteExtent>,
     pub uuid: [u8; 16],
     pub origin: String,

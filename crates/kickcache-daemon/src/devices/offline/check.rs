@@ -83,7 +83,7 @@ pub struct SegmentFindings {
     pub headers: u64,
     /// Blocks in a summary and in no whole header.
     pub without_header: u64,
-    /// Blocks of batches that a crash cut short, or that are damaged without a record of their durability.
+    /// Blocks that are neither whole nor live, in segments without a present summary.
     pub unfinished: u64,
 }
 

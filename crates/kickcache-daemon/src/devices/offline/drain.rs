@@ -1,4 +1,4 @@
-//! Writes the dirty blocks of a volume back without serving it.
+//! Writes the dirty blocks of a volume back without a daemon.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! The whole metadata of a cache device as a JSON document, written while the device is read.
+//! The metadata of a cache device as a JSON document, written while the device is read.
 //!
 //! The dump has the structures as they are on the device, without recovery.
 

@@ -115,7 +115,7 @@ fn of_origins(state: &StatePlace, origins: &[String]) -> Result<Option<OutOfServ
 /// Puts on record, durably, that a device is out of service and which volumes no longer need it.
 ///
 /// # Errors
-/// If neither can be written.
+/// If marks and record cannot be written.
 pub fn complete(
     path: &Path,
     state: &StatePlace,

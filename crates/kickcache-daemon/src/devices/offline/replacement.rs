@@ -16,7 +16,7 @@ use crate::serve::config::StatePlace;
 /// show one. A plan with a cache device that is not in service stays as it is.
 ///
 /// # Errors
-/// If records cannot be read.
+/// As [`out_of_service`].
 pub fn find_taken_in(cache: &mut CacheSpec, state: &StatePlace) -> Result<(), OfflineError> {
     if cache.service != CacheService::InService {
         return Ok(());

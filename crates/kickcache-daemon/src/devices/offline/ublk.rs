@@ -18,7 +18,7 @@ use crate::serve::frontend::ublk::state::{DeviceState, stuck};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum UblkState {
-    /// The device was never started, or is being deleted.
+    /// The device was never started, or was ended.
     Dead,
     Live,
     /// The server of the device has ended.

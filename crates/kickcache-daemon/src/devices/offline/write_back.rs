@@ -19,7 +19,7 @@ use crate::serve::stop_wish::StopWish;
 use crate::signals::{self, Wish};
 
 const ASK_EVERY: Duration = Duration::from_millis(50);
-/// How long an interrupted drain waits for the stop of its server.
+/// The longest wait of an interrupted drain for the stop of its server.
 const STOP_MAX: Duration = Duration::from_secs(1);
 /// The longest time without progress, if the origin has failed an operation since the start.
 const PATIENCE: Duration = Duration::from_secs(15);
@@ -84,7 +84,7 @@ fn start(config: ServerConfig, record: &VolumeRecord) -> Result<ServerHandle, Of
 }
 
 /// Waits until no block is dirty or unflushed, or the remaining ones cannot be written back. `dirty` is the
-/// number before the server began.
+/// number of blocks to write back.
 fn watch(
     handle: &ServerHandle,
     record: &VolumeRecord,

@@ -1,4 +1,4 @@
-//! The state directory: records that are needed when a cache device is missing or unreadable.
+//! The state directory: records of origins and cache devices.
 //!
 //! One file for each origin records the origin's last cache device, and whether that device may hold blocks
 //! which the origin lacks. One file for each cache device records its last start and whether it is out of

@@ -25,11 +25,11 @@ pub struct OriginRecord {
     pub cache_path: PathBuf,
     /// Whether that cache device may hold blocks which the origin lacks.
     pub may_be_dirty: bool,
-    /// The identity of the origin's file, or of the file below its loop device, if there is one.
+    /// The identity of the origin's file, or of the file below its loop device, if it is known.
     #[serde(default)]
     pub file: Option<FileIdentity>,
     /// Size and times of the origin's file at the last clean stop, with times of 0 if the next start found it
-    /// changed; `None` while it is served, after a kill, and for block devices and exports.
+    /// changed; `None` if they are unknown, and for block devices and exports.
     #[serde(default)]
     pub stopped: Option<FileStamp>,
     /// Whether the origin may have been written without that cache device since.

@@ -35,7 +35,7 @@ const NAME_BYTES_MAX: usize = 64;
 pub enum StateError {
     #[error("cannot {action} {path}: {source}")]
     Io { action: &'static str, path: PathBuf, source: io::Error },
-    /// At the path is no record of this origin.
+    /// No valid record is at the path.
     #[error("{path}: {what}; remove this file if its content is not needed")]
     Content { path: PathBuf, what: String },
     /// A later version wrote the file.

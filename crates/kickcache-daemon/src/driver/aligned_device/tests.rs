@@ -5,7 +5,7 @@ use super::*;
 const BLOCK: MinimumBlock = MinimumBlock::new(4096).unwrap();
 const NOW: Instant = Instant::ZERO;
 
-/// A disk in memory that refuses parts of blocks.
+/// A disk in memory whose requests must be whole blocks.
 #[derive(Default)]
 struct Disk {
     bytes: Vec<u8>,

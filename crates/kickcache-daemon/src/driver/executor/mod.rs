@@ -187,7 +187,7 @@ impl Driver {
         self.submit_for(now, Device::Cache, submission);
     }
 
-    /// Executes a submission on one of two devices, the cache device or its successor.
+    /// As [`Driver::submit`], with the cache device or its successor as the cache device.
     pub fn submit_routed(&mut self, now: Instant, Routed { side, submission }: Routed) {
         match side {
             Side::Old => self.submit_for(now, Device::Cache, submission),
@@ -288,7 +288,7 @@ impl Driver {
         Some(device_at(slot))
     }
 
-    /// If the server of a device is unreachable: since when, and why.
+    /// If the server of a device is unreachable: for how long, and why.
     pub fn away(&self, device: Device) -> Option<ServerOutage> {
         match self.media.get(slot(device))? {
             Some(OpenMedium::Queued(queued)) => queued.away(),

@@ -94,7 +94,7 @@ pub(super) fn path_of(file: &File) -> io::Result<PathBuf> {
 /// Walks a path from the root, name by name and link by link.
 ///
 /// # Errors
-/// [`Untrusted`]; also if a folder on the way is missing, or the file is missing in a sticky folder.
+/// [`Untrusted`]; also if a folder on the way is missing, or the file is missing in a shared folder.
 pub fn walk(path: &Path) -> Result<ResolvedPath, Untrusted> {
     walk_by(path, Rule::RootAlone)
 }

@@ -74,7 +74,6 @@ impl LiveEvents {
         let subject = condition.volume.as_ref().or(condition.device.as_ref());
         let subject = subject.map_or_else(String::new, |subject| format!("{subject}: "));
         let what = match condition.kind {
-            // The end of an operation is its result, which has an event of its own.
             ConditionKind::OperationRunning => return,
             kind => kind.as_str().replace('-', " "),
         };
@@ -97,7 +96,8 @@ impl LiveEvents {
         }
     }
 
-    /// A new cache device has replaced another one if it serves a volume that the other one had.
+    /// A new cache device takes the place of another one if it serves a volume that the other one
+    /// had.
     fn look_at_new_cache(&mut self, at: u64, before: &Report, cache: &CacheReport) {
         let serves = |old: &&CacheReport| {
             let is_own = |name: &String| cache.volumes.iter().any(|volume| volume.name == *name);

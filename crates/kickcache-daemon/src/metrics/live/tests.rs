@@ -66,7 +66,7 @@ fn each_second_has_its_row_and_five_minutes_have_one() {
             (json!(10.0), json!(2.0), json!(5.0))
         );
         assert_eq!((of(row, "hit_bytes"), of(row, "misses")), (json!(40960), json!(0)));
-        // No read was a miss, and a server's device is not seen.
+        // No read was a miss, and a remote origin has no busy time.
         assert_eq!((of(row, "miss_ms"), of(row, "origin_busy")), (Value::Null, Value::Null));
         let caches = document[track]["caches"]["/nowhere/fast"].as_array().unwrap();
         assert_eq!((&caches[count - 1][2], &caches[count - 1][4]), (&json!(512), &json!(0.75)));

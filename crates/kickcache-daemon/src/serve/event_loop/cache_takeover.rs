@@ -29,10 +29,10 @@ use crate::serve::verbs::takeover_order::{OrderTime, TakeoverAnswer, TakeoverOrd
 use crate::wakeup::Wakeup;
 use crate::whole_path::shown_path;
 
-/// The time to the next check whether the next step can begin, if no event occurs before and no thread works.
+/// A pause between two checks whether the next step can begin.
 const LOOK_PAUSE: Duration = Duration::from_millis(1);
 
-/// The time to the next check of an abandoned takeover, if no event occurs before and no thread works.
+/// A pause between two checks of an abandoned takeover.
 const QUIET_PAUSE: Duration = Duration::from_millis(20);
 
 /// The most checks, at least a second apart, of one part being copied.
@@ -49,15 +49,14 @@ pub(crate) struct Pair {
 pub(crate) struct CacheTakeover {
     background: Background<TakeoverOutcome>,
     pub(crate) step: Option<TakeoverStep>,
-    /// The path of the present cache device.
+    /// The path of the cache device.
     pub(crate) device: Arc<Mutex<PathBuf>>,
     /// The path of the new device, from the begin of the takeover to its end.
     pub(crate) with: Option<String>,
     pub(crate) given: OrderTime,
     /// The two devices, from the time when the new one was made ready to the end of the takeover.
     pub(crate) pair: Option<Pair>,
-    /// Why the last takeover failed, unless the new device was refused in its preparation and the caller
-    /// received the refusal; cleared when a new one begins.
+    /// Why the last takeover failed; `None` for a refused command. Cleared when a new one begins.
     pub(crate) failure: Option<String>,
     /// Whether the present cache device has taken over from another since the start.
     pub(crate) is_done: bool,
@@ -141,8 +140,7 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblock is being written, or must not be written by other code until the takeover ends:
-    /// the old device may be marked as replaced.
+    /// Whether the takeover writes the superblock, or keeps it for its last steps.
     pub(crate) fn is_storing(&self) -> bool {
         match self.step {
             Some(TakeoverStep::Announcing | TakeoverStep::Forgetting) => self.is_busy,
@@ -158,8 +156,7 @@ impl CacheTakeover {
         }
     }
 
-    /// Whether the superblocks must not be written until the next start: the old device may be marked as
-    /// replaced.
+    /// Whether the superblocks must not be written until the next start.
     pub(crate) fn is_unnoted(&self) -> bool {
         self.step == Some(TakeoverStep::Unnoted)
     }
@@ -321,13 +318,13 @@ impl CacheTakeover {
         self.can_give_up() && waits && self.is_at_new.load(Ordering::Relaxed)
     }
 
-    /// Whether clients wait for the new device alone: the cache device is then not the silent one.
+    /// Whether clients wait for the new device.
     pub(crate) fn waits_for_new(&self, mirror: Option<&Mirror>) -> bool {
         let waits = mirror.and_then(Mirror::waits_for_new).is_some();
         self.waits_for_part(mirror) || self.can_give_up() && waits
     }
 
-    /// The reason to stop waiting for the new device, if there is one.
+    /// The reason to give up a takeover that hangs, if there is one.
     pub(crate) fn why_given_up(&mut self, now: Instant, mirror: Option<&Mirror>) -> Option<String> {
         let waits_for_part = self.waits_for_part(mirror);
         let mirror = mirror.filter(|_| self.can_give_up());

@@ -27,8 +27,7 @@ impl<E: CacheEngine> EventLoop<E> {
             let is_writable = served.is_some_and(|served| !served.info.read_only);
             let writes_back =
                 is_writable && volume.mode == Mode::WriteBack && while_served == WhileServed::Yes;
-            // A volume with dirty blocks keeps its record, also if only a recovery marked them dirty, in a
-            // mode that makes none.
+            // A volume with dirty blocks keeps its record in any mode.
             if writes_back || volume.dirty_blocks + volume.unflushed_blocks > 0 {
                 continue;
             }
@@ -42,7 +41,8 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Queues a record of each local origin's state, so that a later write of another program is detected.
+    /// Queues a record of each local origin's state, by which the next start can detect a write of
+    /// another program.
     pub(super) fn note_stops(&mut self) {
         let Some(notes) = &self.notes else { return };
         for Volume { info, .. } in self.core.volumes.iter() {
@@ -52,7 +52,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Queues a record of the blocks on a cache device out of service that are newer than the origins' data.
+    /// Queues a record of the dirty and unflushed blocks on a cache device out of service.
     pub(super) fn note_newest(&mut self) {
         let Some(notes) = self.notes.as_ref().filter(|_| self.core.engine.record().is_some()) else { return };
         let newest = |volume: &Volume| {

@@ -56,8 +56,7 @@ impl<E: CacheEngine> EventLoop<E> {
         true
     }
 
-    /// Begins to record the journal in the superblock, so that the next start does not treat a lost journal
-    /// as a new one.
+    /// Begins to record the durable journal blocks in the superblock.
     fn note_journal(&mut self) {
         if self.takeover.is_unnoted() {
             return;
@@ -101,12 +100,12 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The devices, records or requests that a stop waits for, if a message is due.
+    /// The reason why a stop waits, if a message is due.
     pub(super) fn poll_wait(&mut self, now: Instant) -> Option<String> {
         self.stop_wait.poll(now).then(|| self.awaited(now))
     }
 
-    /// Ends the wait of a stop if the log has named the awaited device; else the stop begins or continues.
+    /// Ends the wait of a stop if the log has named its reason; else the stop begins or continues.
     pub(super) fn insist(&mut self, now: Instant) {
         if !self.stop_wait.end() {
             self.begin_stop(now, "a stop was requested");

@@ -29,7 +29,7 @@ use crate::serve::verbs::exchange::{
     RequestHold, StepState, UncleanBlocks,
 };
 
-/// The longest time that requests are held back; after that, the present engine stays.
+/// The time after which held requests go on with the present engine.
 const HELD_MAX: Duration = Duration::from_millis(5_000);
 
 impl<E: CacheEngine> EventLoop<E> {

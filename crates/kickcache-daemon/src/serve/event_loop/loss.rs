@@ -1,4 +1,4 @@
-//! Messages about a failed cache device.
+//! Messages about lost data, and about a cache device out of service.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use kickcache_engine::device::Device;
@@ -17,7 +17,6 @@ use crate::shell_command::ShellCommand;
 /// The blocks of a volume on a cache device out of service that the origin lacks, or has not flushed.
 struct UnsavedBlocks {
     volume: String,
-    /// The places, never empty.
     blocks: Vec<BlockIndex>,
 }
 

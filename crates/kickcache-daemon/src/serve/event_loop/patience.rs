@@ -4,7 +4,7 @@ use kickcache_engine::time::{Duration, Instant};
 
 /// The least time between two checks.
 const LOOK_EVERY: Duration = Duration::from_millis(1_000);
-/// Checks without progress after which a patience is over.
+/// Checks without progress after which a default patience is over.
 const LOOKS_MAX: u32 = 9;
 /// The time of [`LOOKS_MAX`] checks in seconds.
 pub(crate) const PATIENCE_SECONDS: u64 = 9;

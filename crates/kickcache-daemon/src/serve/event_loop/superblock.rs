@@ -73,7 +73,7 @@ impl<E: CacheEngine> EventLoop<E> {
         self.lend_to_next();
     }
 
-    /// Whether a superblock is being written, or an operation has its lease.
+    /// Whether an operation writes the superblock or keeps it from others.
     pub(super) fn is_storing_superblock(&self) -> bool {
         self.takeover.is_storing() || self.is_storing_for_others()
     }

@@ -372,7 +372,6 @@ impl<E: CacheEngine> EventLoop<E> {
         let device = self.cache.display().to_string();
         if self.takeover.step == Some(TakeoverStep::Preparing) {
             if self.takeover.given == OrderTime::Earlier {
-                // No caller waits for an answer.
                 self.takeover.failure = Some(error.to_string());
             }
             tracing::warn!(
@@ -396,7 +395,7 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// Abandons a new device that has not responded for long.
+    /// Abandons a takeover that hangs.
     pub(super) fn desert_silent_successor(&mut self, now: Instant) {
         let Some(what) = self.takeover.why_given_up(now, self.core.mirror.as_ref()) else { return };
         self.count_takeover_error(now, Cause::Errno(libc::ETIMEDOUT));

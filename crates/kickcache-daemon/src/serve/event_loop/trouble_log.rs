@@ -29,9 +29,9 @@ impl<E: CacheEngine> EventLoop<E> {
         }
     }
 
-    /// An origin that failed a write, a write of zeroes or a flush may lack acknowledged writes in any mode. The
-    /// record is written here, synchronously: no reply about the error may be sent before it exists, however
-    /// long the state directory takes.
+    /// An origin that failed a write, a write of zeroes or a flush may lack acknowledged writes in
+    /// any mode. The record is written here, synchronously: no reply about the error may be sent
+    /// before.
     fn note_fault(&self, fault: &Fault) {
         let (Some(notes), Device::Origin(volume)) = (&self.notes, fault.device) else { return };
         if ["write", "write-zeroes", "flush"].contains(&fault.operation) {
@@ -114,8 +114,8 @@ impl<E: CacheEngine> EventLoop<E> {
         );
     }
 
-    /// The time since which a device has completed none of its operations; `None` if it has none in flight, or if
-    /// the cache device only waits for the new one.
+    /// The time since which a device has completed none of its operations; `None` if it has none in
+    /// flight, or, for the cache device, while clients wait for the new one.
     fn silent_since(&self, device: Device) -> Option<Instant> {
         if device == Device::Cache && self.takeover.waits_for_new(self.core.mirror.as_ref()) {
             return None;

@@ -1,4 +1,4 @@
-//! Listening sockets; the file of a unix socket that was made here is removed when the listener is dropped.
+//! Listening sockets.
 
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -54,9 +54,9 @@ impl Place {
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: OwnedFd,
-    /// The bound address of the socket; other words for an inherited socket.
+    /// The bound address of the socket; a description for an inherited socket.
     pub(crate) address: String,
-    /// A unix socket's path with the device and inode that were made; `None` for other sockets.
+    /// The path, device and inode of a unix socket that was made here.
     made: Option<(PathBuf, Inode)>,
     kind: SocketKind,
 }
@@ -90,8 +90,8 @@ impl Listener {
         self.kind == SocketKind::Connection
     }
 
-    /// The next waiting connection, not blocking; `None` if there is none, or the attempt was interrupted. A
-    /// socket that is a connection returns itself at each call.
+    /// Accepts a connection without blocking; `None` if none was accepted. A socket that is a
+    /// connection returns a duplicate of itself at each call.
     pub(crate) fn accept(&self) -> io::Result<Option<OwnedFd>> {
         if self.is_connection() {
             return self.socket.try_clone().map(Some);
@@ -155,7 +155,8 @@ pub(crate) fn check(address: &NbdAddress, exposure: Exposure) -> Result<(), Serv
     }
 }
 
-/// Refuses a path that is too long for a unix socket, that has no folder, or at which no file may be made.
+/// Refuses a path that is too long for a unix socket, has no folder, or is among the kernel's
+/// files.
 pub(crate) fn check_path(path: &Path) -> Result<(), ServeError> {
     check_length(path).and_then(|()| check_folder(path))
 }

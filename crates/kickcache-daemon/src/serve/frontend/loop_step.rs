@@ -1,4 +1,4 @@
-//! The next step after all output was sent.
+//! The next step of the loop after output was sent.
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum LoopStep {

@@ -83,7 +83,7 @@ pub(crate) fn check_unused(device: &Path) -> Result<(), String> {
     removal::check_unused(device)
 }
 
-/// Waits until the block device of a removed volume has been deleted, or a process keeps it open for long.
+/// Waits for a short time until the block device of a removed volume has been deleted.
 pub(crate) fn wait_until_gone(device: &Path) {
     removal::wait_until_gone(&ControlThreads::default(), device);
 }

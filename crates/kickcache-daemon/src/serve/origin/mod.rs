@@ -99,7 +99,7 @@ impl Origin {
         }
     }
 
-    /// Whether the origin has the content of a cache device; `false` for an outside origin.
+    /// Whether the origin has a superblock of a cache device; `false` for an outside origin.
     ///
     /// # Errors
     /// If it cannot be read.

@@ -30,8 +30,8 @@ pub(crate) trait MembershipVerbs {
 
     /// Serves a volume, after the superblock with it was written.
     ///
-    /// # Errors
-    /// The cache device is not in service, or the server is stopping: the volume is not served.
+    /// # Errors The cache device is not in service, the server is stopping, or an address cannot be
+    /// served.
     fn join(&mut self, now: Instant, joining: NewVolume) -> Result<(), ServeError>;
 
     /// Begins a removal: the volume accepts no clients any more.
@@ -62,8 +62,7 @@ pub(crate) trait MembershipVerbs {
     /// Ends a removal: the volume is not served any more. `superblock` was written without it; `None` if that failed.
     fn end_removal(&mut self, superblock: Option<Box<Superblock>>) -> Option<GoneVolume>;
 
-    /// # Errors
-    /// It is not served, or a virtual machine uses the socket that is to go.
+    /// # Errors An obstacle to the change.
     fn change_places(&mut self, order: PlaceOrder) -> Result<(), ServeError>;
 }
 
@@ -117,7 +116,8 @@ pub(crate) struct Quiescence {
     pub(crate) have_ended: bool,
     /// Blocks that the origin lacks or has not flushed.
     pub(crate) not_clean: u64,
-    /// Whether no operation is in flight for the volume; if its dirty blocks are abandoned, operations of writeback do not count.
+    /// Whether no operation is in flight for the volume, and, unless dirty blocks are abandoned,
+    /// its origin is flushed.
     pub(crate) is_idle: bool,
 }
 

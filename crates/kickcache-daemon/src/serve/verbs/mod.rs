@@ -33,7 +33,7 @@ pub(crate) enum Control {
     Verbs(VerbCall),
     /// Also sent when the last handle of the server is dropped.
     Stop,
-    /// Stop; if the log has named the devices that a stop waits for, this ends the wait.
+    /// Stop; if the log has named the reason why a stop waits, this ends the wait.
     Insist,
 }
 

@@ -10,7 +10,7 @@ use kickcache_engine::units::VolumeId;
 use crate::driver::device::BlockFile;
 use crate::serve::error::ServeError;
 
-/// A resize: if its volume is removed meanwhile, another volume may get the same number.
+/// A resize: if its volume is removed meanwhile, another volume may get the same id.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ResizeId {
     pub(crate) volume: VolumeId,

@@ -104,7 +104,7 @@ fn heal(state: &mut State, slot: RequestSlot, block: CachedBlock, part: ByteExte
             state.requests.get_mut(slot).fail(Errno::Io);
         }
         SlotState::Unflushed if state.volumes.get(key.volume()).may_forget() => {
-            // If a server restarts before the block was read, it would return older data.
+            // If a server restarts before the block was read, it could return older data.
             state.requests.add_pending(slot);
             state.volumes.get_mut(key.volume()).flush.wait_for_blocks(Task::ReadAgain(slot, part));
         }
@@ -138,7 +138,7 @@ pub(crate) fn again(state: &mut State, slot: RequestSlot, part: ByteExtent) {
     state.end_pending(slot);
 }
 
-/// A read from the origin of blocks that the cache has too has ended; after an error the cache serves them.
+/// A read from the origin of blocks that the cache has too has ended; after an error they are served again.
 pub(crate) fn on_shared(
     state: &mut State,
     slot: RequestSlot,

@@ -91,7 +91,7 @@ fn touch(state: &mut State, key: BlockKey, location: Location) {
     }
 }
 
-/// Whether the block before this one is cached, and a client requested it.
+/// Whether the block before this one is cached, and not as unused read-ahead.
 fn follows_what_was_asked_for(state: &State, key: BlockKey) -> bool {
     let before =
         key.block().get().checked_sub(1).map(|block| BlockKey::new(key.volume(), BlockIndex::new(block)));

@@ -16,7 +16,7 @@ pub(super) fn payload(state: &State, slot: RequestSlot, at: u64) -> Memory {
     Memory::Request { id: pending.id, offset }
 }
 
-/// Fetches the places in memory that reads use first.
+/// Prefetches the index entries of the first blocks of reads.
 pub(crate) fn warm(state: &State, reads: &[RequestSlot]) {
     state.cache.warm(reads.iter().map(|slot| {
         let pending = state.requests.get(*slot);

@@ -25,14 +25,14 @@ use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockIndex, BlockKey, ByteExtent, VolumeId};
 
 const FILL_BLOCKS_MAX: u64 = FILL_WINDOW_MAX / BLOCK_SIZE;
-/// Distance in fill windows at which two blocks are cached independently of each other.
+/// Distance in fill windows at which two blocks count as independent.
 const FAR: u64 = 16;
 const _: () = assert!(RUN_MAX as u64 == FILL_BLOCKS_MAX);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Keep {
     Nothing,
-    /// The blocks are promoted, those in `main` into the main queue.
+    /// The blocks are to be promoted, those in `main` into the main queue.
     Promote {
         main: BlockSet,
     },

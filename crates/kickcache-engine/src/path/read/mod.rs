@@ -1,4 +1,4 @@
-//! A read: hits straight from the cache device, misses from the origin.
+//! A read: blocks from the cache device or from the origin.
 //!
 //! Invariants:
 //! * I-8: a read returns a block from the cache device only if its checksum is right; a clean block with a wrong
@@ -33,7 +33,7 @@ pub(crate) fn begin(state: &mut State, slot: RequestSlot) {
     state.end_pending(slot);
 }
 
-/// Fills the next stretch of a promote, makes it wait for pages, or ends it.
+/// Begins the next stretch of a promote, makes it wait for pages, or ends it.
 pub(crate) fn promote(state: &mut State, slot: RequestSlot) {
     let volume = state.requests.get(slot).volume;
     let pages = state.pool.free_for(volume) as u64;

@@ -1,4 +1,4 @@
-//! A clean block leaves the cache for others.
+//! A clean block leaves the cache.
 
 use crate::queue::Queue;
 use crate::state::State;

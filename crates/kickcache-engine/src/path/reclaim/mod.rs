@@ -36,7 +36,7 @@ use crate::task::Task;
 use crate::time::{Duration, Instant, earlier};
 use crate::units::{Location, PageIndex, SegmentIndex};
 
-/// Up to this many never used segments are prepared beyond [`State::ready_low`].
+/// Up to this many free segments are prepared beyond [`State::ready_low`].
 const FRESH_AHEAD: usize = 16;
 /// Pause of reclaim if a block is unreadable and the list of unreadable blocks is full.
 const REST: Duration = Duration::from_millis(1_000);
@@ -49,7 +49,7 @@ impl State {
         self.segments_coming() >= self.ready_low() + FRESH_AHEAD / 2
     }
 
-    /// Chooses whether a part of a long stream is cached or passes by the cache.
+    /// Chooses whether a part of a long stream is cached or bypasses the cache.
     pub(crate) fn choose_way(&mut self, piece: Piece) -> Way {
         let has_unused = self.has_unused();
         let hits = self.retention.returned_share();
@@ -289,7 +289,7 @@ fn reinsert(state: &mut State, location: Location, page: PageIndex) -> bool {
     };
     let is_unflushed = slot_state == SlotState::Unflushed;
     let dirty = slot_state.is_not_clean() && !(mutant!(CarriedUnflushedIsClean) && is_unflushed);
-    // A block that is not clean goes where `retry` found room.
+    // A block that is not clean goes to main if its queue has no room.
     let queue = if dirty && !has_room(state, queue) { Queue::Main } else { queue };
     let slot_state = if dirty { SlotState::Dirty } else { SlotState::Clean };
     let older = state.older_copy(Some(location));
@@ -376,7 +376,6 @@ fn has_room(state: &State, queue: Queue) -> bool {
 fn retry(state: &mut State, location: Location) {
     let (slot_state, key) = (state.cache.slots().state(location), state.cache.slots().key(location));
     let segment = state.cache.segment_of(location);
-    // If a block of the segment is damaged or could not be read, the segment is no longer being emptied.
     let is_being_emptied = state.reclaim.emptying.iter().any(|emptying| emptying.segment == segment);
     if slot_state == SlotState::Dead || !is_being_emptied || state.cache.slots().is_damaged(location) {
         return;
@@ -423,7 +422,7 @@ fn has_damage(state: &State, segment: SegmentIndex) -> bool {
     state.cache.live_in(segment).any(|location| state.cache.slots().is_damaged(location))
 }
 
-/// Whether no segment can be emptied.
+/// Whether no further segment can become ready.
 fn is_ruined(state: &State) -> bool {
     (0..state.cache.segments().count()).map(SegmentIndex::new).all(|segment| {
         match state.cache.segments().get(segment).state {

@@ -1,4 +1,4 @@
-//! Opens empty segments again.
+//! Opens empty segments.
 
 use alloc::vec::Vec;
 

@@ -1,4 +1,4 @@
-//! A volume above its space limit gives its own blocks back: the oldest unused ones.
+//! A volume above its space limit gives back unused clean blocks.
 
 use alloc::vec::Vec;
 
@@ -11,7 +11,7 @@ use crate::state::State;
 use crate::time::{Duration, Instant};
 use crate::units::{Location, SegmentIndex, VolumeId};
 
-/// A round of checks ends once it gave this many blocks back, or the excess if that is less.
+/// A round of checks can end after this many dropped blocks.
 const BLOCKS_MAX: u64 = 512;
 /// The most segments in one round of checks.
 const SEGMENTS_MAX: usize = 16;

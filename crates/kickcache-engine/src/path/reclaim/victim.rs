@@ -19,11 +19,11 @@ use crate::time::Duration;
 use crate::units::{Location, SegmentIndex, VolumeId, VolumeSet};
 use crate::volume::Volume;
 
-/// If clients have waited this long for room, reclaim moves dirty blocks within the cache and does not wait for an
+/// If clients have waited this long for room, reclaim may move dirty blocks within the cache instead of waiting for an
 /// origin.
 pub(crate) const STARVED_MAX: Duration = Duration::from_millis(200);
 
-/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim moves dirty blocks.
+/// If the shortage of segments reaches this value, in parts of [`SHORTAGE_MAX`], reclaim may move dirty blocks.
 const CARRIED_FROM: u64 = SHORTAGE_MAX / 2;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -160,7 +160,7 @@ fn belongs_to(state: &State, segment: SegmentIndex, volume: VolumeId) -> bool {
     own * 2 >= state.cache.segments().get(segment).live as usize
 }
 
-/// Main's oldest segment if it is stale and can be emptied.
+/// Main's oldest segment if it can be emptied as stale.
 fn stale_main(state: &State) -> Option<SegmentIndex> {
     let oldest = |queue| state.cache.segments().oldest_first(queue).next();
     let (main, probation) = (oldest(Queue::Main)?, oldest(Queue::Probation)?);
@@ -257,7 +257,7 @@ fn coldest(state: &mut State) -> Option<SegmentIndex> {
     Some(coldest)
 }
 
-/// Any segment with only clean blocks, if client writes wait for room.
+/// Any segment with only clean blocks, if [`State::is_starved`].
 fn last_resort(state: &State) -> Option<SegmentIndex> {
     if !state.is_starved() {
         return None;
@@ -282,7 +282,7 @@ fn pass_over(state: &mut State, segment: SegmentIndex) {
     state.cache.seal(segment);
 }
 
-/// The segment with the fewest blocks that are not clean, if room is short or clients have waited for long.
+/// A segment with few blocks that are not clean, if room is short or clients have waited for long.
 fn cleanest(state: &State) -> Option<SegmentIndex> {
     let starved_since = state.reclaim.starved_since.filter(|_| state.is_starved());
     let is_late = starved_since.is_some_and(|since| state.now >= since.plus(STARVED_MAX));
@@ -303,8 +303,7 @@ fn cleanest(state: &State) -> Option<SegmentIndex> {
     })
 }
 
-/// The number of blocks that fit into the log, less the blocks that reclaim is already moving. In the worst case, each
-/// block has a header of its own.
+/// The room of the log for blocks that are not clean, in blocks. In the worst case, each block has a header of its own.
 fn carry_room(state: &State) -> u32 {
     let ready = u32::try_from(state.device.log.ready_count()).expect("segments have 32 bits");
     let room = state.device.log.room(Queue::Main) + ready * (state.cache.geometry().batch_blocks() - 1);
@@ -312,7 +311,7 @@ fn carry_room(state: &State) -> u32 {
     (room / 2).saturating_sub(state.reclaim.emptying.iter().map(not_clean).sum())
 }
 
-/// Whether the segment has no blocks that are not clean, or they can be moved and there is space for them.
+/// Whether the segment has no blocks that are not clean, or they may be moved and there is space for them.
 pub(super) fn can_be_emptied(state: &State, segment: SegmentIndex) -> bool {
     let found = state.cache.segments().get(segment);
     if found.not_clean == 0 || found.not_clean > carry_room(state) {

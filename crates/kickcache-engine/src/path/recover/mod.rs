@@ -224,7 +224,7 @@ fn digest_journal(state: &mut State) {
     }
 }
 
-/// Reads the segments in use.
+/// Reads the summaries of the segments in use.
 fn read_segments(state: &mut State) {
     let geometry = *state.cache.geometry();
     while state.recovering().reads_in_flight < DEPTH
@@ -408,8 +408,7 @@ fn refuse_rotted(state: &mut State) {
 }
 
 /// A damaged entry that was durable stays the current block: an older copy must not replace it. An unreadable block
-/// stays as well, durable or not, because the cache device may read it later. All other damaged entries were torn, and
-/// never took effect.
+/// stays as well, durable or not, because the cache device may read it later. All other damaged entries count as torn.
 fn take_damaged(state: &mut State) {
     for DamagedEntry { segment, offset, entry, damage } in core::mem::take(&mut state.recovering().damaged) {
         let recovery = state.recovering();

@@ -59,7 +59,7 @@ pub(super) fn end_forgetting(
     state.release_ticket(volume, ticket);
 }
 
-/// A write, or a part of write-zeroes, is done.
+/// A part of a write is done.
 pub(super) fn end(state: &mut State, slot: RequestSlot) {
     state.end_metered(slot);
     let pending = state.requests.get_mut(slot);

@@ -27,7 +27,7 @@ const ZERO_BLOCK_CHECKSUM: Checksum = Checksum::new(0x98f9_4189);
 /// Blocks of a long write that are looked up in parallel.
 const WARMED_MAX: usize = 32;
 
-/// Whether a power cut could restore an older copy of a block.
+/// `false` if no power cut can restore an older copy of a block.
 fn may_resurface(state: &State, key: BlockKey) -> bool {
     (!state.device.order.is_durable(state.device.newest_gone()) && !mutant!(GoneResurfaces))
         || state.cache.find(key).is_some()

@@ -160,7 +160,7 @@ fn durability_asked(writing: &Writing, route: Route) -> Durability {
     }
 }
 
-/// The memory of an extent: merged pages where blocks are partial, the payload between them.
+/// The memory of an extent: merged pages where blocks are partial, the payload or zeroes between them.
 fn pieces_of(writing: &Writing, extent: ByteExtent, payload: impl Fn(u64) -> Memory) -> Pieces {
     if writing.merged.is_empty() && writing.source == WriteData::Payload {
         let length = u32::try_from(extent.length).expect("requests have at most 32 MiB");

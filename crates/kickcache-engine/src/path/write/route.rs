@@ -1,4 +1,4 @@
-//! Chooses the route of a write: into the log, through it to the origin, or around it.
+//! Chooses the route of a write.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::state::State;
 use crate::task::Task;
 use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, SECTOR_SIZE, VolumeId};
 
-/// A flush is hastened if at least one in this number of a volume's dirty and unflushed blocks is unflushed.
+/// A flush can be hastened if at least one in this number of a volume's dirty and unflushed blocks is unflushed.
 const UNFLUSHED_PART: u64 = 4;
 
 impl State {
@@ -190,8 +190,7 @@ impl State {
         passes_by
     }
 
-    /// Whether a write must not go around the log: it would destroy the only copy of other bytes, or of an acknowledged
-    /// write if the origin fails.
+    /// Whether a write must not go around the log.
     fn must_be_logged(&mut self, slot: RequestSlot) -> bool {
         let volume = self.requests.get(slot).volume;
         if self.cache.volume(volume).cached == 0 {

@@ -1,8 +1,7 @@
-//! Writeback: dirty blocks are written to the origin in LBA order, adjacent ones together.
+//! Writeback: dirty blocks are written to the origin, adjacent ones together.
 //!
 //! Invariants:
-//! * I-3: a block that was written back is unflushed until the origin's flush, or clean at once if the writeback was
-//!   durable.
+//! * I-3: a block that was written back is clean only after a flush of the origin, or if the writeback was durable.
 //! * A block is written to the origin only when its copy in the log is durable: otherwise a power cut could restore an
 //!   older copy than the origin has.
 

@@ -19,7 +19,7 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, Location, VolumeId};
 pub(super) const BLOCKS_MAX: usize = 64;
 /// How far in the log first blocks are searched, in blocks.
 const STRETCH_MAX: usize = 32;
-/// A dirty block is included, with the clean blocks before it, if it is at most this many blocks after the last
+/// A dirty block can be included, with the clean blocks before it, if it is at most this many blocks after the last
 /// included one. If the cache device is slow, only dirty blocks directly after each other are included.
 const REACH: u64 = 4;
 

@@ -19,7 +19,7 @@ const SWEEP_NANOS: u64 = 32_000_000_000;
 /// The least limit, in blocks.
 const SWEEP_BLOCKS_MIN: u64 = 256;
 
-/// The next block of the sweep that is still dirty; it is in the sweep no more.
+/// Takes the next block of the sweep that can be written back.
 pub(super) fn next_dirty(state: &mut State, volume: VolumeId) -> Option<BlockCopy> {
     while let Some(copy) = state.volumes.get_mut(volume).sweep.pop() {
         if state.cache.is_alive(copy) && !state.cache.slots().is_in_writeback(copy.location) {
@@ -59,7 +59,7 @@ fn is_being_replaced(state: &State, key: BlockKey) -> bool {
         || is_out && state.waiters.is_locked(key.volume(), extent)
 }
 
-/// Collects dirty blocks for the next sweep, from the segments that reclaim will empty first.
+/// Collects dirty blocks for the next sweep.
 pub(super) fn gather(state: &mut State, volume: VolumeId) {
     let most = sweep_max(state, volume);
     let mut found = Vec::new();
@@ -111,7 +111,7 @@ fn is_wanted(state: &State, volume: VolumeId, location: Location) -> bool {
         && !slots.is_damaged(location)
 }
 
-/// The segments with blocks that are not clean; those that reclaim will empty first are at the front.
+/// The segments with blocks that are not clean, the sealed ones first.
 fn segments_in_order(state: &State) -> Vec<SegmentIndex> {
     let segments = state.cache.segments();
     let sealed = Queue::ALL.into_iter().flat_map(|queue| segments.oldest_first(queue));

@@ -1,11 +1,11 @@
-//! Ghost memory: 16-bit fingerprints of dropped or rejected blocks, the oldest removed first. Half of the memory can
-//! count requests of blocks instead.
+//! Ghost memory: 16-bit fingerprints of dropped or rejected blocks, the oldest of a set removed first. About half of
+//! the memory can count misses instead.
 //!
 //! A set-associative table: the upper half of a block's hash chooses a set of 31 fingerprints, which is a ring. A false
 //! match makes an unknown block count as a known one.
 //!
-//! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. The lesser
-//! counter is the block's count or more, and the greater one is not incremented (Estan and Varghese, *New Directions in
+//! While it counts, a set has 15 fingerprints and 128 counters of two bits, two counters for each block. A block's
+//! count is the lesser of its counters, and a greater one is not incremented (Estan and Varghese, *New Directions in
 //! Traffic Measurement and Accounting*, SIGCOMM 2002).
 
 mod set;
@@ -17,11 +17,10 @@ pub(crate) use crate::policy::ghost::set::{COUNT_MAX, Content, TURNS_ALL};
 use crate::policy::ghost::set::{Set, TURNS, WAYS};
 use crate::step::Step;
 
-/// Remembers about as many blocks as its capacity.
 #[derive(Clone, Debug)]
 pub(crate) struct Ghost {
     sets: Vec<Set>,
-    /// Sets that replace the present ones after growth; empty otherwise.
+    /// The sets that replace the present ones after growth.
     larger: Vec<Set>,
     /// The number of sets after growth.
     wanted: usize,
@@ -49,7 +48,7 @@ impl Ghost {
         self.larger.try_reserve_exact(self.wanted).ok()
     }
 
-    /// The sets are in the order of the hashes: a new set begins as a copy of the old set with its hashes.
+    /// The sets are in the order of the hashes: a new set begins as a copy of the old set with its first hashes.
     pub(crate) fn grow(&mut self) -> Step {
         let end = self.wanted.min(self.larger.len() + MADE_AT_ONCE);
         for set in self.larger.len()..end {
@@ -71,7 +70,7 @@ impl Ghost {
         self.content = content;
     }
 
-    /// Some turns pass: counts decrease by one in each.
+    /// Some turns pass: counts decrease by one in each, down to zero.
     pub(crate) const fn pass(&mut self, turns: u16) {
         self.turn = (self.turn + turns) % TURNS;
     }
@@ -96,10 +95,10 @@ impl Ghost {
         self.set(hash).insert(hash);
     }
 
-    /// The age at which every entry has been removed.
+    /// Ages of entries are below this.
     pub(crate) const AGE_MAX: usize = WAYS;
 
-    /// Removes the block, if it is there, and returns its age: the number of later entries of its set.
+    /// Removes the block, if it is there, and returns its age: the number of later insertions into its set.
     pub(crate) fn take(&mut self, hash: u64) -> Option<usize> {
         self.set(hash).take(hash)
     }

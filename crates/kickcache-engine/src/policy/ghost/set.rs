@@ -8,7 +8,7 @@ const WAYS_LEFT: usize = 15;
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 pub(super) struct Set {
-    /// Fingerprints, then counters.
+    /// Fingerprints, followed by counters while the set counts.
     words: [u16; WAYS],
     mark: Mark,
 }
@@ -17,7 +17,7 @@ const _: () = assert!(size_of::<Set>() == 64);
 
 /// Turn numbers wrap around after this many.
 pub(super) const TURNS: u16 = 1 << 10;
-/// After this many turns all counts are zero.
+/// This many turns reduce any count to zero.
 pub(crate) const TURNS_ALL: u16 = 3;
 /// Counters in a word.
 const COUNTERS: usize = 8;
@@ -124,7 +124,7 @@ impl Set {
         self.mark = Mark::new((next + 1) % content.prints(), content, self.mark.turn());
     }
 
-    /// Removes a fingerprint; returns the number of later ones, if it was there.
+    /// Removes a fingerprint; returns the number of later insertions, if it was there.
     pub(super) fn take(&mut self, hash: u64) -> Option<usize> {
         let print = fingerprint(hash);
         let prints = self.mark.content().prints();

@@ -1,6 +1,6 @@
 //! Origin offload: which device serves a hit, or stores a long write, if the origin could do so as well.
 //!
-//! Short trials of a few requests show whether the two devices together serve more than one.
+//! Short trials show whether the two devices together serve more than one.
 
 use crate::config::OriginOffload;
 use crate::policy::latencies::Latencies;
@@ -13,15 +13,15 @@ use crate::units::ByteExtent;
 
 /// From this many nanoseconds on, a request or the backlog of the cache device counts as slow.
 const SLOW: u64 = 1_000_000;
-/// The cache device is behind if its requests in flight will take this many nanoseconds.
+/// [`CacheWork::is_behind`] from this many nanoseconds of work in flight on.
 const BEHIND: u64 = 2_000_000;
 /// An origin that takes this many nanoseconds for each small read at its limit, and this many times as long as the
-/// cache device, serves no hits.
+/// cache device, does not suit reads.
 const SCARCE: u64 = 1_000_000;
 const SCARCE_TIMES: u64 = 2;
 /// Bytes of a small read.
 const SMALL: u64 = 4096;
-/// A busy cache device takes no new blocks while the origin's wait is at most this many times its backlog.
+/// Misses can bypass a busy cache device if the origin's wait is at most this many times its backlog.
 const BUSY_SHARE: u64 = 2;
 
 /// With a forced choice, [`Offload::reads_meanwhile`] stays below this.
@@ -79,7 +79,7 @@ impl Offload {
         CacheWork { is_behind: self.cache.backlog() >= BEHIND, done: self.cache.total() }
     }
 
-    /// Whether optional reads of the cache device are left out.
+    /// Whether writeback should spare reads of the cache device.
     pub(crate) fn is_cache_slow(&self) -> bool {
         match self.setting {
             OriginOffload::Forced => self.begun.is_multiple_of(2),

@@ -1,4 +1,4 @@
-//! Closed loops of reads against two devices.
+//! The choice between two devices.
 
 use alloc::collections::BTreeSet;
 
@@ -17,7 +17,7 @@ enum Device {
     Parallel(u64),
 }
 
-/// The requests that were served in ten seconds.
+/// The result of ten seconds of reads.
 #[derive(Debug)]
 struct Outcome {
     cache: u64,
@@ -32,7 +32,7 @@ struct Scene {
     origin: Device,
     /// Requests that were served before.
     before: u64,
-    /// Milliseconds that the daemon waits for a processor, each time.
+    /// Milliseconds that the daemon waits for a processor after it was idle.
     late: u64,
 }
 

@@ -11,7 +11,7 @@ fn wear() -> Wear {
     Wear::new(Instant::ZERO, NonZeroU64::new(BUDGET))
 }
 
-/// Offers a block of a rank this often between two hours; returns the bytes that were written for it.
+/// Offers this many blocks of a rank each second between two hours; returns the bytes that were written for them.
 fn ask(wear: &mut Wear, rank: Rank, hours: core::ops::Range<u64>, each_second: u64) -> u64 {
     let mut written = 0;
     for second in hours.start * 3_600..hours.end * 3_600 {

@@ -194,7 +194,7 @@ impl Source {
 
 /// A device and where its figures are from.
 fn described(device: &DeviceFile) -> String {
-    // Only a calibrated device has an access cost.
+    // A device with an access cost counts as measured.
     let source = if device.access_cost.is_some() { "measured" } else { "model" };
     format!("{} ({source})", device.name)
 }

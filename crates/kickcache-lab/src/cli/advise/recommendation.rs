@@ -19,7 +19,7 @@ const PAYS: f64 = 1.1;
 /// The least hit ratio that needs no note on missing larger caches.
 const ENOUGH_HITS: f64 = 0.95;
 
-/// If the fastest larger cache is faster than the recommended one by this factor, it is mentioned.
+/// A faster cache than the recommended one is mentioned from this factor on.
 const MUCH_FASTER: f64 = 2.0;
 
 const NO_SMALLER: &str = " No smaller cache was simulated.";

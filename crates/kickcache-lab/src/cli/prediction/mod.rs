@@ -33,8 +33,7 @@ impl Predictions {
     /// Checks the specifications and the devices.
     ///
     /// # Errors
-    /// If a target or a device is unknown or a target is predicted twice, or if a cache has no size or no
-    /// device.
+    /// If a specification does not fit the targets, or a device cannot be used.
     pub(crate) fn plan(
         specs: &[PredictionSpec],
         targets: &[TargetSpec],
@@ -55,7 +54,7 @@ impl Predictions {
     /// Adds the predictions of the planned targets to a result.
     ///
     /// # Errors
-    /// A sentence, if a cache cannot be simulated in its size.
+    /// A sentence, if a cache cannot be simulated.
     pub(crate) fn add_to(&self, result: &mut BenchResult, seed: u64) -> anyhow::Result<()> {
         let targets: Vec<SimulatedTarget> =
             self.planned.iter().filter_map(|planned| self.simulated(planned, result, seed)).collect();

@@ -14,7 +14,7 @@ use crate::cli::simulate::load::fio_cost;
 
 /// Virtual time after which a job is stopped.
 const LENGTH_MAX: Duration = Duration::from_millis(3_600_000);
-/// Virtual time between two runs.
+/// Idle virtual time after a run.
 const BETWEEN: Duration = Duration::from_millis(1_000);
 /// How often stale data is read.
 const STALE_READS: u32 = 2;
@@ -56,7 +56,7 @@ impl SimulatedTarget {
     /// Runs all phases.
     ///
     /// # Errors
-    /// A sentence, if the cache cannot have its size.
+    /// A sentence, if the cache cannot be simulated.
     pub(super) fn run(&self, progress: Progress<'_>) -> Result<Vec<Prediction>, String> {
         let mut ready: Option<Ready> = None;
         let mut found = Vec::new();

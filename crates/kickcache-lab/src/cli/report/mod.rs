@@ -173,7 +173,7 @@ fn check_lengths(runs: &[RunResult]) -> Result<(), String> {
     })
 }
 
-/// Refuses results of a later program.
+/// Refuses results of a later version.
 fn check_version(value: &Value, known: u32) -> Result<(), String> {
     match value["version"].as_u64() {
         Some(version) if version > u64::from(known) => Err(format!(

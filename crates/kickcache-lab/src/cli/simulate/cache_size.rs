@@ -9,7 +9,7 @@ use kickcache_units::{Size, show_bytes};
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum CacheSize {
-    /// Percent of the blocks that a trace touches, or of the files of a job file.
+    /// Percent of the footprint of a load.
     Percent(f64),
     Bytes(Size),
 }
@@ -38,7 +38,7 @@ impl fmt::Display for CacheSize {
 }
 
 impl CacheSize {
-    /// Bytes, for a load that touches this many.
+    /// Bytes, for a load with this footprint.
     pub(crate) fn of(self, footprint_bytes: u64) -> Size {
         match self {
             CacheSize::Percent(_) => Size::from_bytes(self.blocks(footprint_bytes / BLOCK_SIZE) * BLOCK_SIZE),

@@ -15,7 +15,7 @@ use crate::cli::simulate::setup_names::SetupNames;
 /// cache.
 type Column<'a> = (&'static str, Align, u8, Box<dyn Fn(&ComparedRuns<'_>) -> String + 'a>);
 
-/// Whether rates are compared.
+/// Whether caches are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Ratios {
     /// Ratios to the first cache.

@@ -8,7 +8,7 @@ use kickcache_model::grid::verdict::{Comparison, MEASURES, Measure, Side, Statis
 
 use crate::cli::simulate::case_result::CaseResult;
 
-/// Marks of the heat map, each with the greatest factor of the bound that it stands for.
+/// Marks of the heat map, each with the greatest excess that it stands for.
 const MARKS: [(f64, &str); 4] = [(1.25, "░"), (2.0, "▒"), (4.0, "▓"), (f64::INFINITY, "█")];
 const WITHIN: &str = "·";
 

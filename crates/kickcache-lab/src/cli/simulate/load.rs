@@ -96,7 +96,7 @@ pub(crate) struct Load {
     pub(crate) volume_bytes: u64,
     /// When a run ends at the latest.
     pub(crate) length: Duration,
-    /// The expected length of a run.
+    /// The length of a job file, or the span of a replayed trace; 0 without times.
     pub(crate) expected: Duration,
     pub(crate) description: String,
 }
@@ -231,8 +231,7 @@ impl Load {
         }
     }
 
-    /// The span of the accesses of a trace that is replayed at its own times, at its speed; `None` for other
-    /// loads.
+    /// The span of a trace that is replayed by its times, at the chosen speed; `None` for other loads.
     pub(crate) fn span(&self) -> Option<Duration> {
         matches!(self.kind, LoadKind::Trace(_, _, Pace::Open { .. })).then_some(self.expected)
     }

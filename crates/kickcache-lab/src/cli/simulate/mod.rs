@@ -1,5 +1,4 @@
-//! `kickcache simulate`: predicts the effect of a cache, without access to a disk, except that --calibrate
-//! measures one.
+//! `kickcache simulate`: caches on virtual devices; `--calibrate` measures a real device.
 
 pub(crate) mod cache_size;
 mod calibrate;

@@ -26,7 +26,7 @@ impl Pace {
         self.took += took;
     }
 
-    /// Prints the pace, if there was a simulation.
+    /// Prints the pace, if accesses were simulated.
     pub(crate) fn print(self, out: &mut dyn Write) -> io::Result<()> {
         if self.accesses == 0 {
             return Ok(());

@@ -15,7 +15,7 @@ pub(crate) struct Task<T> {
     pub(crate) name: String,
     /// The approximate work of the task, in any unit that all tasks share.
     pub(crate) weight: u64,
-    /// The length of the task in the unit of the callback.
+    /// The expected length of the task in the unit of the callback.
     pub(crate) nanos: u64,
     /// Runs the task; calls back with its progress.
     #[expect(clippy::type_complexity, reason = "a closure with a callback")]

@@ -1,4 +1,4 @@
-//! `kickcache simulate published`: the published rows, their models, and kickcache on the same virtual devices.
+//! `kickcache simulate published`: the published rows, simulated.
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -83,8 +83,8 @@ pub(crate) struct TraceArgs {
     /// Run a sample of each trace, with the volume and the caches scaled down: faster, with the errors of the
     /// hit ratios
     ///
-    /// The sample is the smallest one with 8,192 blocks, 2,048 extents of 1 MiB, 100,000 reads and, in the
-    /// smallest cache, 100 segments.
+    /// A sample is expected to have at least 8,192 blocks, 2,048 extents of 1 MiB, 100,000 reads and, in the
+    /// smallest cache, 100 segments; a smaller trace is run as a whole.
     #[arg(long, conflicts_with_all = ["shard", "parquet", "output"])]
     sample: bool,
     /// Make only this share of the runs (each trace with each size), to spread them over several machines:
@@ -121,7 +121,7 @@ impl TraceArgs {
             return self.run_sample(&traces, out);
         }
         let (tasks, notes) = self.tasks(&traces, &runs)?;
-        // The files of a directory are among the traces.
+        // A directory means its files.
         let read: Vec<&Path> =
             self.files.iter().chain(traces.iter().map(|trace| &trace.path)).map(PathBuf::as_path).collect();
         output::try_out(&[self.output.as_deref(), self.parquet.as_deref()], &read)?;

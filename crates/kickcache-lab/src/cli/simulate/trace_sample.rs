@@ -1,4 +1,4 @@
-//! `kickcache simulate trace --sample`: hit ratios with their errors, from a sample of the extents.
+//! `kickcache simulate trace --sample`: hit ratios with their errors, from samples.
 
 use std::io;
 

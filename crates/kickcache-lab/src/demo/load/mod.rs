@@ -1,4 +1,4 @@
-//! The programs that make the load, and its measurement.
+//! The ways to make the load, and its measurement.
 
 pub(crate) mod built_in;
 pub(crate) mod fio;

@@ -1,4 +1,4 @@
-//! The conclusions from the figures, in three sentences, and the warnings about the runs.
+//! The conclusions from the figures, and the warnings about the runs.
 
 use kickcache_units::show_count;
 

@@ -1,4 +1,4 @@
-//! The result on the screen: a picture, a table, three sentences, and warnings.
+//! The result on the screen: a picture, a table and sentences.
 
 pub(crate) mod chart;
 pub(crate) mod conclusions;

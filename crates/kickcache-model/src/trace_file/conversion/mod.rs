@@ -1,7 +1,7 @@
 //! Writes traces: records in one format become lines, or blocks, of another.
 //!
-//! A property that a target cannot express is refused, or counted as a [`Lack`], which the caller reports, except parts
-//! of a microsecond, and in I/O logs the disorder of times.
+//! Most properties that a target cannot express are refused, or counted as a [`Lack`], which the caller
+//! reports.
 
 mod iolog;
 mod lack;

@@ -19,7 +19,7 @@ pub enum Target {
     Tencent,
 }
 
-/// The operations and flags that traces of cloud providers and universities cannot express.
+/// The operations and flags that `msr` and `alibaba` cannot express.
 const READS_AND_WRITES: &[Lack] = &[Lack::Flush, Lack::Discard, Lack::Zeroes, Lack::Fua];
 
 impl Target {

@@ -1,4 +1,4 @@
-//! The formats, a file each.
+//! The formats.
 
 pub(crate) mod action;
 pub(crate) mod blkparse;

@@ -1,5 +1,3 @@
-//! Files that were joined, times that go back or jump, archives.
-
 use super::*;
 
 fn times(text: &str) -> (Vec<u64>, TimeRepairs) {

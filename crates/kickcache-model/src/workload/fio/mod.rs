@@ -114,7 +114,7 @@ impl FioWorkload {
         self.longest
     }
 
-    /// A sentence for each option that is skipped although it would affect fio.
+    /// Sentences on skipped options and on unusual units.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }

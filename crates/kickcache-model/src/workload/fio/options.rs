@@ -55,7 +55,7 @@ pub(crate) struct JobOptions {
     pub(crate) stonewall: bool,
 }
 
-/// Options that do not change the requests to the device.
+/// Options that are skipped without a warning.
 const HARMLESS: &[&str] = &[
     "allow_file_create",
     "allow_mounted_write",
@@ -109,7 +109,7 @@ const HARMLESS: &[&str] = &[
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Engine {
     Synchronous,
-    /// `iodepth`, but one trim: these engines trim by a synchronous system call.
+    /// Of depth `iodepth`, but trims one at a time: these engines trim by a synchronous system call.
     SynchronousTrims,
     Asynchronous,
 }
@@ -125,7 +125,7 @@ impl Engine {
 }
 
 impl JobOptions {
-    /// Reads a section; each option that is skipped although it would affect fio adds a warning.
+    /// Reads a section; some skipped options add a warning.
     pub(crate) fn read(section: &Section, warnings: &mut Vec<String>) -> Result<JobOptions, JobFileError> {
         let mut options = JobOptions::new(&section.name);
         for line in &section.lines {
@@ -299,7 +299,7 @@ impl JobOptions {
     }
 }
 
-/// Whether an option has no effect here; if fio would be affected, a warning is added.
+/// Whether an option is skipped; some add a warning.
 fn is_passed_over(line: &Line, warnings: &mut Vec<String>) -> bool {
     let is_log = line.option.starts_with("write_") && line.option.ends_with("_log");
     if HARMLESS.contains(&line.option.as_str()) || line.option.starts_with("iodepth_batch") || is_log {

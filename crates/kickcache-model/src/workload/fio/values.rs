@@ -1,5 +1,4 @@
-//! Values as fio 3.33 reads them: sizes in powers of 1024 unless `kb_base` changes that, and times with a unit or in
-//! the unit of their option.
+//! Values as fio 3.33 reads them.
 
 use kickcache_engine::time::Duration;
 

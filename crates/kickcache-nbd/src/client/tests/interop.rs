@@ -1,4 +1,4 @@
-//! Servers of other projects against this client, where the programs are installed.
+//! Programs of other projects, where they are installed.
 
 use std::fs;
 use std::io::{BufRead, BufReader};

@@ -1,4 +1,4 @@
-//! Replays the fuzz targets' corpus.
+//! Replays the fuzz targets' corpus, and random bytes.
 
 use crate as nbd;
 

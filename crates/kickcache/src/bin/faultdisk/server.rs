@@ -22,7 +22,7 @@ const HANG_PAUSE: Duration = Duration::from_millis(20);
 
 type Shared = Arc<Mutex<State>>;
 
-/// Serves until it is killed.
+/// Serves the disks.
 pub(crate) fn serve(socket: &Path, control: &Path, state: State) -> anyhow::Result<()> {
     let exports: Arc<[ExportInfo]> = state
         .disks

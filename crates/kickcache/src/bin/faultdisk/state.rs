@@ -1,4 +1,4 @@
-//! The disks, their faults and the log: one lock for all, so that the log has all operations in their order.
+//! The disks, their faults and the log: one lock for all, so that the log has the writes in their order.
 
 use std::fs::File;
 use std::io::{BufWriter, Write};
@@ -42,7 +42,7 @@ pub(crate) struct State {
     position: u64,
     /// How often the faults were cleared: operations that hung before then continue.
     pub(crate) clearings: u64,
-    /// Operations that a fault has affected.
+    /// Operations that met a fault.
     met: u64,
 }
 

@@ -1,4 +1,4 @@
-//! `kickcache man`: the man pages, from the same source as the help.
+//! `kickcache man`: the man pages.
 
 mod configuration_page;
 mod sections;

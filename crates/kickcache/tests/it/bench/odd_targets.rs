@@ -1,4 +1,4 @@
-//! Targets and jobs that would make fio use a file that the user did not name.
+//! Unusual targets and jobs of a bench.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

@@ -1,5 +1,5 @@
-//! A bit of a cache device is flipped, one at a time in many bytes: every block must read as before or fail,
-//! or the device must be refused.
+//! A bit of a cache device is flipped, one at a time in many bytes: a flip in durable data must not give wrong
+//! data.
 //!
 //! Bytes that recovery does not read cannot change its result, so it runs again only for the bytes that it
 //! reads.

@@ -1,4 +1,4 @@
-//! A cache device with clean and dirty blocks and records of every kind, made by a server in this process.
+//! A cache device with clean and dirty blocks, made by a server in this process.
 
 use std::fs;
 use std::ops::Range;

@@ -43,7 +43,6 @@ fn a_damaged_journal_makes_a_repair_drop_clean_blocks() {
     let image = Image::make(Ending::Cut);
     let path = image.cache();
     assert_eq!(look(&path).verdict, Verdict::Good);
-    // Not the newest block, which could have been torn by a power cut.
     let metadata = Metadata::read(open(&path)).unwrap();
     let number = metadata.engine().journal_span().end - 2;
     drop(metadata);
@@ -57,8 +56,7 @@ fn a_damaged_journal_makes_a_repair_drop_clean_blocks() {
     assert_eq!((after.volumes[0].clean_blocks, after.volumes[0].dirty_blocks), (0, dirty));
 }
 
-/// A block of another cache, which a device of this layout cannot decode, at the place of the journal's next
-/// block.
+/// A block of another cache, which a device of this layout cannot decode, in the journal.
 #[test]
 fn remains_of_another_layout_are_no_damage() {
     let image = Image::make(Ending::Cut);

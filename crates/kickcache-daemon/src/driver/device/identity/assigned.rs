@@ -79,7 +79,7 @@ pub(super) fn file_of_loop(assigned: &str) -> Option<&Path> {
     below.starts_with('/').then(|| Path::new(below))
 }
 
-/// Vendor, model and serial number of a disk, as far as the kernel shows them.
+/// Vendor, model, serial number and namespace of a disk; `None` without a serial number.
 fn product_serial(folder: &Path) -> Option<String> {
     let device = folder.join("device");
     let page = fs::read(device.join("vpd_pg80")).ok().and_then(|page| clean(page.get(VPD_HEADER..)?));

@@ -6,7 +6,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 
 const QUEUES_MAX: u16 = 16;
 const DEPTH_MAX: u16 = 1024;
-/// Of all queues of a device together: each request reserves 256 KiB.
+/// Of all queues of a device together.
 const REQUESTS_MAX: u32 = 2048;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

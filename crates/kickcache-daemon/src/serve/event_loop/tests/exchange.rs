@@ -63,7 +63,6 @@ fn give_way(served: &ToySetup) -> Result<OldDevices, ServeError> {
     Ok(old)
 }
 
-/// The placeholder for an engine has no timers: a request that is dropped here waits for ever.
 #[test]
 fn requests_during_an_engine_change_are_answered_promptly() {
     let served = ToySetup::new(Limits::default());

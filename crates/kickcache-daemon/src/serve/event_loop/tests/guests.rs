@@ -1,4 +1,4 @@
-//! Guests in the loop, turn by turn: no request ends before the test has checked it.
+//! Guests in the loop, turn by turn.
 
 use std::collections::VecDeque;
 use std::io::IoSliceMut;
@@ -24,7 +24,7 @@ const LISTENER: WatchKey = WatchKey::VhostUser(PortKey { port: 0, part: Part::Li
 const TURNS_MAX: usize = 1000;
 const TURN_TIME_MAX: Duration = Duration::from_millis(10);
 
-/// A guest that offers two reads where there is memory for one: the first is in flight, and the second waits.
+/// A loop with a guest.
 struct Scene {
     event_loop: EventLoop<PassThrough>,
     guest: Reader,
@@ -147,7 +147,6 @@ fn a_request_waiting_for_memory_is_left_to_its_successor() {
 #[test]
 fn a_read_is_answered_after_its_data_are_in_place() {
     let mut scene = Scene::new();
-    // Later writes do not reach the guest, also not its used ring.
     scene.guest.cut_payload();
     scene.turn_until(|scene| scene.port().device.has_lost_memory() || scene.port().socket.is_none());
     assert_eq!(scene.guest.answered(), 0, "it was answered before");

@@ -1,4 +1,4 @@
-//! Clients that keep memory for payload while others wait for it.
+//! Clients that keep memory for payload.
 
 use super::*;
 
@@ -6,7 +6,7 @@ const MIB: u32 = 1 << 20;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 
-/// A loop with 16 MiB for payload; requests above 2 MiB share 12 MiB.
+/// A loop with 16 MiB for payload.
 struct Scene {
     event_loop: EventLoop<PassThrough>,
     _control: Sender<Control>,
@@ -84,7 +84,7 @@ impl Scene {
     }
 }
 
-/// A client that has sent `count` reads of 4 MiB, and takes no reply.
+/// A client that has sent `count` reads of 4 MiB.
 fn ask(scene: &mut Scene, count: u64) -> UnixStream {
     let mut client = scene.connect();
     for cookie in 0..count {

@@ -1,4 +1,4 @@
-//! The loop with an engine without a cache and real sockets.
+//! The loop with an engine without a cache.
 
 mod exchange;
 mod guests;
@@ -170,7 +170,7 @@ fn serve_a_file_for_measurements() {
     toy.stop();
 }
 
-/// If the record stayed, a stop would wait for it forever.
+/// A stop waits for the queued records.
 #[test]
 fn an_outstanding_record_ends_after_its_device_is_removed() {
     let directory = tempfile::tempdir_in("/var/tmp").unwrap();

@@ -28,7 +28,7 @@ impl Writer {
     }
 }
 
-/// All types of writers that a loop without a cache device serves.
+/// Writers that a loop without a cache device serves.
 fn writers(event_loop: &mut EventLoop<PassThrough>) -> Vec<SuperblockWriter> {
     let resize = |number| event_loop.resizes.begin(VolumeId::new(number));
     let [first, second] = [1, 2].map(resize).map(SuperblockWriter::Resize);

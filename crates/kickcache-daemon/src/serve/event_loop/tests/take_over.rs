@@ -1,4 +1,4 @@
-//! A device that takes over, and a stop.
+//! A device that takes over from the cache device.
 
 use std::path::PathBuf;
 
@@ -15,7 +15,7 @@ use crate::devices::state::{CacheRecord, StateStore, uuid_text};
 use crate::log::logged::logged;
 use crate::serve::event_loop::cache_takeover::{Pair, TakeoverOutcome, TakeoverStep};
 
-/// A loop with a complete copy of its cache device on another one.
+/// A loop with a cache device, a device that is to take over, and a mirror.
 fn copied_loop(directory: &tempfile::TempDir) -> EventLoop<PassThrough> {
     let [origin, old, new] = ["origin", "old", "new"].map(|name| directory.path().join(name));
     for path in [&origin, &old, &new] {
@@ -133,7 +133,7 @@ impl Sealed {
         let mut event_loop = copied_loop(&directory);
         let [old, new, state] = ["old", "new", "state"].map(|name| directory.path().join(name));
         let open = |path: &Path, access| Arc::new(BlockFile::open(path, access, Emptiness::Refused).unwrap());
-        // The earlier pair is dropped first, as each open device holds a lock.
+        // The earlier pair is dropped first, as it holds locks.
         event_loop.takeover.pair = None;
         let called = OtherDevice { uuid: [3; 16], path: new.display().to_string() };
         let pair = Pair { old: open(&old, access[0]), new: open(&new, access[1]), called };

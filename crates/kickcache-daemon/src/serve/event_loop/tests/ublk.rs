@@ -16,7 +16,6 @@ use crate::serve::frontend::ublk::open_ublk::OpenUblk;
 use crate::serve::frontend::ublk::place::UblkPlace;
 use crate::serve::known_volume::KnownVolume;
 
-/// A number that no test of a host's devices uses.
 const ID: u32 = 63;
 const NONE: [u32; 0] = [];
 const PLACE: UblkPlace =

@@ -39,7 +39,6 @@ impl Certificates {
 
     pub(super) fn accept(&self) -> Option<UnbufferedServerConnection> {
         let config = Arc::clone(&lock(&self.current).config);
-        // The call fails if the system gives no random numbers.
         UnbufferedServerConnection::new(config).ok()
     }
 

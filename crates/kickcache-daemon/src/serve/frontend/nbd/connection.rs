@@ -52,19 +52,19 @@ pub(crate) struct Connection {
     pub(crate) watching_output: bool,
     /// Whether the connection is in the list of connections with pending work.
     pub(crate) touched: bool,
-    /// Why the connection is not read from; `None` if it is read.
+    /// The reason of a stall of the connection.
     pub(crate) stall: Option<Stall>,
     pub(super) granted: Option<Grant>,
     questions: usize,
     pace: Pace,
-    /// Whether the volume is being removed: commands are refused, and the connection ends after its replies.
+    /// Whether the volume is being removed: commands are refused.
     pub(crate) is_leaving: bool,
 }
 
 enum ConnectionPhase {
     /// The bytes are negotiation or a command.
     Decode,
-    /// A decoded command that was not admitted.
+    /// A decoded command that was not admitted yet.
     Waiting(Command),
     /// The data of a write.
     Payload { id: RequestId, command: Command, filled: usize },
@@ -81,7 +81,7 @@ pub(crate) enum Step {
     Admit(Command),
     Write(Command, RequestId),
     StartTls,
-    /// Too much is in flight: the connection continues after a reply was sent.
+    /// Too much is in flight, or waits to be sent.
     Stalled,
     Closed,
 }

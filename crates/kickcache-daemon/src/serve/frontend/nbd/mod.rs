@@ -79,7 +79,6 @@ pub(crate) struct Nbd {
     security: AccessRights,
     gone_looked_at: Instant,
     slow_clients: SlowClients,
-    /// Whether the client that was read from last since the last wait is in the middle of a long write.
     receives_long_write: bool,
 }
 
@@ -359,7 +358,8 @@ impl Nbd {
         self.clients.all_quiet()
     }
 
-    /// Whether the last bytes belonged to a long write with more data to come. The call clears the flag.
+    /// Whether the client whose input was watched last is within a long write. The call clears the
+    /// flag.
     pub(super) fn take_long_write(&mut self) -> bool {
         std::mem::take(&mut self.receives_long_write)
     }

@@ -1,4 +1,4 @@
-//! Replies that wait to be sent: one call sends many.
+//! Replies that wait to be sent.
 
 use std::collections::VecDeque;
 use std::io::IoSlice;
@@ -13,7 +13,7 @@ use crate::driver::buffers::Buffers;
 use crate::serve::frontend::nbd::send_progress::SendProgress;
 use crate::serve::frontend::nbd::tls_stream::TlsStream;
 
-/// The most stretches that one call sends or encrypts.
+/// The most stretches of one system call or encryption.
 const STRETCHES_MAX: usize = 128;
 
 #[derive(Default)]
@@ -31,7 +31,7 @@ pub(crate) struct Outbox {
 pub(crate) enum Message {
     Data(ReplyHead, RequestId),
     Head(ReplyHead),
-    /// A reply with other bytes than a request's payload.
+    /// Bytes other than a head or a request's payload.
     Bytes(Vec<u8>),
 }
 

@@ -1,4 +1,4 @@
-//! Which commands carry data, and how much memory their data needs.
+//! The payload of commands.
 
 use kickcache_nbd::{Command, CommandKind};
 

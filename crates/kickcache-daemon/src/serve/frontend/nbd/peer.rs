@@ -5,7 +5,6 @@ use std::os::fd::AsFd;
 
 use rustix::net::{getpeername, sockopt};
 
-/// The address of the other end, or the system's information on a local process.
 pub(crate) fn peer(socket: impl AsFd) -> String {
     let remote = getpeername(&socket).ok().flatten();
     if let Some(address) = remote.and_then(|remote| SocketAddr::try_from(remote).ok()) {

@@ -14,6 +14,6 @@ pub(crate) struct NbdRequest {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum NextStep {
     Reply,
-    /// A flush: the engine's discard is never durable by itself.
+    /// A flush, after a discard that is to be durable.
     Flush,
 }

@@ -1,4 +1,4 @@
-//! Clients that take no replies, or send only a part of a write, while other requests wait for the memory.
+//! Clients that hold memory while other requests wait for it.
 
 use kickcache_engine::cache_engine::CacheEngine;
 use tracing::Level;

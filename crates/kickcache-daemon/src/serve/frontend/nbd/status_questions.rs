@@ -156,7 +156,6 @@ mod tests {
         let hole = [told(u64::MAX, true)];
         let shown_from =
             |offset, length, cached: &[bool]| shown(&question(offset, length, cached).merged(&hole));
-        // The question is about blocks 0 to 2, and block 1 is cached.
         for start in [512, 2048, 3584] {
             assert_eq!(
                 shown_from(start, 12288 - start, &[false, true, false]),

@@ -1,4 +1,4 @@
-//! Encrypted bytes that wait for the socket to accept them.
+//! Bytes of TLS that wait for the socket to accept them.
 
 use std::os::fd::AsFd;
 

@@ -29,8 +29,8 @@ pub(crate) trait Channel {
     /// As the kernel gives them.
     fn call(&mut self, number: u32, command: &ControlCommand) -> io::Result<i32>;
 
-    /// Takes the lock that excludes other kickcache processes of this host; `false` if another process has
-    /// it.
+    /// Takes the lock that excludes other kickcache processes of this host; `false` if the lock is
+    /// taken.
     ///
     /// # Errors
     /// As the system gives them.

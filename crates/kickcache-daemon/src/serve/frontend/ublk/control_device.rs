@@ -20,7 +20,7 @@ const PART: u32 = 3;
 const PAUSE: Duration = Duration::from_millis(50);
 /// The longest wait, in pauses, until a removed device is deleted.
 const GOING: Duration = Duration::from_secs(2);
-/// The device numbers that are looked at.
+/// The device numbers of [`ControlDevice::devices`].
 const IDS: std::ops::Range<u32> = 0..64;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,11 +86,9 @@ impl ControlDevice {
         is_so(self)
     }
 
-    /// Does work during which no other kickcache of this host adds, takes over or deletes a device. Other
-    /// kickcaches wait meanwhile, so the work must not wait for slow processes.
+    /// Does work during which no other kickcache of this host adds, takes over or deletes a device.
     ///
-    /// # Errors
-    /// The errors of the work, and a sentence if another kickcache holds the lock for too long.
+    /// # Errors The errors of the work, and a sentence if the lock cannot be had.
     pub(crate) fn alone<T>(
         &mut self,
         work: impl FnOnce(&mut ControlDevice) -> Result<T, String>,
@@ -120,7 +118,7 @@ impl ControlDevice {
         OpenOptions::new().read(true).write(true).open(path)
     }
 
-    /// The process that has the device's character device open: it serves the device, or is about to.
+    /// The process that has the device's character device open.
     pub(crate) fn opener(&self, id: u32) -> Option<DeviceUser> {
         opener_of(&self.node(id))
     }
@@ -129,7 +127,7 @@ impl ControlDevice {
         self.nodes.join(format!("ublkc{id}"))
     }
 
-    /// A command about a device, repeated while the kernel is busy with earlier work.
+    /// A command about a device; EBUSY of the kernel is waited out up to the patience.
     fn about(&mut self, number: u32, id: u32, data: u64) -> io::Result<()> {
         let command = ControlCommand { device_id: id, queue_id: NO_QUEUE, data, ..ControlCommand::default() };
         let mut last = Ok(0);
@@ -168,8 +166,7 @@ impl ControlDevice {
         })
     }
 
-    /// # Errors
-    /// If the device does not exist, or its parameters were never set.
+    /// # Errors As the kernel gives them.
     pub(crate) fn parameters(&mut self, id: u32) -> io::Result<Parameters> {
         let mut parameters = Parameters { length: abi::PARAMETERS_LENGTH, ..Parameters::default() };
         let command = ControlCommand::with_buffer(id, &raw mut parameters);
@@ -201,7 +198,7 @@ impl ControlDevice {
         self.about(abi::START_DEV, id, u64::from(server))
     }
 
-    /// Takes over a device without a server, once the kernel has noticed that its server has ended.
+    /// Takes over a device without a server.
     ///
     /// # Errors
     /// EBUSY if it has a server.
@@ -219,8 +216,7 @@ impl ControlDevice {
 
     /// Sets another size, in sectors of 512 bytes.
     ///
-    /// # Errors
-    /// EOPNOTSUPP or EINVAL before Linux 6.16.
+    /// # Errors An error of the kernel before Linux 6.16.
     pub(crate) fn set_size(&mut self, id: u32, sectors: u64) -> io::Result<()> {
         self.about(abi::UPDATE_SIZE, id, sectors)
     }

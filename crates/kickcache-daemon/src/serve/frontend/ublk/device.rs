@@ -131,8 +131,8 @@ impl UblkDevice {
         self.served.as_ref().is_some_and(|served| served.ended == 0)
     }
 
-    /// The kernel has ended a tag: the device is being deleted. The device is closed after its last tag, when
-    /// no request is in flight.
+    /// The kernel has ended a tag: the device is being deleted. The device is closed after its last
+    /// tag.
     pub(super) fn end_tag(&mut self) -> RemainingTags {
         let Some(served) = &mut self.served else { return RemainingTags::Nothing };
         served.ended += 1;
@@ -299,7 +299,7 @@ fn tell_differences(control: &mut ControlDevice, info: &DeviceInfo, place: &Ublk
     }
 }
 
-/// Waits until the server of a device has ended.
+/// Waits for the end of a device's server.
 fn wait_for_end(control: &mut ControlDevice, id: u32) -> Result<(), String> {
     let mut state = DeviceState::Dead;
     control.wait_until(|control| {

@@ -1,4 +1,4 @@
-//! Where a volume is served.
+//! The place of a volume as a block device.
 
 use crate::plan::frontends::ublk::id::UblkId;
 use crate::plan::volume_spec::VolumeSpec;

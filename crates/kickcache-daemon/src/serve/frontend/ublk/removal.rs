@@ -26,7 +26,7 @@ pub(super) fn number_in(name: &str) -> Option<u32> {
     name.strip_prefix("ublkb")?.parse().ok()
 }
 
-/// Deletes an unused device on another thread, as the kernel waits until the server has closed the device.
+/// Deletes an unused device on another thread.
 pub(super) fn remove_aside(controls: &ControlThreads, id: u32, path: PathBuf) {
     let work = move |control: &mut ControlDevice| {
         let alone = control.alone(|control| control.remove_later(id).map_err(|error| error.to_string()));

@@ -17,7 +17,7 @@ const OPERATION_MASK: u32 = 0xff;
 const FUA: u32 = 1 << 13;
 const NO_UNMAP: u32 = 1 << 15;
 
-/// The operation of the kernel's request; `None` if the device did not offer such operations.
+/// The operation of the kernel's request; `None` for an operation that no device offers.
 pub(crate) fn operation(description: &IoDescription) -> Option<Operation> {
     let flags = description.operation_and_flags;
     let durability = if flags & FUA == 0 { Durability::Volatile } else { Durability::Durable };
@@ -53,7 +53,6 @@ pub(crate) fn result(bytes: i32, reply: Result<(), Errno>) -> i32 {
         Err(Errno::NoSpace) => -libc::ENOSPC,
         Err(Errno::NotSupported) => -libc::EOPNOTSUPP,
         Err(Errno::NotPermitted) => -libc::EPERM,
-        // A command that is answered with ESHUTDOWN or ENODEV would end its tag.
         Err(Errno::Shutdown) => -libc::EIO,
     }
 }

@@ -1,4 +1,4 @@
-//! The kernel's I/O scheduler of a device: none.
+//! Sets the kernel's I/O scheduler of a device to none.
 //!
 //! The kernel selects `mq-deadline` for devices with one queue.
 

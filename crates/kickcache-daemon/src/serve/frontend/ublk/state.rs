@@ -26,7 +26,6 @@ pub(crate) enum DeviceState {
 impl DeviceState {
     pub(crate) fn of(info: &DeviceInfo) -> DeviceState {
         match info.state {
-            // An ending process has already closed its descriptors.
             LIVE if has_descriptors(info.server_pid) => DeviceState::Live(info.server_pid),
             LIVE => DeviceState::Ending,
             QUIESCED | FAILS_IO => DeviceState::Waiting,

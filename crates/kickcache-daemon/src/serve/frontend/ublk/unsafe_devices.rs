@@ -11,7 +11,7 @@ use crate::serve::error::ServeError;
 
 pub(crate) struct Starting<'a> {
     pub(crate) volume: &'a VolumeIdentity,
-    /// The identity under which the volume's origin was last served, if it differs.
+    /// An earlier identity of the volume's origin, with another volume name.
     pub(crate) earlier: Option<&'a VolumeIdentity>,
     pub(crate) device: Option<UblkId>,
 }
@@ -22,8 +22,8 @@ struct OwnDevice {
     name: String,
 }
 
-/// Refuses a volume with an existing device that this start does not take over, unless the device is stuck and
-/// unused. Without the kernel's driver, or the right to use it, no volume is refused.
+/// Refuses a volume with a started device that this start does not take over, unless the device is
+/// stuck and unused. Without the kernel's driver, or the right to use it, no volume is refused.
 ///
 /// # Errors
 /// [`ServeError::Volume`].

@@ -80,12 +80,12 @@ impl VhostUser {
         self.ports.iter_mut().filter(|port| port.volume == volume).for_each(|port| port.device.resize(size));
     }
 
-    /// Whether a ring contains a request.
+    /// Whether a ring may have a request to take.
     pub(super) fn has_work(&self) -> bool {
         !self.closed && self.ports.iter().any(Port::has_more)
     }
 
-    /// Requests kicks from now on; `true` if there are requests already, so that the loop must not sleep.
+    /// Requests kicks from now on; `true` if the loop must not sleep yet.
     pub(super) fn arm(&mut self) -> bool {
         // After a port with requests, no further port is armed, as the loop does not sleep then.
         !self.closed && self.ports.iter_mut().any(Port::arm)

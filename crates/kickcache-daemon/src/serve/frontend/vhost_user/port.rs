@@ -39,7 +39,7 @@ pub(crate) struct Port {
     /// A request that waits for memory, or for the end of other requests of this guest.
     pub(crate) held: Option<GuestRequest>,
     pub(super) waits_for_memory: bool,
-    /// Whether no virtual machine may connect at present.
+    /// Whether the volume is hidden, so that no virtual machine may connect.
     pub(crate) is_hidden: bool,
     pub(crate) listening: bool,
     /// Bytes of memory that requests in flight take.

@@ -66,7 +66,7 @@ impl VhostUser {
         self.ports[index].held = self.admit(core, index, request, granted);
     }
 
-    /// Begins a request, or returns it if it has to wait.
+    /// Begins or refuses a request; returns it if it has to wait.
     fn admit<E: CacheEngine>(
         &mut self,
         core: &mut Core<E>,

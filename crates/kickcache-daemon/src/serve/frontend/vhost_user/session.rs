@@ -205,7 +205,7 @@ impl VhostUser {
         core.driver.unwatch(socket.as_fd(), key(index, Part::Socket, port.generation_of_socket));
         port.waiting = None;
         port.device.disconnect();
-        // The result of the held request is dropped: a front end that reconnects submits the request again.
+        // The result of the held request is dropped.
         if let Some(request) = port.held.take() {
             port.device.complete(&request, Outcome::Failed);
         }

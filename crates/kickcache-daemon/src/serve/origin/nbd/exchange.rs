@@ -43,7 +43,6 @@ pub(super) enum Order {
     Do(OriginJob),
     /// Samples of the expected contents of the next server.
     Expect(Vec<Sample>),
-    /// The server is abandoned.
     GiveUp,
     Dialled(Result<Links, ClientError>),
 }

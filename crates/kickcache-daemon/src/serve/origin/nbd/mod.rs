@@ -166,7 +166,8 @@ fn meet(
     Ok(ProbedServer { other_names: uri.other_identities(), links, facts, looks_like_cache })
 }
 
-/// Reads the places of a cache device's superblocks, and flushes a writable export once if it can be flushed.
+/// Reads the places of a cache device's superblocks, and flushes the origin of a writable volume if
+/// it can be flushed.
 fn look_and_flush(client: &mut Client, access: AccessMode, block: MinimumBlock) -> Result<bool, ClientError> {
     let size = client.export().size;
     let mut found = false;
@@ -280,7 +281,7 @@ impl Drop for NbdOrigin {
         if let Some(links) = self.links.take() {
             links.leave();
         }
-        // The thread is not waited for: it may be looking for a server that does not answer.
+        // The end of the thread is not waited for.
         self.exchange.end();
     }
 }

@@ -23,7 +23,8 @@ impl Pace {
     }
 }
 
-/// An outage, from the loss of a connection to the first answer of a server, or to a new connection while no job waits.
+/// An outage, from the loss of a connection to the first answered job, or to a new connection while
+/// no job waits.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Outage {
     since: Instant,
@@ -59,7 +60,7 @@ impl Outage {
         self.pause = (self.pause * 2).min(PAUSES.1);
     }
 
-    /// Counts the time of the outage from now on, as no request has waited in it so far.
+    /// Counts the time of the outage from now on.
     pub(super) fn begin_to_count(&mut self, now: Instant) {
         self.since = now;
     }

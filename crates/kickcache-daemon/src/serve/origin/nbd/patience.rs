@@ -34,7 +34,7 @@ impl ServerWait<'_> {
         ask: impl FnOnce() -> Result<T, String> + Send + 'static,
     ) -> Result<T, ServeError> {
         let (sender, answer) = mpsc::channel();
-        // The receiver is dropped if the request took too long.
+        // The receiver may be dropped.
         let asking = move || drop(sender.send(ask()));
         let thread = thread::Builder::new().name("origin-ask".into()).spawn(asking);
         thread.map_err(ServeError::system("start a thread"))?;

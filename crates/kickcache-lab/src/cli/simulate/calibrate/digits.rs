@@ -1,6 +1,6 @@
 //! Figures with as many digits as a measurement can know.
 
-/// Rounds to three digits.
+/// Rounds a positive number to three digits.
 pub(super) fn three_digits(number: f64) -> f64 {
     if number <= 0.0 {
         return 0.0;

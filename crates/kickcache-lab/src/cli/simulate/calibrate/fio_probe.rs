@@ -12,7 +12,7 @@ use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult};
 use crate::fio::child::Fio;
 use crate::fio::report;
 
-/// Seconds of each run.
+/// Seconds of a probe.
 pub(super) const SECONDS: u64 = 2;
 /// Seconds of the run that measures fio's own time.
 const OWN_SECONDS: u64 = 1;

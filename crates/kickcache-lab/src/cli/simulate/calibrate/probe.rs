@@ -64,7 +64,7 @@ pub(super) struct ProbeResult {
 }
 
 impl ProbeResult {
-    /// The figures of a run's accesses; `None` if there were none.
+    /// The figures of a run's accesses; `None` without accesses or time.
     #[expect(clippy::cast_precision_loss, reason = "latencies and counts are far below 2^53")]
     pub(super) fn of(job: &JobResult, seconds: f64) -> Option<ProbeResult> {
         let count = job.count() as f64;
@@ -122,7 +122,7 @@ pub(super) struct RunPair {
 pub(super) struct Runs {
     /// The results of [`READS`], in their order.
     pub(super) reads: [ProbeResult; READ_COUNT],
-    /// The results of [`WRITES`]; `None` if the probes may not write.
+    /// The results of [`WRITES`], if there are any.
     pub(super) writes: Option<[ProbeResult; WRITE_COUNT]>,
 }
 
@@ -137,7 +137,7 @@ impl Runs {
         self.reads.iter().chain(writes).map(|run| run.iops).fold(0.0, f64::max)
     }
 
-    /// Each run with its probe and the run of a model.
+    /// The runs with their probes and the runs of a model.
     pub(super) fn beside(&self, other: &Runs) -> Vec<RunPair> {
         let beside = |probes: &[Probe], measured: &[ProbeResult], given: &[ProbeResult]| {
             let runs = measured.iter().zip(given).zip(probes);

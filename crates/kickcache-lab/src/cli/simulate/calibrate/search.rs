@@ -2,7 +2,7 @@
 
 /// The first step: a factor.
 const FIRST: f64 = 1.6;
-/// The search ends when no step helps and the next, finer one would be below this factor.
+/// No step is finer than this factor.
 const LAST: f64 = 1.005;
 /// Rounds at most.
 const ROUNDS: usize = 40;

@@ -12,9 +12,9 @@ use kickcache_model::workload::fio::FioWorkload;
 
 use crate::cli::simulate::calibrate::probe::{Probe, ProbeResult, READS, Runs, WRITE_COUNT, WRITES};
 
-/// The expected accesses of a run of 4 KiB each.
+/// Intended accesses of a run of 4 KiB each.
 const ACCESSES: f64 = 5_000.0;
-/// The expected accesses of a run of longer accesses.
+/// Intended accesses of a run of longer accesses.
 const LONG_ACCESSES: f64 = 300.0;
 /// The longest virtual time of a run.
 const LONGEST: Span = Span::from_secs(60);
@@ -29,7 +29,7 @@ pub(super) struct Bench {
 }
 
 impl Bench {
-    /// The results of a model for all probes; `expected` are the approximate results.
+    /// The results of a model for the probes of `expected`, which are approximate results.
     pub(super) fn runs(&self, kind: &DeviceKind, expected: &Runs) -> Runs {
         let reads = std::array::from_fn(|index| self.probe(kind, READS[index], expected.reads[index].iops));
         let writes = |expected: [ProbeResult; WRITE_COUNT]| {

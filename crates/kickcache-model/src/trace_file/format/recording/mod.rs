@@ -1,6 +1,5 @@
-//! The format of `kickcache record`: the requests of a volume, in blocks that can be decoded separately,
-//! compressed and with checksums. docs/reference/trace-format.md documents every byte; a test compares it with the
-//! constants here.
+//! The format of `kickcache record`: the requests of a volume, in blocks with checksums that can be decoded
+//! separately. docs/reference/trace-format.md documents every byte.
 //!
 //! A file that was cut off anywhere is read up to its last whole block; a damaged block costs its own records only, since the
 //! reader looks for the mark of the next one. Files put together by `cat` are one trace.

@@ -25,8 +25,8 @@ mod tests;
 
 /// The most bytes received from the socket that are held at once.
 const RECEIVE: usize = 128 << 10;
-/// From this many plain bytes on, no further record is encrypted before the socket has accepted all; the last
-/// record may exceed it.
+/// From this many plain bytes on, no further record is encrypted before the socket has accepted
+/// all.
 const BATCH: usize = 256 << 10;
 /// The most payload bytes of one record.
 const RECORD: usize = 16 << 10;
@@ -158,7 +158,6 @@ impl TlsStream {
     }
 
     fn encode_alerts(&mut self) {
-        // No record is decrypted while there are bytes to encode, so an error occurs once.
         while self.connection.wants_write() {
             let UnbufferedStatus { state, .. } = self.connection.process_tls_records(&mut []);
             let Ok(ConnectionState::EncodeTlsData(mut message)) = state else { return };

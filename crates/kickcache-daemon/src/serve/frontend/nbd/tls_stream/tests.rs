@@ -127,7 +127,6 @@ fn a_client_gets_gathered_output_and_may_hold_its_batch() {
             assert_ne!(peers.stream.flush(&peers.far), SendProgress::Broken);
             assert_eq!(peers.hear(), None);
             if sent < all.len() && *version == TLS13 {
-                // The server confirms the new keys, and its own are new.
                 peers.client.refresh_traffic_keys().unwrap();
                 let bytes = peers.client_bytes();
                 peers.say(&bytes);
@@ -180,7 +179,7 @@ fn data_before_a_close_notify_is_delivered() {
 #[test]
 fn a_message_without_an_end_is_refused() {
     let mut peers = Peers::new(&TLS13);
-    // A ClientHello of 60,000 bytes, with one of its bytes in each record.
+    // A ClientHello of 60,000 bytes in tiny records.
     let mut bytes = vec![22, 3, 1, 0, 4, 1, 0, 0xea, 0x60];
     (0..RECEIVE).for_each(|_| bytes.extend([22, 3, 1, 0, 1, 0]));
     let received = bytes.chunks(RECEIVE / 2).map(|part| {
