@@ -300,7 +300,7 @@ impl Engine {
             }
             DurableWaiter::Drained(volume) => state.end_drain(volume),
             DurableWaiter::Forgotten(volume) => state.end_forgetting(volume),
-            DurableWaiter::Cut(number) => redo::cut::on_durable(state, number, true),
+            DurableWaiter::Cut(number) => redo::cut::on_durable(state, number),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }
@@ -331,7 +331,7 @@ impl Engine {
             DurableWaiter::Writeback => writeback::on_not_durable(state),
             DurableWaiter::Drained(volume) => state.end_drain(volume),
             DurableWaiter::Forgotten(volume) => state.end_forgetting(volume),
-            DurableWaiter::Cut(number) => redo::cut::on_durable(state, number, false),
+            DurableWaiter::Cut(number) => redo::cut::on_not_durable(state, number),
             DurableWaiter::Nobody => {}
             DurableWaiter::Stop => self.ending = Ending::Done,
         }

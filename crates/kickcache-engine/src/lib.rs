@@ -52,7 +52,6 @@ mod order;
 pub mod pass_through;
 mod path;
 mod pins;
-mod point_in_time;
 mod policy;
 mod pool;
 pub mod queue;

@@ -4,11 +4,12 @@
 //! [`Engine::is_forgotten`], [`Engine::remove_volume`].
 
 use crate::cache::slots::SlotState;
-use crate::config::VolumeSettings;
+use crate::config::{Mode, VolumeSettings};
 use crate::engine::Engine;
 use crate::format::journal::Fact;
 use crate::order::DurableWaiter;
 use crate::policy::offload::Offload;
+use crate::redo::{Redo, RedoSettings};
 use crate::task::Task;
 use crate::time::Instant;
 use crate::units::{Location, VolumeId};
@@ -30,6 +31,23 @@ impl Engine {
         let offload = Offload::new(self.state.settings.origin_offload);
         self.state.volumes.add(Volume::new(*settings, size, offload, now));
         self.state.pool.set_volumes(self.state.volumes.known());
+    }
+
+    /// From here on the volumes of a group are written back in cuts, by way of a redo journal. The groups that the
+    /// journal has from earlier are written to the origins first.
+    ///
+    /// # Panics
+    /// If the engine has a redo journal, or a volume of the group is not in write-back mode.
+    pub fn attach_redo(&mut self, now: Instant, settings: RedoSettings) {
+        let state = &mut self.state;
+        assert!(state.redo.is_none(), "an engine has one redo journal");
+        let mut volumes = settings.volumes.iter().filter_map(|volume| state.volumes.find(volume));
+        assert!(volumes.all(|volume| volume.settings.mode == Mode::WriteBack), "the mode was checked");
+        state.now = now;
+        state.redo = Some(Redo::new(now, settings).into());
+        state.agenda.push_back(Task::Redo);
+        self.is_stirred = true;
+        self.run_agenda();
     }
 
     /// Dirty or unflushed blocks of a volume, served or not.
@@ -122,7 +140,6 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Mode;
     use crate::scene::Scene;
     use crate::units::BLOCK_SIZE;
 

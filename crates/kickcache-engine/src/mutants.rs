@@ -42,7 +42,6 @@ mod planted {
     }
 
     mutants! {
-<<<<<<< HEAD
         /// A cut lacks the blocks that die before their segment is examined.
         CutLacksDead,
         /// A cut has blocks of open segments that were written after its instant.
@@ -69,10 +68,7 @@ mod planted {
         ReleaseOfNewer,
         /// The slots of a group are free before the new tail is durable.
         TailNotAwaited,
-        /// A block is clean once it was written to the origin.
-=======
         /// A volatile writeback makes its blocks clean at once.
->>>>>>> main
         CleanBeforeOriginFlush,
         /// A writeback that makes blocks clean without a flush is volatile.
         DurableWritebackVolatile,

@@ -21,7 +21,6 @@ use crate::inflight::searching::Searching;
 use crate::inflight::submissions::Submissions;
 use crate::inflight::unreadable::Unreadable;
 use crate::inflight::writebacks::Writebacks;
-use crate::path::redo;
 use crate::policy::retention::Retention;
 use crate::policy::wear::Wear;
 use crate::pool::Pool;
@@ -158,7 +157,7 @@ impl State {
             return;
         }
         self.device.health = CacheHealth::OutOfService;
-        redo::cut::abandon(self);
+        self.abandon_cut();
         for key in core::mem::take(&mut self.overtaken) {
             self.cache.remove(key);
         }

@@ -9,6 +9,7 @@ use crate::inflight::writing::IfRefused;
 use crate::policy::miniature::Use;
 use crate::policy::passage::{Piece, Way};
 use crate::queue::Queue;
+use crate::redo::RedoStatus;
 use crate::request::Operation;
 use crate::stats::{
     CacheCounters, CacheHealth, Record, Status, VolumeCounters, VolumeStatus, Wear, WearHistory,
@@ -86,6 +87,11 @@ impl Engine {
             is_incomplete: self.state.marking.incomplete.is_some_and(|set| set.contains(volume)),
             counters: found.counters,
         }
+    }
+
+    /// The state of the redo journal; `None` without one.
+    pub fn redo_status(&self) -> Option<RedoStatus> {
+        self.state.redo.as_ref().map(|redo| redo.status())
     }
 
     /// The counters of a volume.

@@ -4,88 +4,21 @@
 //! it was in its segment at the instant, and is dirty and in no group when its segment is examined, or was so when it
 //! died before that. A segment is not opened again before it was examined.
 
-use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::cache::Cache;
+use crate::cache::cut_search::{CutMember, CutSearch, SegmentEnd};
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::units::{BlockKey, Location, SegmentIndex, VolumeSet};
-
-/// A copy that belongs to a cut. Its segment is pinned.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(crate) struct Member {
-    pub(crate) key: BlockKey,
-    pub(crate) location: Location,
-}
-
-/// A cut whose segments are being examined.
-#[derive(Debug)]
-pub(super) struct CutSearch {
-    volumes: VolumeSet,
-    /// One bit for each segment of the instant that was not examined, and that was not opened since.
-    unexamined: Vec<u64>,
-    /// All segments before this one were examined.
-    next: u32,
-    /// Segments that were open at the instant, with the number of their blocks then.
-    open: Vec<(SegmentIndex, u32)>,
-    /// Members that died before their segment was examined.
-    died: Vec<Member>,
-}
-
-impl CutSearch {
-    fn new(segment_count: u32, volumes: VolumeSet, open: Vec<(SegmentIndex, u32)>) -> CutSearch {
-        let mut unexamined = vec![u64::MAX; segment_count.div_ceil(64) as usize];
-        if let Some(last) = unexamined.last_mut() {
-            *last >>= unexamined_rest(segment_count);
-        }
-        CutSearch { volumes, unexamined, next: 0, open, died: Vec::new() }
-    }
-
-    pub(super) fn holds(&self, segment: SegmentIndex) -> bool {
-        let word = self.unexamined.get(segment.get() as usize / 64).copied().unwrap_or(0);
-        word >> (segment.get() % 64) & 1 == 1
-    }
-
-    /// The segment was examined, or is opened: new blocks in it do not belong to the cut.
-    pub(super) fn leave_out(&mut self, segment: SegmentIndex) {
-        if let Some(word) = self.unexamined.get_mut(segment.get() as usize / 64) {
-            *word &= !(1 << (segment.get() % 64));
-        }
-    }
-
-    /// Blocks of a segment that had a location at the instant, counted from its start.
-    fn end_of(&self, segment: SegmentIndex) -> u32 {
-        let open = self.open.iter().find(|(open, _)| *open == segment && !mutant!(CutHasLater));
-        open.map_or(u32::MAX, |(_, end)| *end)
-    }
-
-    /// The next segment to examine.
-    fn next_segment(&mut self) -> Option<SegmentIndex> {
-        let mut word = self.next as usize / 64;
-        let mut bits = self.unexamined.get(word)? & (u64::MAX << (self.next % 64));
-        while bits == 0 {
-            word += 1;
-            bits = *self.unexamined.get(word)?;
-        }
-        let segment = u32::try_from(word * 64).expect("segments have 32 bits") + bits.trailing_zeros();
-        self.next = segment;
-        Some(SegmentIndex::new(segment))
-    }
-}
-
-/// Bits of the last word that belong to no segment.
-const fn unexamined_rest(segment_count: u32) -> u32 {
-    (64 - segment_count % 64) % 64
-}
+use crate::units::{Location, SegmentIndex, VolumeSet};
 
 /// The result of a slice of a search for the members of a cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum CutSlice {
     /// The members of a segment, ascending by key.
-    Segment(Vec<Member>),
+    Segment(Vec<CutMember>),
     /// All segments are examined. These members died before their segment was examined, ascending by key.
-    End(Vec<Member>),
+    End(Vec<CutMember>),
     /// The slice is used up.
     Nothing,
 }
@@ -95,7 +28,7 @@ impl Cache {
     ///
     /// # Panics
     /// If another cut is being searched.
-    pub(crate) fn begin_cut(&mut self, volumes: VolumeSet, open: Vec<(SegmentIndex, u32)>) {
+    pub(crate) fn begin_cut(&mut self, volumes: VolumeSet, open: Vec<SegmentEnd>) {
         assert!(self.cut.is_none(), "one cut at a time");
         self.cut = Some(CutSearch::new(self.segments.count(), volumes, open).into());
     }
@@ -127,8 +60,8 @@ impl Cache {
                     && volumes.contains(self.slots.key(*location).volume())
             };
             let found = self.live_in(segment).filter(is_member);
-            let mut members: Vec<Member> =
-                found.map(|location| Member { key: self.slots.key(location), location }).collect();
+            let mut members: Vec<CutMember> =
+                found.map(|location| CutMember { key: self.slots.key(location), location }).collect();
             if members.is_empty() {
                 continue;
             }
@@ -141,7 +74,7 @@ impl Cache {
 
     /// Ends the search for the members of a cut, if there is one; returns the members that died meanwhile, with their
     /// pins.
-    pub(crate) fn end_cut(&mut self) -> Vec<Member> {
+    pub(crate) fn end_cut(&mut self) -> Vec<CutMember> {
         self.cut.take().map_or_else(Vec::new, |cut| cut.died)
     }
 
@@ -171,7 +104,7 @@ impl Cache {
             && offset < cut.end_of(segment)
             && cut.volumes.contains(key.volume());
         if is_member && !mutant!(CutLacksDead) {
-            cut.died.push(Member { key, location });
+            cut.died.push(CutMember { key, location });
             self.segments.get_mut(segment).pins += 1;
         }
     }
@@ -181,7 +114,7 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::format::geometry::Geometry;
-    use crate::units::{BlockIndex, Checksum, VolumeId};
+    use crate::units::{BlockIndex, BlockKey, Checksum, VolumeId};
 
     fn key(volume: u8, block: u64) -> BlockKey {
         BlockKey::new(VolumeId::new(volume), BlockIndex::new(block))
@@ -191,12 +124,16 @@ mod tests {
         [VolumeId::new(0), VolumeId::new(1)].into_iter().collect()
     }
 
+    fn end(segment: u32, end: u32) -> SegmentEnd {
+        SegmentEnd { segment: SegmentIndex::new(segment), end }
+    }
+
     fn put(cache: &mut Cache, key: BlockKey, location: u32) {
         cache.insert(key, Location::new(location), Checksum::new(0), SlotState::Dirty);
     }
 
     /// Searches to the end; returns all members, ascending.
-    fn search(cache: &mut Cache) -> Vec<Member> {
+    fn search(cache: &mut Cache) -> Vec<CutMember> {
         let mut all = Vec::new();
         loop {
             match cache.search_cut(&mut 10_000) {
@@ -211,8 +148,8 @@ mod tests {
         }
     }
 
-    fn member(key: BlockKey, location: u32) -> Member {
-        Member { key, location: Location::new(location) }
+    fn member(key: BlockKey, location: u32) -> CutMember {
+        CutMember { key, location: Location::new(location) }
     }
 
     #[test]
@@ -227,7 +164,7 @@ mod tests {
         put(&mut cache, key(0, 2), second + 1);
         put(&mut cache, key(0, 3), second + 2);
         cache.set_state(Location::new(second + 2), SlotState::Clean);
-        cache.begin_cut(group(), [(SegmentIndex::new(0), 3), (SegmentIndex::new(2), 0)].into());
+        cache.begin_cut(group(), [end(0, 3), end(2, 0)].into());
         // After the instant: a new block, a superseded one, a dropped one, one in a segment that is opened.
         put(&mut cache, key(0, 9), 3 + 1);
         put(&mut cache, key(0, 5), 5);
@@ -249,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_that_dies_after_its_segment_was_examined_is_found_once() {
+    fn a_copy_that_dies_later_is_found_once() {
         let mut cache = Cache::new(Geometry::for_device(16 << 20).unwrap());
         put(&mut cache, key(0, 5), 1);
         cache.begin_cut(group(), Vec::new());

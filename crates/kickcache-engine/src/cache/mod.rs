@@ -8,6 +8,7 @@
 
 mod check;
 pub(crate) mod cut;
+pub(crate) mod cut_search;
 pub(crate) mod index;
 pub(crate) mod search;
 mod searches;
@@ -16,7 +17,7 @@ pub(crate) mod slots;
 
 use alloc::boxed::Box;
 
-use crate::cache::cut::CutSearch;
+use crate::cache::cut_search::CutSearch;
 use crate::cache::index::Index;
 use crate::cache::searches::Searches;
 use crate::cache::segments::{Segment, SegmentState, Segments};

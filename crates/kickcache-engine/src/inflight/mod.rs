@@ -1,5 +1,6 @@
 //! Operations in flight: requests, submissions, origin accesses, fills, writebacks, and long jobs.
 
+pub(crate) mod applying;
 pub(crate) mod blocks;
 pub(crate) mod fills;
 pub(crate) mod found_journal;

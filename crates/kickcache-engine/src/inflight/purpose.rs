@@ -6,7 +6,7 @@ use core::fmt;
 use crate::device::DeviceOperation;
 use crate::format::redo::RedoTail;
 use crate::ids::{BatchSlot, FillSlot, RequestSlot, Ticket, WritebackSlot};
-use crate::path::redo::apply::{ApplyWrite, ChunkPart};
+use crate::inflight::applying::{ApplyWrite, ChunkPart};
 use crate::request::Durability;
 use crate::time::Instant;
 use crate::units::{BlockIndex, BlockKey, ByteExtent, Location, PageIndex, SegmentIndex, Sequence, VolumeId};

@@ -14,6 +14,7 @@ use alloc::collections::VecDeque;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::cache::cut_search::SegmentEnd;
 use crate::config::{BATCH_BLOCKS_MAX, BATCHES_IN_FLIGHT_MAX};
 use crate::device::{Memory, Piece};
 use crate::format::batch::{BatchEntry, BatchHeader};
@@ -467,8 +468,8 @@ impl Log {
 
     /// The segments that heads write, or with a batch that has neither landed nor failed, and the number of their
     /// blocks that batches have taken.
-    pub(crate) fn open_positions(&self) -> Vec<(SegmentIndex, u32)> {
-        self.open.iter().map(|open| (open.segment, open.position)).collect()
+    pub(crate) fn open_ends(&self) -> Vec<SegmentEnd> {
+        self.open.iter().map(|open| SegmentEnd { segment: open.segment, end: open.position }).collect()
     }
 
     /// The sequence number under which a block of an open segment was submitted; `None` if it was not, or if the

@@ -9,7 +9,6 @@ use crate::ids::RequestSlot;
 use crate::inflight::origin_flush::Covered;
 use crate::inflight::purpose::Purpose;
 use crate::order::{DurableWaiter, Need};
-use crate::path::redo;
 use crate::request::Errno;
 use crate::state::State;
 use crate::task::Task;
@@ -116,7 +115,7 @@ pub(crate) fn on_origin_flush(state: &mut State, volume: VolumeId, result: Resul
     };
     found.counters.origin_errors += u64::from(result.is_err());
     if result.is_err() {
-        redo::apply::restart(state, volume);
+        state.apply_again(volume);
         state.requests.let_go(volume);
         let found = state.volumes.get_mut(volume);
         // Without a pause, the blocks would be written and flushed again as fast as the origin refuses.
@@ -156,7 +155,7 @@ pub(crate) fn on_origin_restart(state: &mut State, volume: VolumeId) {
         blocks.into_iter().for_each(|copy| state.volumes.get_mut(volume).flush.add(copy, now));
         return;
     }
-    redo::apply::restart(state, volume);
+    state.apply_again(volume);
     state.write_again(volume);
 }
 

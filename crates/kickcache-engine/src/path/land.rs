@@ -11,7 +11,6 @@ use crate::ids::{BatchSlot, RequestSlot};
 use crate::inflight::purpose::Purpose;
 use crate::inflight::requests::Stage;
 use crate::log::{Batch, Entry};
-use crate::path::redo;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
@@ -45,7 +44,7 @@ pub(crate) fn on_batch(state: &mut State, slot: BatchSlot, result: Result<(), De
 fn on_failed(state: &mut State, batch: &Batch) -> Vec<PageIndex> {
     state.device.note_failed_batch();
     // Members of the cut may be lost, or are written again elsewhere.
-    redo::cut::abandon(state);
+    state.abandon_cut();
     if state.device.fails_too_often() {
         state.take_out_of_service();
     }

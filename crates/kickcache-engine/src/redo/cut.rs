@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 
 use crate::cache::BlockCopy;
-use crate::cache::cut::Member;
+use crate::cache::cut_search::CutMember;
 use crate::format::redo::CHUNK_BLOCKS_MAX;
 use crate::redo::group::ChunkBlocks;
 use crate::units::{Checksum, PageIndex};
@@ -77,12 +77,12 @@ impl Cut {
     }
 
     /// Adds members, ascending by key.
-    pub(crate) fn add(&mut self, members: Vec<Member>) {
+    pub(crate) fn add(&mut self, members: Vec<CutMember>) {
         self.members.add(members);
     }
 
     /// The members of the next chunk, ascending by key; empty if there are no more.
-    pub(crate) fn next_members(&mut self) -> Vec<Member> {
+    pub(crate) fn next_members(&mut self) -> Vec<CutMember> {
         core::iter::from_fn(|| self.members.next()).take(CHUNK_BLOCKS_MAX).collect()
     }
 
@@ -95,13 +95,13 @@ impl Cut {
 /// Members of several runs, each ascending by key; merged in order.
 #[derive(Debug, Default)]
 struct Members {
-    runs: Vec<alloc::vec::IntoIter<Member>>,
+    runs: Vec<alloc::vec::IntoIter<CutMember>>,
     /// The next member of each run, with the number of the run.
-    heap: BinaryHeap<Reverse<(Member, usize)>>,
+    heap: BinaryHeap<Reverse<(CutMember, usize)>>,
 }
 
 impl Members {
-    fn add(&mut self, members: Vec<Member>) {
+    fn add(&mut self, members: Vec<CutMember>) {
         let mut run = members.into_iter();
         if let Some(first) = run.next() {
             self.heap.push(Reverse((first, self.runs.len())));
@@ -109,7 +109,7 @@ impl Members {
         }
     }
 
-    fn next(&mut self) -> Option<Member> {
+    fn next(&mut self) -> Option<CutMember> {
         let Reverse((member, run)) = self.heap.pop()?;
         if let Some(next) = self.runs[run].next() {
             self.heap.push(Reverse((next, run)));
@@ -127,7 +127,7 @@ mod tests {
     fn members_of_all_segments_are_divided_in_order() {
         let member = |block| {
             let key = BlockKey::new(VolumeId::new(0), BlockIndex::new(block));
-            Member { key, location: Location::new(0) }
+            CutMember { key, location: Location::new(0) }
         };
         let mut cut = Cut::new(1, 0);
         for start in [2, 0, 1] {

@@ -11,7 +11,7 @@ pub(crate) type ChunkBlocks = Vec<RedoBlock>;
 
 /// A committed group.
 #[derive(Debug)]
-pub(crate) struct Group {
+pub(crate) struct RedoGroup {
     pub(crate) number: u64,
     /// The instant of the cut, in nanoseconds since 1970.
     pub(crate) instant: u64,
@@ -22,12 +22,12 @@ pub(crate) struct Group {
     pub(crate) chunks: Vec<ChunkBlocks>,
 }
 
-impl Group {
+impl RedoGroup {
     /// A group that an earlier process committed.
-    pub(crate) fn found(found: FoundGroup) -> Group {
+    pub(crate) fn found(found: FoundGroup) -> RedoGroup {
         let FoundGroup { number, instant, start, chunks } = found;
         let end = start + chunks.len() as u64 + 1;
-        Group { number, instant, start, end, chunks }
+        RedoGroup { number, instant, start, end, chunks }
     }
 
     /// Whether the group has a block.
@@ -83,7 +83,7 @@ pub(crate) struct Applying {
 }
 
 impl Applying {
-    pub(crate) fn new(group: &Group) -> Applying {
+    pub(crate) fn new(group: &RedoGroup) -> Applying {
         let apply = |volume| VolumeApply {
             volume,
             next: 0,

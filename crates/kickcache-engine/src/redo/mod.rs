@@ -8,10 +8,15 @@ use alloc::collections::VecDeque;
 
 use crate::format::redo::{CHUNK_BLOCKS_MAX, RedoGeometry, RedoTail};
 use crate::redo::cut::Cut;
-use crate::redo::group::{Applying, Group};
+use crate::redo::group::{Applying, RedoGroup};
 use crate::redo::recovery::FoundGroup;
 use crate::time::{Duration, Instant};
 use crate::units::VolumeSet;
+
+/// The least time between two slices of work.
+const REST: Duration = Duration::from_micros(30);
+/// Pause after an error of the journal, or a failed cut.
+pub(crate) const BACKOFF: Duration = Duration::from_millis(1_000);
 
 /// The redo journal of an engine, as it is attached.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -46,7 +51,7 @@ pub(crate) struct Redo {
     pub(crate) last_number: u64,
     pub(crate) cut: Option<Cut>,
     /// Committed groups that are not released, oldest first.
-    pub(crate) groups: VecDeque<Group>,
+    pub(crate) groups: VecDeque<RedoGroup>,
     /// The progress of the oldest group.
     pub(crate) applying: Option<Applying>,
     pub(crate) cut_every: Duration,
@@ -100,7 +105,7 @@ pub struct RedoStatus {
 impl Redo {
     pub(crate) fn new(now: Instant, settings: RedoSettings) -> Redo {
         let RedoSettings { uuid, geometry, volumes, tail, groups, cut_every, zero } = settings;
-        let groups: VecDeque<Group> = groups.into_iter().map(Group::found).collect();
+        let groups: VecDeque<RedoGroup> = groups.into_iter().map(RedoGroup::found).collect();
         let last = groups.back();
         Redo {
             uuid,
@@ -126,6 +131,15 @@ impl Redo {
     /// A point of the engine's clock, in nanoseconds since 1970.
     pub(crate) fn nanos_of(&self, at: Instant) -> u64 {
         self.zero.saturating_add(at.as_nanos())
+    }
+
+    /// Begins a slice of work if it is due.
+    pub(crate) fn begin_slice(&mut self, now: Instant) -> bool {
+        let is_due = now >= self.next_slice;
+        if is_due {
+            self.next_slice = now.plus(REST);
+        }
+        is_due
     }
 
     /// Slots in use by committed groups.

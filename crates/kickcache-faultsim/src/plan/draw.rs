@@ -14,8 +14,7 @@ use crate::plan::ends::Ends;
 use crate::plan::faults::{self, Damage, Faults};
 use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
-use crate::plan::mode::draw_mode;
-use crate::plan::pick::{pick, swarm};
+use crate::plan::pick::{draw_mode, pick, swarm};
 use crate::plan::{
     Plan, PlanKind, abandonments, checkpoints, failed_batches, focus, focused, hard_starts, loops,
     overtaking, point_in_time, refusals, refused_supersedes, restarts, stretches, superseding, takeovers,
@@ -164,7 +163,7 @@ fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     }
     let mut own = Random::new(!random.clone().next_u64());
     if own.chance(point_in_time::PERMILLE) || kind == PlanKind::PointInTime {
-        point_in_time::draw(plan, &mut own);
+        focused::draw_point_in_time(plan, &mut own);
     }
 }
 

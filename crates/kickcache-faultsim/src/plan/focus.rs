@@ -14,7 +14,7 @@ use crate::plan::faults::{Damage, Faults, LongTrouble, Rotting, Trouble};
 use crate::plan::growth::Growth;
 use crate::plan::latency::Latency;
 use crate::plan::load::Shape;
-use crate::plan::mode::draw_mode;
+use crate::plan::pick::draw_mode;
 use crate::plan::replacement::Replacement;
 
 pub(crate) fn draw(plan: &mut Plan, random: &mut Random) {

@@ -1,8 +1,13 @@
 //! Runs that focus on one subject, with failing writes or flushes.
 
+use kickcache_engine::config::{Mode, OriginKind, SequentialCutoff};
+use kickcache_engine::format::redo::SLOT_BYTES;
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
+use crate::plan::faults::{Faults, Rates};
+use crate::plan::pick::pick;
+use crate::plan::point_in_time::PointInTime;
 use crate::plan::{Plan, focus, overtaking, refusals, restarts, superseding};
 
 const SUBJECTS: [fn(&mut Plan, &mut Random); 11] = [
@@ -40,4 +45,36 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
         };
         *failing = rate;
     }
+}
+
+/// All volumes are written back in cuts.
+pub(super) fn draw_point_in_time(plan: &mut Plan, random: &mut Random) {
+    plan.forbid_changes();
+    (plan.mode_changes, plan.absent_permille) = (false, 0);
+    let before = plan.faults;
+    plan.faults = Faults::default();
+    if random.chance(500) {
+        // A cache device out of service ends all writes: no further life goes on without an order of the user.
+        plan.faults.origin = Rates { lie: 0, ..before.origin };
+        plan.faults.cache.read = before.cache.read;
+        (plan.faults.origin.write, plan.faults.origin.flush) =
+            pick(random, &[(0, 200), (100, 0), (300, 300)]);
+    }
+    plan.point_in_time = Some(PointInTime {
+        journal_size: SLOT_BYTES * pick(random, &[16, 17, 24, 40, 64]),
+        cut_every: Duration::from_micros(pick(random, &[100, 2_000, 20_000, 500_000])),
+        examined_permyriad: pick(random, &[2, 10, 50]),
+    });
+    for volume in &mut plan.volumes {
+        (volume.mode, volume.origin) = (Mode::WriteBack, OriginKind::Local);
+        if random.chance(500) {
+            volume.sequential_cutoff = SequentialCutoff::Above(64 << 10);
+        }
+    }
+    plan.shape.length_max = plan.shape.length_max.min(256 << 10);
+    plan.shape.hot_permille = pick(random, &[0, 500, 900, 990]);
+    plan.weights.write = random.within(50, 100);
+    (plan.requests, plan.lives) =
+        if random.chance(500) { (random.within(20, 200), 6) } else { (random.within(500, 2_000), 2) };
+    (plan.ends.power_cut, plan.ends.kill) = pick(random, &[(500, 300), (900, 0), (100, 800)]);
 }

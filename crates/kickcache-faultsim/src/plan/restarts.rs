@@ -10,7 +10,7 @@ use kickcache_random::Random;
 use crate::plan::Plan;
 use crate::plan::faults::Faults;
 use crate::plan::focus::random_share;
-use crate::plan::mode::draw_mode;
+use crate::plan::pick::draw_mode;
 
 pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
     restart(plan, random);

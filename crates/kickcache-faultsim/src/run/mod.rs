@@ -25,7 +25,7 @@ use crate::plan::{Plan, PlanKind};
 use crate::queue::{Event, Queue};
 use crate::replacing::Replacing;
 use crate::report::{Failure, Summary};
-use crate::run::point_in_time::Redo;
+use crate::run::group_history::GroupHistory;
 use crate::run_records::RunRecords;
 use crate::setup::{cache_device, draw_filled, origin};
 use crate::subject::Subject;
@@ -124,7 +124,7 @@ struct Simulation {
     /// The cache device, while an engine runs without it.
     aside: Option<SimulatedDevice>,
     watched: RunRecords,
-    redo: Option<Redo>,
+    redo: Option<GroupHistory>,
     summary: Summary,
 }
 
@@ -162,7 +162,7 @@ impl Simulation {
             same_time: 0,
             queue: Queue::default(),
             devices: Devices { cache, successor: None, redo: None, origins, noted: None },
-            redo: plan.point_in_time.map(|_| Redo::new(Random::new(seed))),
+            redo: plan.point_in_time.map(|_| GroupHistory::new(Random::new(seed))),
             oracle,
             clients,
             outstanding: BTreeMap::new(),
@@ -449,6 +449,7 @@ impl Simulation {
 
 mod causes;
 mod damage;
+mod group_history;
 mod growth;
 mod leave_out;
 mod life;

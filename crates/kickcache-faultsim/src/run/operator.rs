@@ -4,7 +4,7 @@ use kickcache_engine::time::Duration;
 use kickcache_engine::units::VolumeId;
 
 use crate::host::Host;
-use crate::plan::mode::draw_mode;
+use crate::plan::pick::draw_mode;
 use crate::queue::Event;
 use crate::run::{Simulation, volume_id};
 use crate::subject::Subject;

@@ -5,7 +5,7 @@ use kickcache_engine::units::{Location, VolumeId};
 
 use crate::host::Host;
 use crate::oracle::Crash;
-use crate::plan::mode::draw_mode;
+use crate::plan::pick::draw_mode;
 use crate::run::life::is_drained;
 use crate::run::{End, Simulation, volume_id};
 use crate::subject::Subject;

@@ -92,7 +92,7 @@ impl Stage {
         Engine::format(&mut cache, [7; 16], &plan.origin_sizes).unwrap();
         let origins = plan.origin_sizes.iter().map(|size| SimulatedDevice::new(*size)).collect();
         Stage {
-            devices: Devices { cache, successor: None, origins, noted: None },
+            devices: Devices { cache, successor: None, redo: None, origins, noted: None },
             plan,
             host: None,
             queue: Queue::default(),

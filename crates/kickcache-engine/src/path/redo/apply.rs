@@ -1,11 +1,11 @@
-//! The oldest committed group on its way to the origins: chunks are read from the journal, and adjacent blocks written
+//! The oldest committed group written to the origins: chunks are read from the journal, and adjacent blocks written
 //! together. After an error, or if the server of an origin was lost, the origin gets the whole group again.
 
 use alloc::vec::Vec;
 
 use crate::config::ORIGIN_DEPTH_MAX;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
-use crate::ids::Ticket;
+use crate::inflight::applying::{ApplyWrite, ChunkPart};
 use crate::inflight::origin::{AccessRequest, OriginAccess, Priority};
 use crate::inflight::purpose::Purpose;
 use crate::pool::{BufferQuota, page_pieces};
@@ -18,24 +18,6 @@ use crate::units::{BLOCK_SIZE, BlockKey, ByteExtent, PageIndex, VolumeId};
 
 /// Most reads of the journal, and writes of an origin, in flight or queued, before another chunk is read.
 const IN_FLIGHT_MAX: u32 = 8;
-
-/// A part of a chunk: the blocks of one volume.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ChunkPart {
-    pub(crate) volume: VolumeId,
-    pub(crate) chunk: usize,
-    /// The first block of the part, counted from the start of the chunk.
-    pub(crate) first: usize,
-    pub(crate) pages: Vec<PageIndex>,
-}
-
-/// A write of adjacent blocks to an origin.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct ApplyWrite {
-    pub(crate) volume: VolumeId,
-    pub(crate) ticket: Ticket,
-    pub(crate) pages: Vec<PageIndex>,
-}
 
 /// Continues the oldest group.
 pub(super) fn go_on(state: &mut State) {
@@ -181,17 +163,19 @@ fn fail(state: &mut State, volume: VolumeId) {
     found.counters.origin_errors += 1;
     found.rest_after_origin_error(now);
     if !mutant!(ApplyErrorIgnored) {
-        restart(state, volume);
+        state.apply_again(volume);
     }
 }
 
-/// The origin may lack writes of the group: it gets the whole group again.
-pub(crate) fn restart(state: &mut State, volume: VolumeId) {
-    let applying = state.redo.as_mut().and_then(|redo| redo.applying.as_mut());
-    let apply = applying.filter(|applying| applying.released == 0 && !applying.is_durable());
-    if let Some(apply) = apply.and_then(|applying| applying.of(volume)) {
-        apply.must_restart = true;
-        state.agenda.push_back(Task::Redo);
+impl State {
+    /// The origin may lack writes of the group: it gets the whole group again.
+    pub(crate) fn apply_again(&mut self, volume: VolumeId) {
+        let applying = self.redo.as_mut().and_then(|redo| redo.applying.as_mut());
+        let apply = applying.filter(|applying| applying.released == 0 && !applying.is_durable());
+        if let Some(apply) = apply.and_then(|applying| applying.of(volume)) {
+            apply.must_restart = true;
+            self.agenda.push_back(Task::Redo);
+        }
     }
 }
 

@@ -5,7 +5,8 @@ use alloc::vec::Vec;
 use crate::cache::cut::CutSlice;
 use crate::device::Device;
 use crate::order::DurableWaiter;
-use crate::path::redo::{BACKOFF, begin_slice, journal};
+use crate::path::redo::journal;
+use crate::redo::BACKOFF;
 use crate::redo::cut::{Cut, CutPhase};
 use crate::state::State;
 use crate::task::Task;
@@ -42,7 +43,7 @@ pub(crate) fn due_at(state: &State) -> Option<Instant> {
 /// so that no later write joins them.
 pub(crate) fn begin(state: &mut State) {
     state.write_all_batches();
-    let open = state.device.log.open_positions();
+    let open = state.device.log.open_ends();
     let now = state.now;
     let redo = state.redo();
     redo.last_number += 1;
@@ -54,23 +55,29 @@ pub(crate) fn begin(state: &mut State) {
     state.agenda.push_back(Task::Barrier(DurableWaiter::Cut(number)));
 }
 
-/// The members of a cut are durable on the cache device, or cannot be made durable.
-pub(crate) fn on_durable(state: &mut State, number: u64, is_durable: bool) {
-    let Some(cut) = state.redo().cut.as_mut().filter(|cut| cut.number == number) else { return };
-    cut.is_durable = is_durable || mutant!(CutNotDurable);
-    if !cut.is_durable {
-        abandon(state);
+/// The members of a cut are durable on the cache device.
+pub(crate) fn on_durable(state: &mut State, number: u64) {
+    if let Some(cut) = state.redo().cut.as_mut().filter(|cut| cut.number == number) {
+        cut.is_durable = true;
     }
     state.agenda.push_back(Task::Redo);
+}
+
+/// The members of a cut cannot be made durable.
+pub(crate) fn on_not_durable(state: &mut State, number: u64) {
+    if state.redo().cut.as_ref().is_some_and(|cut| cut.number == number) {
+        state.abandon_cut();
+    }
 }
 
 /// Continues the cut.
 pub(crate) fn go_on(state: &mut State) {
     if patience_end(state).is_some_and(|end| state.now >= end) {
-        abandon(state);
+        state.abandon_cut();
     }
+    let now = state.now;
     let Some(cut) = &state.redo().cut else { return };
-    if !cut.is_searched && !cut.is_abandoned && begin_slice(state) {
+    if !cut.is_searched && !cut.is_abandoned && state.redo().begin_slice(now) {
         search(state);
     }
     let Some(cut) = &mut state.redo().cut else { return };
@@ -112,33 +119,35 @@ pub(crate) fn patience_end(state: &State) -> Option<Instant> {
 pub(crate) fn stop(state: &mut State) {
     let cut = state.redo.as_ref().and_then(|redo| redo.cut.as_ref());
     if cut.is_some_and(|cut| matches!(cut.phase, CutPhase::Searching | CutPhase::Writing)) {
-        abandon(state);
+        state.abandon_cut();
     }
 }
 
-/// Abandons the cut, if there is one: its blocks stay dirty.
-pub(crate) fn abandon(state: &mut State) {
-    let until = state.now.plus(BACKOFF);
-    let Some(redo) = &mut state.redo else { return };
-    let Some(cut) = redo.cut.as_mut().filter(|cut| !cut.is_abandoned) else { return };
-    cut.is_abandoned = true;
-    redo.backoff_until = until;
-    redo.counters.abandoned_cuts += 1;
-    let died = state.cache.end_cut();
-    died.into_iter().for_each(|member| state.unpin(member.location));
-    let cut = state.redo().cut.as_mut().expect("it was just abandoned");
-    let left: Vec<Location> =
-        core::iter::from_fn(|| Some(cut.next_members()).filter(|members| !members.is_empty()))
-            .flatten()
-            .map(|member| member.location)
-            .collect();
-    left.into_iter().for_each(|location| state.unpin(location));
-    let cut = state.redo().cut.as_mut().expect("it was just abandoned");
-    let keys: Vec<_> = cut.chunks.iter().flatten().map(|block| block.key).collect();
-    for key in keys {
-        state.end_group_of(key);
+impl State {
+    /// Abandons the cut, if there is one: its blocks stay dirty.
+    pub(crate) fn abandon_cut(&mut self) {
+        let until = self.now.plus(BACKOFF);
+        let Some(redo) = &mut self.redo else { return };
+        let Some(cut) = redo.cut.as_mut().filter(|cut| !cut.is_abandoned) else { return };
+        cut.is_abandoned = true;
+        redo.backoff_until = until;
+        redo.counters.abandoned_cuts += 1;
+        let died = self.cache.end_cut();
+        died.into_iter().for_each(|member| self.unpin(member.location));
+        let cut = self.redo().cut.as_mut().expect("it was just abandoned");
+        let left: Vec<Location> =
+            core::iter::from_fn(|| Some(cut.next_members()).filter(|members| !members.is_empty()))
+                .flatten()
+                .map(|member| member.location)
+                .collect();
+        left.into_iter().for_each(|location| self.unpin(location));
+        let cut = self.redo().cut.as_mut().expect("it was just abandoned");
+        let keys: Vec<_> = cut.chunks.iter().flatten().map(|block| block.key).collect();
+        for key in keys {
+            self.end_group_of(key);
+        }
+        self.agenda.extend([Task::Reclaim, Task::Redo]);
     }
-    state.agenda.extend([Task::Reclaim, Task::Redo]);
 }
 
 fn end_abandoned(state: &mut State) {

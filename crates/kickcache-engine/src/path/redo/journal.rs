@@ -1,18 +1,17 @@
-//! The blocks of a cut on their way to the journal, and the commit of the group.
+//! The blocks of a cut on the way to the journal, and the commit of the group.
 
 use alloc::vec::Vec;
 
 use crate::cache::BlockCopy;
-use crate::cache::cut::Member;
+use crate::cache::cut_search::CutMember;
 use crate::cache::slots::SlotState;
 use crate::device::{Checksums, Data, Device, DeviceError, DeviceOperation, Pieces};
 use crate::format::bytes::crc32c;
 use crate::format::redo::{CHUNK_BLOCKS_MAX, RedoBlock, RedoChunk, RedoCommit, digest};
 use crate::inflight::purpose::Purpose;
-use crate::path::redo::cut;
 use crate::pool::page_pieces;
 use crate::redo::cut::{CutChunk, CutPhase};
-use crate::redo::group::Group;
+use crate::redo::group::RedoGroup;
 use crate::request::Durability;
 use crate::state::State;
 use crate::task::Task;
@@ -52,7 +51,7 @@ fn begin_chunk(state: &mut State, mut pages: Vec<PageIndex>) {
     let cut = state.redo().cut.as_mut().expect("a cut is in progress");
     let (number, members) = (cut.chunks.len(), cut.next_members());
     pages.split_off(members.len()).into_iter().for_each(|page| state.pool.release(page));
-    let block = |member: &Member| RedoBlock {
+    let block = |member: &CutMember| RedoBlock {
         key: member.key,
         checksum: state.cache.slots().checksum(member.location),
     };
@@ -123,7 +122,7 @@ pub(crate) fn on_read(
         state.unpin(copy.location);
     }
     if read.iter().any(|(_, is_right)| *is_right != Some(true)) {
-        cut::abandon(state);
+        state.abandon_cut();
     }
     if is_read {
         end_reads(state, chunk);
@@ -190,7 +189,7 @@ pub(crate) fn on_chunk(state: &mut State, number: usize, result: Result<(), Devi
 
 fn fail(state: &mut State) {
     state.redo().counters.errors += 1;
-    cut::abandon(state);
+    state.abandon_cut();
 }
 
 /// All chunks are written: the journal makes them durable before the commit.
@@ -273,5 +272,11 @@ pub(crate) fn on_committed(state: &mut State, result: Result<(), DeviceError>) {
     redo.counters.committed_groups += 1;
     let chunks = cut.chunks;
     redo.counters.committed_blocks += chunks.iter().map(|blocks| blocks.len() as u64).sum::<u64>();
-    redo.groups.push_back(Group { number: cut.number, instant: cut.instant, start, end: redo.head, chunks });
+    redo.groups.push_back(RedoGroup {
+        number: cut.number,
+        instant: cut.instant,
+        start,
+        end: redo.head,
+        chunks,
+    });
 }

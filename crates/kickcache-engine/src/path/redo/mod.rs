@@ -24,13 +24,8 @@ use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::redo::Redo;
 use crate::state::State;
-use crate::time::{Duration, Instant, earlier};
+use crate::time::{Instant, earlier};
 use crate::units::{BlockKey, VolumeId};
-
-/// The least time between two slices of work.
-const REST: Duration = Duration::from_micros(30);
-/// Pause after an error of the journal, or a failed cut.
-const BACKOFF: Duration = Duration::from_millis(1_000);
 
 impl State {
     /// The redo journal.
@@ -89,17 +84,6 @@ pub(crate) fn go_on(state: &mut State) {
     cut::go_on(state);
     apply::go_on(state);
     release::go_on(state);
-}
-
-/// Begins a slice of work if it is due.
-fn begin_slice(state: &mut State) -> bool {
-    let now = state.now;
-    let redo = state.redo();
-    let is_due = now >= redo.next_slice;
-    if is_due {
-        redo.next_slice = now.plus(REST);
-    }
-    is_due
 }
 
 /// When [`go_on`] must be called, if no operation of the journal ends before.

@@ -6,7 +6,7 @@ use crate::cache::slots::SlotState;
 use crate::device::{Device, DeviceError, DeviceOperation};
 use crate::format::redo::{RedoTail, TAIL_OFFSETS};
 use crate::inflight::purpose::Purpose;
-use crate::path::redo::{BACKOFF, begin_slice};
+use crate::redo::BACKOFF;
 use crate::redo::group::has_block;
 use crate::request::Durability;
 use crate::state::State;
@@ -26,7 +26,8 @@ pub(super) fn is_due(state: &State) -> bool {
 /// Makes blocks of the oldest group clean if all origins have it, durably (P-3), and no later group has a newer
 /// version; then writes the tail.
 pub(super) fn go_on(state: &mut State) {
-    if !is_due(state) || !begin_slice(state) {
+    let now = state.now;
+    if !is_due(state) || !state.redo().begin_slice(now) {
         return;
     }
     let redo = state.redo();

@@ -119,7 +119,7 @@ fn a_superseded_member_keeps_its_segment() {
 }
 
 #[test]
-fn blocks_of_a_failed_group_stay_dirty_for_the_next_one() {
+fn a_failed_group_keeps_its_blocks_dirty() {
     for failing in ["redo log", "redo flush", "redo log 0, durable", "cache flush"] {
         let mut scene = scene();
         write(&mut scene, 0);
@@ -247,7 +247,7 @@ fn a_block_becomes_clean_only_with_its_group() {
 }
 
 #[test]
-fn nothing_passes_the_log() {
+fn requests_do_not_pass_the_log() {
     let mut scene = scene();
     scene.settings(VOLUME).sequential_cutoff = SequentialCutoff::Above(0);
     write(&mut scene, 0);
