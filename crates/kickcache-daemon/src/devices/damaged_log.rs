@@ -20,7 +20,8 @@ pub fn damaged_log(error: &Error, path: &Path, state: &StatePlace) -> Option<Str
         | Error::Incomplete { .. }
         | Error::DeviceSize { .. }
         | Error::Volume { .. }
-        | Error::Recovery { .. } => return None,
+        | Error::Recovery { .. }
+        | Error::Redo { .. } => return None,
     };
     let check = || ShellCommand::new("check").path(path);
     Some(format!(

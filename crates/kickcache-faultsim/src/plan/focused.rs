@@ -74,7 +74,8 @@ pub(super) fn draw_point_in_time(plan: &mut Plan, random: &mut Random) {
     plan.shape.length_max = plan.shape.length_max.min(256 << 10);
     plan.shape.hot_permille = pick(random, &[0, 500, 900, 990]);
     plan.weights.write = random.within(50, 100);
+    plan.weights.zeroes = plan.weights.zeroes.min(2);
     (plan.requests, plan.lives) =
-        if random.chance(500) { (random.within(20, 200), 6) } else { (random.within(500, 2_000), 2) };
+        if random.chance(500) { (random.within(20, 200), 6) } else { (random.within(200, 800), 2) };
     (plan.ends.power_cut, plan.ends.kill) = pick(random, &[(500, 300), (900, 0), (100, 800)]);
 }

@@ -24,6 +24,7 @@ use crate::cache::BlockCopy;
 use crate::cache::slots::SlotState;
 use crate::redo::Redo;
 use crate::state::State;
+use crate::task::Task;
 use crate::time::{Instant, earlier};
 use crate::units::{BlockKey, VolumeId};
 
@@ -60,6 +61,20 @@ impl State {
     pub(crate) fn all_dirty_in_group(&self) -> u64 {
         let volumes = self.redo.as_ref().map(|redo| redo.volumes).unwrap_or_default();
         volumes.iter().map(|volume| self.cache.volume(volume).dirty).sum()
+    }
+
+    /// Whether a block must not become dirty now: the ring would not have room for all dirty blocks. A cut is urgent
+    /// then.
+    pub(crate) fn is_group_full(&mut self, key: BlockKey) -> bool {
+        if !self.is_point_in_time(key.volume()) || self.cache.state_of(key) == Some(SlotState::Dirty) {
+            return false;
+        }
+        let is_full = self.all_dirty_in_group() >= self.redo().all_dirty_max();
+        if is_full {
+            self.redo().is_awaited = true;
+            self.agenda.push_back(Task::Redo);
+        }
+        is_full
     }
 
     /// About the dirty blocks that a cut would have now: a damaged block of a group counts twice.

@@ -84,7 +84,7 @@ fn end(state: &mut State) {
             state.end_drain_when_durable(volume);
         }
     }
-    state.agenda.push_back(Task::Reclaim);
+    state.agenda.extend([Task::Reclaim, Task::Append]);
     state.wake_stalled();
 }
 

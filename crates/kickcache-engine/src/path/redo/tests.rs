@@ -285,6 +285,18 @@ fn writes_wait_while_half_of_the_journal_is_dirty() {
 }
 
 #[test]
+fn all_dirty_blocks_fit_into_the_ring() {
+    let mut scene = scene();
+    scene.hold("cache log");
+    let most = scene.engine.state.redo().all_dirty_max();
+    // No write has a dirty block when the next one arrives.
+    (0..most / 64 + 4).for_each(|number| {
+        scene.begin(Operation::Write(Durability::Volatile), number * 64 * BLOCK_SIZE, 64 * BLOCK_SIZE);
+    });
+    assert!(scene.not_clean().0 <= most, "{} of {most}", scene.not_clean().0);
+}
+
+#[test]
 fn a_drain_needs_no_wait_for_the_next_cut() {
     let mut scene = scene();
     write(&mut scene, 0);

@@ -112,6 +112,9 @@ fn append_blocks(state: &mut State, slot: RequestSlot) -> bool {
 
 /// Appends a block; `false` if the log has no space for it now.
 fn append_block(state: &mut State, slot: RequestSlot, key: BlockKey) -> bool {
+    if state.is_group_full(key) {
+        return false;
+    }
     let writing = state.requests.get_mut(slot).writing();
     let (is_through, durability) = (writing.is_through_log(), writing.durability);
     let found = state.cache.find(key);

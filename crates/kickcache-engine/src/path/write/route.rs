@@ -61,8 +61,7 @@ impl State {
         let new =
             self.keys(slot).filter(|key| self.cache.state_of(*key) != Some(SlotState::Dirty)).count() as u64;
         let stays = self.keys(slot).all(|key| self.is_not_clean(key));
-        let (dirty, all) = (self.dirty_in_group() + new, self.all_dirty_in_group() + new);
-        let is_too_much = new > 0 && (dirty > self.redo().dirty_max() || all > self.redo().all_dirty_max());
+        let is_too_much = new > 0 && self.dirty_in_group() + new > self.redo().dirty_max();
         let must_wait = is_too_much || !stays && self.is_log_overdrawn(volume);
         if must_wait {
             self.redo().is_awaited = true;
