@@ -1,7 +1,9 @@
 //! The loop with an engine without a cache and real sockets.
 
+mod ending;
 mod exchange;
 mod guests;
+mod membership;
 mod memory;
 mod reader;
 mod superblock;

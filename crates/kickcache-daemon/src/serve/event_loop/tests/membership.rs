@@ -1,0 +1,94 @@
+//! Volumes that are added and removed while clients are connected.
+
+use super::memory::Scene;
+use super::*;
+use crate::devices::volume_identity::VolumeIdentity;
+use crate::plan::removal::Clients;
+use crate::serve::verbs::membership::MembershipVerbs;
+
+/// A second volume with the origin of the first one, which is served nowhere.
+fn add_volume(scene: &mut Scene) -> usize {
+    let volumes = &mut scene.event_loop.core.volumes;
+    let first = &volumes[0];
+    let info = VolumeInfo { name: "other".into(), id: VolumeId::new(1), ..first.info.clone() };
+    let (identity, zeroes) = (VolumeIdentity::of_origin("other", &info.origin), first.zeroes);
+    volumes.insert(Volume { info, identity, zeroes, allowed: Vec::new(), _locks: Vec::new() })
+}
+
+/// A client that has received the greeting, and has chosen no volume.
+fn greeted(scene: &mut Scene) -> UnixStream {
+    let mut socket = scene.socket();
+    let mut left = vec![0; 18];
+    scene.turn_until(|_| {
+        let count = socket.read(&mut left).unwrap_or(0);
+        left.drain(..count);
+        left.is_empty()
+    });
+    socket
+}
+
+/// Whether the connection was ended.
+fn is_ended(socket: &mut UnixStream) -> bool {
+    matches!(socket.read(&mut [0; 64]), Ok(0))
+}
+
+/// After the removal of their volume, their export would be another volume, or none.
+#[test]
+fn clients_in_their_handshake_connect_again_when_a_volume_is_hidden() {
+    let mut scene = Scene::new();
+    let other = add_volume(&mut scene);
+    let (mut greeted, mut served) = (greeted(&mut scene), scene.connect());
+    let hide = |scene: &mut Scene, volume| {
+        let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+        frontends.hide(core, volume);
+    };
+    hide(&mut scene, other);
+    assert_eq!((is_ended(&mut greeted), scene.connections()), (false, 2), "it is served at another address");
+    hide(&mut scene, 0);
+    assert_eq!((is_ended(&mut greeted), is_ended(&mut served)), (true, false));
+    assert_eq!(scene.connections(), 1, "it gets its replies");
+}
+
+/// A client may come after the check of the operation, while blocks are written back.
+#[test]
+fn a_volume_with_clients_is_not_removed() {
+    let mut scene = Scene::new();
+    add_volume(&mut scene);
+    let _client = scene.connect();
+    let refused = scene.event_loop.begin_removal("toy", Clients::Respected).unwrap_err().to_string();
+    assert!(refused.contains("1 client is connected"), "{refused}");
+    assert!(scene.event_loop.leaving.is_none());
+    let _another = scene.connect();
+    let id = scene.event_loop.begin_removal("toy", Clients::Disconnected).unwrap();
+    assert_eq!((id, scene.event_loop.leaving.is_some()), (VolumeId::new(0), true));
+    scene.event_loop.keep_volume();
+    let _third = scene.connect();
+}
+
+#[test]
+fn the_only_volume_is_not_removed() {
+    let mut scene = Scene::new();
+    let refused = scene.event_loop.begin_removal("toy", Clients::Disconnected).unwrap_err().to_string();
+    assert!(refused.contains("the only volume"), "{refused}");
+    assert!(scene.event_loop.leaving.is_none());
+    assert!(scene.event_loop.begin_removal("another", Clients::Disconnected).is_err());
+}
+
+/// The removal waits for these requests.
+#[test]
+fn requests_above_the_cap_begin_when_their_volume_is_removed() {
+    let mut scene = Scene::new();
+    add_volume(&mut scene);
+    let mut client = scene.capped();
+    for cookie in 0..3 {
+        client.write_all(&request(0, cookie, 0, 4096)).unwrap();
+    }
+    scene.turn_until(|scene| scene.event_loop.core.throttles.held_total(VolumeId::new(0)) == 2);
+    scene.event_loop.begin_removal("toy", Clients::Disconnected).unwrap();
+    let mut left = vec![0; 3 * (16 + 4096)];
+    scene.turn_until(|_| {
+        let count = client.read(&mut left).unwrap_or(0);
+        left.drain(..count);
+        left.is_empty()
+    });
+}
