@@ -1,4 +1,4 @@
-//! The descriptors for kicks, interrupts and errors: written when a side must look, and only then.
+//! The descriptors for interrupts and errors: written when the guest or the front end must look, and only then.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -115,16 +115,4 @@ fn a_broken_queue_writes_to_the_error_descriptor_once() {
     guest.offer(SIZE);
     assert!(guest.serve().is_empty());
     assert!(!is_rung(&error) && guest.device.take_notices().is_empty());
-}
-
-/// The guest wrote to the old descriptor, which no one reads any more.
-#[test]
-fn a_new_kick_descriptor_makes_the_queue_look() {
-    let mut guest = guest();
-    assert!(guest.serve().is_empty());
-    assert!(!guest.device.arm(0) && !guest.device.is_awake(), "the queue relies on kicks");
-    guest.request(READ, 0, &[(DATA, 512, WRITE)]);
-    attach(&mut guest, 12);
-    assert!(guest.device.is_awake());
-    assert_eq!(guest.serve().len(), 1);
 }

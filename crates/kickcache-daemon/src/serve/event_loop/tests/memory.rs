@@ -4,12 +4,13 @@ use std::num::NonZeroU64;
 
 use kickcache_engine::rate::RateCap;
 
+use super::held_device::{HeldDevice, HeldRequests};
 use super::*;
 use crate::plan::client_cap::ClientCap;
 
-const MIB: u32 = 1 << 20;
-const READ: u16 = 0;
-const WRITE: u16 = 1;
+pub(super) const MIB: u32 = 1 << 20;
+pub(super) const READ: u16 = 0;
+pub(super) const WRITE: u16 = 1;
 
 /// A loop with 16 MiB for payload; requests above 2 MiB share 12 MiB.
 pub(super) struct Scene {
@@ -20,15 +21,28 @@ pub(super) struct Scene {
 
 impl Scene {
     pub(super) fn new() -> Scene {
+        Scene::with_limits(Limits::default())
+    }
+
+    pub(super) fn with_limits(limits: Limits) -> Scene {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
         std::fs::File::create(&origin).unwrap().set_len(64 << 20).unwrap();
         let (control, receiver) = mpsc::channel();
         let wakeup = Arc::new(Wakeup::new().unwrap());
-        let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, Limits::default(), receiver, wakeup);
+        let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, limits, receiver, wakeup);
         event_loop.give_memory(16 << 20);
         event_loop.watch_all();
         Scene { event_loop, _control: control, directory }
+    }
+
+    /// Replaces the origin by one whose requests end when the test ends them.
+    pub(super) fn hold_origin(&mut self) -> HeldRequests {
+        let (device, requests) = (Device::Origin(VolumeId::new(0)), HeldRequests::default());
+        drop(self.event_loop.core.driver.remove(device));
+        let medium = Medium::Queued(Box::new(HeldDevice(requests.clone())));
+        self.event_loop.core.driver.add(NamedMedium { device, medium });
+        requests
     }
 
     /// A connection before its handshake.
@@ -87,17 +101,17 @@ impl Scene {
     }
 
     /// Lets time pass at once.
-    fn pass(&mut self, seconds: u64) {
+    pub(super) fn pass(&mut self, seconds: u64) {
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         core.now = core.now.plus(Duration::from_millis(seconds * 1000));
         frontends.handle_timeout(core);
     }
 
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.event_loop.core.driver.budget().waiting_count()
     }
 
-    fn used(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.event_loop.core.driver.budget().used()
     }
 
@@ -107,7 +121,7 @@ impl Scene {
 }
 
 /// A client that has sent `count` reads of 4 MiB, and takes no reply.
-fn ask(scene: &mut Scene, count: u64) -> UnixStream {
+pub(super) fn ask(scene: &mut Scene, count: u64) -> UnixStream {
     let mut client = scene.connect();
     for cookie in 0..count {
         client.write_all(&request(READ, cookie, 0, 4 * MIB)).unwrap();

@@ -1,8 +1,10 @@
 //! The loop with an engine without a cache and real sockets.
 
+mod clients;
 mod ending;
 mod exchange;
 mod guests;
+mod held_device;
 mod membership;
 mod memory;
 mod reader;
