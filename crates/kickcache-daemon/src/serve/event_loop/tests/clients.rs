@@ -70,7 +70,9 @@ fn a_reply_to_a_client_that_is_gone_reaches_no_other() {
 #[test]
 fn a_client_that_is_gone_leaves_nothing_behind() {
     let full = Limits { requests_max: 2, ..Limits::default() };
-    for what in ["greeted", "idle", "reading", "at its limit", "in line for memory", "in a write", "in a reply"] {
+    for what in
+        ["greeted", "idle", "reading", "at its limit", "in line for memory", "in a write", "in a reply"]
+    {
         let mut scene = Scene::with_limits(full);
         let origin = scene.hold_origin();
         let (mut client, mut others) = (scene.socket(), Vec::new());

@@ -295,3 +295,6 @@ impl Drop for NbdOrigin {
         self.exchange.end();
     }
 }
+
+#[cfg(test)]
+mod tests;
