@@ -73,6 +73,7 @@ pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Res
 #[cfg(test)]
 mod tests {
     use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+    use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
 
     use super::*;
     use crate::driver::device::{AccessMode, Emptiness};
@@ -112,6 +113,29 @@ mod tests {
             let copies = read_copies(&file).unwrap();
             let found = copies.map(|copy| Superblock::decode([&copy, &copy], file.size()).unwrap());
             assert_eq!(found.map(|found| found.epoch), [before + 1; 2], "{damaged:?}");
+        }
+    }
+
+    /// The marks come first: a power cut between leaves a device of the old version.
+    #[test]
+    fn a_device_without_marks_gets_them_with_its_next_superblock() {
+        for version in [1, 2] {
+            let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+            let path = directory.path().join("cache");
+            std::fs::File::create(&path).unwrap().set_len(DEVICE_SIZE_MIN).unwrap();
+            let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
+            let mut superblock = Superblock::new([1; 16], DEVICE_SIZE_MIN).unwrap();
+            superblock.version = version;
+            store_superblock(&file, &mut superblock).unwrap();
+            let stored = decode(&read_copies(&file).unwrap(), &file).unwrap();
+            assert!(stored.version >= 2);
+            let marks = MARK_OFFSETS.map(|offset| read(&file, offset, MARK_BYTES).unwrap());
+            let expected = if version == 1 {
+                ServiceMark::InService.encode([1; 16]).to_vec()
+            } else {
+                vec![0; MARK_BYTES]
+            };
+            assert!(marks.iter().all(|mark| *mark == expected), "{version}");
         }
     }
 }
