@@ -264,3 +264,25 @@ fn flags_of_commands_reach_the_origin() {
     assert_eq!(ends((TRIM, FUA), &[failed]), (vec![Sent::Discard], EIO));
     assert_eq!(ends((READ, 0), &[failed]), (vec![Sent::Read], EIO));
 }
+
+#[test]
+fn a_command_in_line_for_memory_is_refused_at_a_stop_and_a_removal() {
+    for what in ["stop", "removal"] {
+        let mut scene = Scene::new();
+        let origin = scene.hold_origin();
+        let _greedy = [ask(&mut scene, 2), ask(&mut scene, 1)];
+        scene.turn_until(|scene| scene.used() == 12 << 20);
+        let mut client = scene.connect();
+        client.write_all(&request(READ, 1, 0, 4 * MIB)).unwrap();
+        scene.turn_until(|scene| scene.waiting() == 1);
+        match what {
+            "stop" => scene.event_loop.begin_stop(Instant::from_nanos(1), "a test says so"),
+            _ => {
+                let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+                frontends.hide(core, 0);
+            }
+        }
+        assert_eq!(receive(&mut scene, &mut client, 16), reply(ESHUTDOWN, 1), "{what}");
+        assert_eq!((scene.waiting(), origin.count()), (0, 3), "{what}");
+    }
+}

@@ -1,6 +1,7 @@
 //! Clients that keep memory for payload while others wait for it.
 
 use std::num::NonZeroU64;
+use std::path::PathBuf;
 
 use kickcache_engine::rate::RateCap;
 
@@ -45,9 +46,18 @@ impl Scene {
         requests
     }
 
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.path().join("s")
+    }
+
+    /// The address that clients connect to.
+    pub(super) fn address(&self) -> NbdAddress {
+        NbdAddress::Unix(self.path())
+    }
+
     /// A connection before its handshake.
     pub(super) fn socket(&self) -> UnixStream {
-        let socket = UnixStream::connect(self.directory.path().join("s")).unwrap();
+        let socket = UnixStream::connect(self.path()).unwrap();
         socket.set_nonblocking(true).unwrap();
         socket
     }
