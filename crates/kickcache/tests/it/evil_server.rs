@@ -26,7 +26,6 @@ const REPLY_UNSUPPORTED: u32 = 0x8000_0001;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
-const FLUSH: u16 = 3;
 const ESHUTDOWN: u8 = 108;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
@@ -41,7 +40,6 @@ struct Shared {
     size: u64,
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
-    flushes: AtomicU64,
     is_mute: AtomicBool,
     /// Whether the next request gets the error of a server that shuts down.
     is_shutting_down: AtomicBool,
@@ -58,7 +56,6 @@ impl EvilServer {
             size,
             connections: Mutex::default(),
             accepted: AtomicU64::new(0),
-            flushes: AtomicU64::new(0),
             is_mute: AtomicBool::new(false),
             is_shutting_down: AtomicBool::new(false),
             meeting: Mutex::default(),
@@ -82,11 +79,6 @@ impl EvilServer {
     /// Connections that were made so far.
     pub(crate) fn accepted(&self) -> u64 {
         self.shared.accepted.load(Ordering::Relaxed)
-    }
-
-    /// Flushes so far.
-    pub(crate) fn flushes(&self) -> u64 {
-        self.shared.flushes.load(Ordering::Relaxed)
     }
 
     /// Answers the next request as a server that shuts down; later connections are served.
@@ -145,7 +137,6 @@ impl Shared {
             match command {
                 DISCONNECT => return Ok(()),
                 WRITE => stream.read_exact(&mut data)?,
-                FLUSH => drop(self.flushes.fetch_add(1, Ordering::Relaxed)),
                 READ if (offset..offset + u64::from(length)).contains(&POISON) => {
                     let dying = Arc::clone(self);
                     thread::spawn(move || {

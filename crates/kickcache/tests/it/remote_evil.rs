@@ -63,21 +63,6 @@ fn a_request_that_kills_its_server_fails_in_time() {
     daemon.stop();
 }
 
-/// A flush of this daemon covers only its own writes.
-#[test]
-fn writes_of_an_earlier_daemon_are_flushed_at_the_start() {
-    need_kickcache!();
-    let scratch = Scratch::new();
-    let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
-    let daemon = serve(&scratch, &server, "3s");
-    let flushes = server.flushes();
-    assert!(flushes > 0);
-    let spec = daemon.kill();
-    let daemon = spec.start();
-    assert!(server.flushes() > flushes);
-    daemon.stop();
-}
-
 #[test]
 fn requests_at_a_server_that_shuts_down_wait_for_the_next_one() {
     need_kickcache!();
