@@ -212,9 +212,9 @@ fn an_operation_for_the_successor_does_not_reach_the_cache_device() {
             let expected = if side == Side::Old { [vec![kind], vec![]] } else { [vec![], vec![kind]] };
             assert_eq!([cache.calls(), next.calls()], expected, "{side:?}");
             if side == Side::Old {
-                cache.end()
+                cache.end();
             } else {
-                next.end()
+                next.end();
             }
             assert_eq!(completed(&mut driver), [number]);
         }
