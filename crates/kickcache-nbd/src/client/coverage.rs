@@ -60,7 +60,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_without_an_end_or_a_middle_is_no_whole() {
+    fn a_read_with_a_gap_is_not_whole() {
         for ranges in [&[(8, 16)][..], &[(0, 8)], &[(0, 8), (12, 16)], &[(4, 16), (1, 3)], &[(0, 8), (8, 12)]]
         {
             let mut coverage = Coverage::default();

@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_is_waited_for_and_requested_again_if_it_was_cancelled() {
+    fn a_cancelled_drain_is_requested_again() {
         let cases: [(&[Look], usize); 5] = [
             // The volume is clean at once, or after a while.
             (&[(4096, false, 7), (0, false, 8)], 1),

@@ -560,7 +560,7 @@ fn requests_that_wait_during_membership_changes() {
 }
 
 #[test]
-fn reserved_room_above_the_capacity_is_refused_for_a_new_volume() {
+fn reservations_above_the_capacity_are_refused() {
     need_kickcache!();
     let reloadable = Reloadable::new(&[("one", "room-min = \"8M\"")]);
     let daemon = reloadable.start(&["one"]);

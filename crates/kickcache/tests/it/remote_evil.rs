@@ -64,7 +64,7 @@ fn a_request_that_kills_its_server_fails_in_time() {
 }
 
 #[test]
-fn requests_at_a_server_that_shuts_down_wait_for_the_next_one() {
+fn requests_outlive_a_server_that_shuts_down() {
     need_kickcache!();
     let scratch = Scratch::new();
     let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);

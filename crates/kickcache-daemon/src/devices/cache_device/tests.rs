@@ -187,7 +187,7 @@ fn origins_are_recognised() {
 }
 
 #[test]
-fn an_extended_origin_is_taken_if_the_user_says_so() {
+fn an_extended_origin_is_taken_with_its_claim() {
     let directory = directory();
     let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();
     device.attach(origin("a", 8192, "file:/a")).unwrap();

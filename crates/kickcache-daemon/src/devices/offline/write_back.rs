@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drain_ends_when_no_block_is_left_that_can_be_written_back() {
+    fn a_drain_ends_without_blocks_to_write_back() {
         assert_eq!(end_with(0, 0, 0), Some(End::Drained(9 * BLOCK_SIZE)));
         assert_eq!(end_with(3, 0, 3), Some(End::Damaged));
         for (dirty, unflushed, damaged) in [(1, 0, 0), (0, 1, 0), (3, 0, 2), (3, 1, 3)] {

@@ -109,8 +109,13 @@ impl QueuedDevice for Recorder {
     }
 }
 
-/// A driver with these devices, and the recorder of each.
-fn driver<const N: usize>(devices: [Device; N]) -> (Driver, [Recorder; N]) {
+/// A driver, and the recorder of each of its devices.
+struct Fixture<const N: usize> {
+    driver: Driver,
+    recorders: [Recorder; N],
+}
+
+fn open<const N: usize>(devices: [Device; N]) -> Fixture<N> {
     let recorders = devices.map(|_| Recorder::default());
     let media = devices.iter().zip(&recorders).map(|(device, recorder)| NamedMedium {
         device: *device,
@@ -118,7 +123,7 @@ fn driver<const N: usize>(devices: [Device; N]) -> (Driver, [Recorder; N]) {
     });
     let (budget, media) = (Budget::alone(1 << 20), media.collect());
     let settings = DriverSettings { io_engine: IoEngine::Threads, budget, pool_pages: 8, media };
-    (Driver::open(settings).unwrap(), recorders)
+    Fixture { driver: Driver::open(settings).unwrap(), recorders }
 }
 
 fn page(page: u32) -> Pieces {
@@ -144,7 +149,7 @@ fn completed(driver: &mut Driver) -> Vec<u64> {
 
 #[test]
 fn questions_and_orders_reach_their_device_alone() {
-    let (mut driver, [first, second]) = driver([FIRST, SECOND]);
+    let Fixture { mut driver, recorders: [first, second] } = open([FIRST, SECOND]);
     let sample = Sample { block: kickcache_engine::units::BlockIndex::new(0), checksum: Checksum::new(1) };
     driver.begin_compare(SECOND, &[sample]);
     assert_eq!(driver.end_compare(SECOND), Err("it differs".into()));
@@ -164,7 +169,7 @@ fn questions_and_orders_reach_their_device_alone() {
 /// A takeover waits for the writes of the cache device alone.
 #[test]
 fn work_in_flight_is_counted_for_each_device() {
-    let (mut driver, [cache, first]) = driver([Device::Cache, FIRST]);
+    let Fixture { mut driver, recorders: [cache, first] } = open([Device::Cache, FIRST]);
     let zeroes = DeviceOperation::WriteZeroes {
         device: Device::Cache,
         extent: EXTENT,
@@ -196,8 +201,9 @@ fn work_in_flight_is_counted_for_each_device() {
 }
 
 #[test]
-fn an_operation_for_the_successor_does_not_reach_the_cache_device() {
-    let (mut driver, [cache, next, first]) = driver([Device::Cache, Device::Successor, FIRST]);
+fn operations_for_the_successor_reach_it_alone() {
+    let Fixture { mut driver, recorders: [cache, next, first] } =
+        open([Device::Cache, Device::Successor, FIRST]);
     let metadata = |extent| DeviceOperation::ReadMetadata { extent };
     let operations = [
         ("read", read(Device::Cache)),
@@ -231,8 +237,8 @@ fn an_operation_for_the_successor_does_not_reach_the_cache_device() {
 
 /// A removed device, and another one that is added in its place.
 #[test]
-fn a_device_that_was_removed_gets_nothing_more() {
-    let (mut driver, [first, second]) = driver([FIRST, SECOND]);
+fn a_removed_device_gets_no_operations() {
+    let Fixture { mut driver, recorders: [first, second] } = open([FIRST, SECOND]);
     drop(driver.remove(FIRST));
     driver.submit(NOW, submission(1, write(FIRST)));
     assert_eq!((first.calls(), completed(&mut driver)), (vec![], vec![1]));
@@ -251,7 +257,7 @@ fn a_device_that_was_removed_gets_nothing_more() {
 
 #[test]
 fn operations_of_the_past_keep_no_place() {
-    let (mut driver, [cache, first]) = driver([Device::Cache, FIRST]);
+    let Fixture { mut driver, recorders: [cache, first] } = open([Device::Cache, FIRST]);
     for number in 0..100 {
         driver.submit(NOW, submission(number, read(FIRST)));
         first.end();

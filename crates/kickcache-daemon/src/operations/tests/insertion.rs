@@ -45,7 +45,7 @@ fn records_name_a_device_that_was_taken_in() {
 }
 
 #[test]
-fn records_do_not_name_a_device_that_was_not_taken_in() {
+fn records_stay_after_a_failed_take_in() {
     let folder = Folder::new();
     let volumes = vec![folder.volume("one"), folder.volume("two")];
     let server = folder.start(volumes.clone(), CacheService::LeftOut);

@@ -2,7 +2,7 @@
 
 use kickcache_engine::request::{Durability, Unmap};
 
-use super::held_device::Sent;
+use super::held_device::OriginRequest;
 use super::memory::{MIB, READ, Scene, WRITE, ask};
 use super::*;
 
@@ -47,7 +47,7 @@ fn hears_nothing(client: &mut UnixStream) -> bool {
 
 /// The next client gets the number of the one before.
 #[test]
-fn a_reply_to_a_client_that_is_gone_reaches_no_other() {
+fn a_late_reply_reaches_no_other_client() {
     let mut scene = Scene::new();
     let origin = scene.hold_origin();
     let mut gone = scene.connect();
@@ -68,7 +68,7 @@ fn a_reply_to_a_client_that_is_gone_reaches_no_other() {
 
 /// A client in a state, and the same client after it went: no memory, timer or place in a line is left.
 #[test]
-fn a_client_that_is_gone_leaves_nothing_behind() {
+fn a_client_that_is_gone_keeps_no_memory_or_timer() {
     let full = Limits { requests_max: 2, ..Limits::default() };
     for what in
         ["greeted", "idle", "reading", "at its limit", "in line for memory", "in a write", "in a reply"]
@@ -194,7 +194,7 @@ fn a_stop_and_a_removal_refuse_further_commands() {
         assert_eq!(receive(&mut scene, &mut client, 48), refused, "{what}");
         origin.end(Ok(()));
         assert_eq!(receive(&mut scene, &mut client, 16 + 4096)[..16], reply(0, 1), "{what}");
-        assert_eq!((origin.sent(), scene.used()), (vec![Sent::Read], 0), "{what}");
+        assert_eq!((origin.sent(), scene.used()), (vec![OriginRequest::Read], 0), "{what}");
         assert!(scene.event_loop.frontends.is_quiet(), "{what}");
         if what == "removal" {
             let EventLoop { core, frontends, .. } = &mut scene.event_loop;
@@ -227,7 +227,7 @@ fn clients_of_a_hidden_volume_go_with_their_last_reply() {
 }
 
 /// The requests of a command to the origin, each of which ends with the next of these results, and the reply.
-fn ends(command: (u16, u8), results: &[Result<(), i32>]) -> (Vec<Sent>, u8) {
+fn ends(command: (u16, u8), results: &[Result<(), i32>]) -> (Vec<OriginRequest>, u8) {
     let mut scene = Scene::new();
     let origin = scene.hold_origin();
     let mut client = scene.connect();
@@ -250,23 +250,23 @@ fn ends(command: (u16, u8), results: &[Result<(), i32>]) -> (Vec<Sent>, u8) {
 fn flags_of_commands_reach_the_origin() {
     let (ok, failed) = (Ok(()), Err(libc::EIO));
     let (volatile, durable) = (Durability::Volatile, Durability::Durable);
-    let zeroes = |unmap, durability| vec![Sent::Zeroes(unmap, durability)];
-    assert_eq!(ends((WRITE, 0), &[ok]), (vec![Sent::Write(volatile)], 0));
-    assert_eq!(ends((WRITE, FUA), &[ok]), (vec![Sent::Write(durable)], 0));
-    assert_eq!(ends((WRITE, FUA), &[failed]), (vec![Sent::Write(durable)], EIO));
+    let zeroes = |unmap, durability| vec![OriginRequest::Zeroes(unmap, durability)];
+    assert_eq!(ends((WRITE, 0), &[ok]), (vec![OriginRequest::Write(volatile)], 0));
+    assert_eq!(ends((WRITE, FUA), &[ok]), (vec![OriginRequest::Write(durable)], 0));
+    assert_eq!(ends((WRITE, FUA), &[failed]), (vec![OriginRequest::Write(durable)], EIO));
     assert_eq!(ends((WRITE_ZEROES, 0), &[ok]), (zeroes(Unmap::Allow, volatile), 0));
     assert_eq!(ends((WRITE_ZEROES, NO_HOLE), &[ok]), (zeroes(Unmap::Forbid, volatile), 0));
     assert_eq!(ends((WRITE_ZEROES, NO_HOLE | FUA), &[ok]), (zeroes(Unmap::Forbid, durable), 0));
-    assert_eq!(ends((TRIM, 0), &[ok]), (vec![Sent::Discard], 0));
-    assert_eq!(ends((TRIM, 0), &[failed]), (vec![Sent::Discard], EIO));
-    assert_eq!(ends((TRIM, FUA), &[ok, ok]), (vec![Sent::Discard, Sent::Flush], 0));
-    assert_eq!(ends((TRIM, FUA), &[ok, failed]), (vec![Sent::Discard, Sent::Flush], EIO));
-    assert_eq!(ends((TRIM, FUA), &[failed]), (vec![Sent::Discard], EIO));
-    assert_eq!(ends((READ, 0), &[failed]), (vec![Sent::Read], EIO));
+    assert_eq!(ends((TRIM, 0), &[ok]), (vec![OriginRequest::Discard], 0));
+    assert_eq!(ends((TRIM, 0), &[failed]), (vec![OriginRequest::Discard], EIO));
+    assert_eq!(ends((TRIM, FUA), &[ok, ok]), (vec![OriginRequest::Discard, OriginRequest::Flush], 0));
+    assert_eq!(ends((TRIM, FUA), &[ok, failed]), (vec![OriginRequest::Discard, OriginRequest::Flush], EIO));
+    assert_eq!(ends((TRIM, FUA), &[failed]), (vec![OriginRequest::Discard], EIO));
+    assert_eq!(ends((READ, 0), &[failed]), (vec![OriginRequest::Read], EIO));
 }
 
 #[test]
-fn a_command_in_line_for_memory_is_refused_at_a_stop_and_a_removal() {
+fn a_stop_refuses_commands_in_line_for_memory() {
     for what in ["stop", "removal"] {
         let mut scene = Scene::new();
         let origin = scene.hold_origin();

@@ -12,7 +12,7 @@ use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 
 /// A request that the origin received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Sent {
+pub(super) enum OriginRequest {
     Read,
     Write(Durability),
     Flush,
@@ -27,7 +27,7 @@ pub(super) struct HeldRequests(Arc<Mutex<Requests>>);
 #[derive(Default)]
 struct Requests {
     held: VecDeque<u64>,
-    sent: Vec<Sent>,
+    sent: Vec<OriginRequest>,
     ended: VecDeque<QueuedEnd>,
 }
 
@@ -37,7 +37,7 @@ impl HeldRequests {
     }
 
     /// The requests so far.
-    pub(super) fn sent(&self) -> Vec<Sent> {
+    pub(super) fn sent(&self) -> Vec<OriginRequest> {
         self.lock().sent.clone()
     }
 
@@ -59,11 +59,11 @@ pub(super) struct HeldDevice(pub(super) HeldRequests);
 impl QueuedDevice for HeldDevice {
     fn submit(&mut self, _now: Instant, token: u64, request: QueuedRequest<'_>) {
         let sent = match request {
-            QueuedRequest::Read(_) => Sent::Read,
-            QueuedRequest::Write { durability, .. } => Sent::Write(durability),
-            QueuedRequest::Flush => Sent::Flush,
-            QueuedRequest::Discard(_) => Sent::Discard,
-            QueuedRequest::WriteZeroes { unmap, durability, .. } => Sent::Zeroes(unmap, durability),
+            QueuedRequest::Read(_) => OriginRequest::Read,
+            QueuedRequest::Write { durability, .. } => OriginRequest::Write(durability),
+            QueuedRequest::Flush => OriginRequest::Flush,
+            QueuedRequest::Discard(_) => OriginRequest::Discard,
+            QueuedRequest::WriteZeroes { unmap, durability, .. } => OriginRequest::Zeroes(unmap, durability),
         };
         let mut requests = self.0.lock();
         requests.held.push_back(token);

@@ -38,7 +38,7 @@ fn is_ended(socket: &mut UnixStream) -> bool {
 
 /// After the removal of their volume, their export would be another volume, or none.
 #[test]
-fn clients_in_their_handshake_connect_again_when_a_volume_is_hidden() {
+fn a_hidden_volume_ends_handshakes_at_its_address() {
     let mut scene = Scene::new();
     let other = add_volume(&mut scene);
     let (mut greeted, mut served) = (greeted(&mut scene), scene.connect());
@@ -113,7 +113,7 @@ fn a_volume_that_is_being_removed_is_not_resized() {
 
 /// The next volume may have the number of the removed one.
 #[test]
-fn a_removed_volume_leaves_nothing_to_the_next_one() {
+fn a_removed_volume_leaves_no_damage_to_the_next() {
     let mut scene = Scene::new();
     let other = add_volume(&mut scene);
     let key = |volume| BlockKey::new(VolumeId::new(volume), BlockIndex::new(5));
@@ -126,7 +126,7 @@ fn a_removed_volume_leaves_nothing_to_the_next_one() {
 }
 
 #[test]
-fn an_address_that_is_taken_away_serves_its_present_clients_only() {
+fn a_removed_address_serves_its_present_clients_only() {
     let mut scene = Scene::new();
     let mut client = scene.connect();
     let address = scene.address();

@@ -9,8 +9,8 @@ use kickcache_engine::units::BlockIndex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use self::server::{
-    Asked, CAN_FLUSH, CAN_FUA, CAN_MULTI_CONN, CAN_TRIM, CAN_ZERO, Connection, FLUSH, FakeServer, Offer,
-    READ, TRIM, WRITE, ZEROES,
+    CAN_FLUSH, CAN_FUA, CAN_MULTI_CONN, CAN_TRIM, CAN_ZERO, Connection, FLUSH, FakeServer, Offer, READ,
+    ServerRequest, TRIM, WRITE, ZEROES,
 };
 use super::*;
 use crate::driver::checksum::checksum;
@@ -115,7 +115,7 @@ impl Scene {
 fn open(
     offer: Offer,
     spec: impl FnOnce(&NbdUri) -> VolumeSpec,
-) -> (NbdOrigin, FakeServer, Connection, Vec<Asked>) {
+) -> (NbdOrigin, FakeServer, Connection, Vec<ServerRequest>) {
     let server = FakeServer::start();
     let uri = NbdUri::parse(&server.uri()).unwrap();
     let spec = spec(&uri);
@@ -166,7 +166,7 @@ fn requests(export: u16, request: QueuedRequest<'_>, errnos: &[u8]) -> (Vec<(u16
 }
 
 #[test]
-fn a_job_is_durable_by_fua_or_by_a_flush_behind_it() {
+fn a_durable_job_has_fua_or_a_flush_behind_it() {
     let (volatile, durable) = (Durability::Volatile, Durability::Durable);
     let data = [IoSlice::new(&[1; 4096])];
     let write = |durability| QueuedRequest::Write { offset: 0, pieces: &data, durability };
@@ -201,7 +201,7 @@ fn a_job_is_durable_by_fua_or_by_a_flush_behind_it() {
 }
 
 #[test]
-fn a_long_job_ends_with_its_last_part_and_fails_with_any() {
+fn a_long_job_fails_with_any_of_its_parts() {
     for failed in [None, Some(0), Some(1), Some(2)] {
         let mut scene = Scene::at(Offer { most: Some(8192), ..offer(ALL) });
         scene.submit(1, QueuedRequest::Read(extent(4096, 20 << 10)));
@@ -311,7 +311,7 @@ fn sample(block: u64, byte: u8) -> Sample {
 
 /// A server that returns, and is not used.
 #[derive(Clone, Copy, Debug)]
-enum Other {
+enum RejectedServer {
     Export(Offer),
     /// Its two sampled blocks have these bytes.
     Blocks([u8; 2]),
@@ -319,27 +319,29 @@ enum Other {
     Goes,
 }
 
-impl Other {
+impl RejectedServer {
     fn meet(self, scene: &mut Scene) {
         let right = scene.offer;
         let mut link = match self {
-            Other::Export(offer) => scene.server.accept(offer),
-            Other::Blocks(_) | Other::ShutsDown | Other::Goes => scene.server.accept(right),
+            RejectedServer::Export(offer) => scene.server.accept(offer),
+            RejectedServer::Blocks(_) | RejectedServer::ShutsDown | RejectedServer::Goes => {
+                scene.server.accept(right)
+            }
         };
         match self {
-            Other::Export(_) | Other::Goes => {}
-            Other::Blocks(found) => {
+            RejectedServer::Export(_) | RejectedServer::Goes => {}
+            RejectedServer::Blocks(found) => {
                 let asked = [READ; 2].map(|kind| link.expect(kind));
                 assert_eq!(asked.each_ref().map(|asked| asked.offset), [8192, 12_288]);
                 asked.iter().zip(found).for_each(|(asked, byte)| link.answer(asked, 0, byte));
             }
-            Other::ShutsDown => {
+            RejectedServer::ShutsDown => {
                 let asked = link.expect(READ);
                 link.answer(&asked, ESHUTDOWN, 0);
                 link.expect(READ);
             }
         }
-        if !matches!(self, Other::Goes) {
+        if !matches!(self, RejectedServer::Goes) {
             assert!(link.take().is_none(), "{self:?}");
         }
         assert!(scene.origin.poll(Instant::ZERO).is_none(), "{self:?}");
@@ -347,17 +349,17 @@ impl Other {
 }
 
 #[test]
-fn a_returned_server_must_have_the_export_and_its_flushed_blocks() {
+fn a_returned_server_has_the_export_and_its_blocks() {
     let right = offer(ALL);
     let others = [
-        Other::Export(Offer { size: 2 * SIZE, ..right }),
-        Other::Export(Offer { size: SIZE / 2, ..right }),
-        Other::Export(Offer { flags: ALL & !CAN_FLUSH, ..right }),
-        Other::Blocks([7, 9]),
-        Other::Blocks([9, 8]),
-        Other::Blocks([9, 9]),
-        Other::ShutsDown,
-        Other::Goes,
+        RejectedServer::Export(Offer { size: 2 * SIZE, ..right }),
+        RejectedServer::Export(Offer { size: SIZE / 2, ..right }),
+        RejectedServer::Export(Offer { flags: ALL & !CAN_FLUSH, ..right }),
+        RejectedServer::Blocks([7, 9]),
+        RejectedServer::Blocks([9, 8]),
+        RejectedServer::Blocks([9, 9]),
+        RejectedServer::ShutsDown,
+        RejectedServer::Goes,
     ];
     for other in others {
         let mut scene = Scene::new(ALL);

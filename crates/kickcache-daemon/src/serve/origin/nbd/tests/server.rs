@@ -81,7 +81,7 @@ pub(super) struct Connection(UnixStream);
 
 /// A request that the server received.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Asked {
+pub(super) struct ServerRequest {
     pub(super) kind: u16,
     pub(super) flags: u16,
     pub(super) offset: u64,
@@ -97,7 +97,7 @@ impl Connection {
     }
 
     /// The next request, if one comes within a few milliseconds.
-    pub(super) fn take_soon(&mut self) -> Option<Asked> {
+    pub(super) fn take_soon(&mut self) -> Option<ServerRequest> {
         self.0.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
         let is_there = rustix::net::recv(&self.0, &mut [0; 1], RecvFlags::PEEK).is_ok();
         self.0.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -134,7 +134,7 @@ impl Connection {
     }
 
     /// The next request; `None` if the client disconnected.
-    pub(super) fn take(&mut self) -> Option<Asked> {
+    pub(super) fn take(&mut self) -> Option<ServerRequest> {
         let mut head = [0; 28];
         if let Err(error) = self.0.read_exact(&mut head) {
             assert_ne!(error.kind(), ErrorKind::WouldBlock, "no request comes");
@@ -149,17 +149,17 @@ impl Connection {
         self.0.read_exact(&mut data).unwrap();
         let offset = u64::from_be_bytes(head[16..24].try_into().unwrap());
         let cookie = head[8..16].try_into().unwrap();
-        Some(Asked { kind, flags: short(4), offset, length, cookie, data })
+        Some(ServerRequest { kind, flags: short(4), offset, length, cookie, data })
     }
 
-    pub(super) fn expect(&mut self, kind: u16) -> Asked {
+    pub(super) fn expect(&mut self, kind: u16) -> ServerRequest {
         let asked = self.take().expect("the connection ended");
         assert_eq!(asked.kind, kind, "{asked:?}");
         asked
     }
 
     /// Answers a request; a read that succeeds has this byte everywhere.
-    pub(super) fn answer(&mut self, asked: &Asked, errno: u8, byte: u8) {
+    pub(super) fn answer(&mut self, asked: &ServerRequest, errno: u8, byte: u8) {
         let mut reply = 0x6744_6698_u32.to_be_bytes().to_vec();
         reply.extend([0, 0, 0, errno]);
         reply.extend(asked.cookie);
@@ -170,7 +170,7 @@ impl Connection {
     }
 
     /// Takes a request of this kind, and answers it with success.
-    pub(super) fn serve(&mut self, kind: u16) -> Asked {
+    pub(super) fn serve(&mut self, kind: u16) -> ServerRequest {
         let asked = self.expect(kind);
         self.answer(&asked, 0, 0);
         asked

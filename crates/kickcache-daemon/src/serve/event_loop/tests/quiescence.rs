@@ -102,7 +102,7 @@ const CASES: [(u64, bool, bool, Waits, Waits); 6] = [
 ];
 
 #[test]
-fn a_device_is_left_out_when_the_origins_have_all_data() {
+fn a_device_is_left_out_when_origins_have_all_data() {
     for (not_clean, is_idle, has_ended, written_back, abandoned) in CASES {
         for (fate, waits) in [(DirtyFate::WrittenBack, written_back), (DirtyFate::Abandoned, abandoned)] {
             let directory = tempfile::tempdir_in("/var/tmp").unwrap();
