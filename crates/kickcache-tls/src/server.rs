@@ -125,6 +125,29 @@ mod tests {
         assert!(!Arc::ptr_eq(&before, &certificates.config));
     }
 
+    /// Files of the client's side do not concern a server that requests no certificate.
+    #[test]
+    fn each_file_of_the_folder_is_watched() {
+        let all = ["server-cert.pem", "server-key.pem", "ca-cert.pem", "ca-crl.pem"];
+        for (check, watched) in [(PeerCheck::Required, 4), (PeerCheck::Off, 2)] {
+            for (number, file) in all.iter().enumerate() {
+                let folder = tempfile::tempdir().unwrap();
+                let authority = Authority::new(folder.path());
+                authority.issue("server", "localhost");
+                let mut certificates = ServerCertificates::open(folder.path(), check).unwrap();
+                let path = folder.path().join(file);
+                let bytes = std::fs::read(&path).unwrap_or_default();
+                std::fs::write(&path, [bytes, vec![b'\n'; 9]].concat()).unwrap();
+                let refreshed = certificates.refresh();
+                assert_eq!(
+                    refreshed != Refreshed::Unchanged,
+                    number < watched,
+                    "{check:?}: {file}: {refreshed:?}"
+                );
+            }
+        }
+    }
+
     #[test]
     fn a_certificate_with_another_s_key_is_refused() {
         let folder = tempfile::tempdir().unwrap();

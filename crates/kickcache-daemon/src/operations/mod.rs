@@ -35,3 +35,6 @@ pub(crate) mod standby_engine;
 pub(crate) mod take_in;
 pub(crate) mod volume_addition;
 pub(crate) mod volume_removal;
+
+#[cfg(test)]
+mod tests;

@@ -60,6 +60,17 @@ mod tests {
     }
 
     #[test]
+    fn a_read_with_a_gap_is_not_whole() {
+        for ranges in [&[(8, 16)][..], &[(0, 8)], &[(0, 8), (12, 16)], &[(4, 16), (1, 3)], &[(0, 8), (8, 12)]]
+        {
+            let mut coverage = Coverage::default();
+            assert!(ranges.iter().all(|(start, end)| coverage.add(*start, *end)));
+            assert!(!coverage.is_whole(16), "{ranges:?}");
+        }
+        assert!(!Coverage::default().is_whole(16));
+    }
+
+    #[test]
     fn no_byte_comes_twice() {
         for (start, end) in [(0, 5), (4, 5), (5, 6), (7, 9), (0, 16), (4, 8)] {
             let mut coverage = Coverage::default();

@@ -278,3 +278,100 @@ fn find<'a>(report: &'a Report, name: &str) -> Option<VolumeDevice<'a>> {
         .flat_map(|cache| cache.volumes.iter().map(move |volume| VolumeDevice { cache, volume }));
     volumes.into_iter().find(|found| found.volume.name == name)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use kickcache_daemon::control::server::ControlServer;
+    use kickcache_daemon::control::wire::Reply;
+    use kickcache_daemon::control::{Answer, ControlError, RequestHandler};
+
+    use super::*;
+    use crate::cli::status::tests::report;
+
+    /// What the volume `vm1` has left in bytes, whether it is being drained, and its completed drains.
+    type Look = (u64, bool, u64);
+
+    /// A daemon with these states of `vm1`, one for each look, and the number of drains that were requested of it.
+    struct Daemon {
+        looks: Mutex<VecDeque<Look>>,
+        drains: Mutex<usize>,
+    }
+
+    impl RequestHandler for Daemon {
+        fn handle(&self, request: &Request) -> Result<Answer, ControlError> {
+            let mut looks = self.looks.lock().unwrap();
+            let (dirty, is_draining, drains) = looks[0];
+            match request {
+                Request::Status {} => {
+                    if looks.len() > 1 {
+                        looks.pop_front();
+                    }
+                    let mut report = report(0);
+                    let volume = &mut report.caches[0].volumes[0];
+                    (volume.dirty_bytes, volume.draining, volume.counters.drains) =
+                        (dirty, is_draining, drains);
+                    (volume.unflushed_bytes, volume.damaged_bytes) = (0, 0);
+                    Ok(Reply::Status(Box::new(report)).into())
+                }
+                Request::Drain { volume } if volume == "vm1" => {
+                    *self.drains.lock().unwrap() += 1;
+                    Ok(Reply::Done.into())
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    /// The output of `drain vm1 --wait` at a daemon with these states, the states that it has not seen, and the
+    /// drains that it has requested.
+    fn drained(looks: &[Look]) -> (String, usize, usize) {
+        let directory = tempfile::tempdir().unwrap();
+        let control = directory.path().join("control");
+        let daemon = Daemon { looks: Mutex::new(looks.iter().copied().collect()), drains: Mutex::new(0) };
+        let daemon = Arc::new(daemon);
+        let served = Arc::clone(&daemon);
+        let _server = ControlServer::start(&control, served).unwrap();
+        let arguments = DrainArgs {
+            volume: Some("vm1".into()),
+            wait: true,
+            cache: None,
+            origin: None,
+            origin_timeout: None,
+            origin_moved: false,
+            origin_is: None,
+            origin_grown: false,
+            force_origin: false,
+            origin_no_flush: false,
+            accept_older: false,
+            state: StateOption { state: None },
+            control: ControlOption { control: Some(control) },
+        };
+        let mut out = Vec::new();
+        arguments.run(&mut out).map_err(|failure| failure.error).unwrap();
+        let unseen = daemon.looks.lock().unwrap().len() - 1;
+        (String::from_utf8(out).unwrap(), unseen, *daemon.drains.lock().unwrap())
+    }
+
+    #[test]
+    fn a_cancelled_drain_is_requested_again() {
+        let cases: [(&[Look], usize); 5] = [
+            // The volume is clean at once, or after a while.
+            (&[(4096, false, 7), (0, false, 8)], 1),
+            (&[(4096, false, 7), (4096, true, 7), (0, false, 8)], 1),
+            // Blocks are written back, but their records are not durable yet.
+            (&[(4096, false, 7), (0, true, 7), (0, false, 8)], 1),
+            // Discards of the dirty blocks do not end a drain.
+            (&[(4096, false, 7), (4096, true, 7), (0, true, 7), (0, false, 8)], 2),
+            // A restart of the engine cancels a drain.
+            (&[(4096, false, 7), (4096, true, 7), (4096, false, 7), (4096, true, 7), (0, false, 8)], 2),
+        ];
+        for (looks, drains) in cases {
+            let (said, unseen, asked) = drained(looks);
+            assert!(said.ends_with("vm1: drained; the origin has all data\n"), "{said}");
+            assert_eq!((unseen, asked), (0, drains), "{looks:?}");
+        }
+    }
+}

@@ -186,7 +186,11 @@ fn only_older_blocks_are_written_back_by_order() {
     need_kickcache!();
     let scratch = Scratch::new();
     let (one, two) = overtaken(&scratch);
+    let record = || fs::read_to_string(note("origin-")).unwrap();
+    assert!(record().contains("\"written_without\": false"), "{}", record());
     tools::run(KICKCACHE, ["drain", "--cache", one.cache.to_str().unwrap(), "--accept-older"]);
+    // The other device does not have these writes.
+    assert!(record().contains("\"written_without\": true"), "{}", record());
     let mut expected = vec![2; 32 * BLOCK];
     expected[16 * BLOCK..20 * BLOCK].fill(1);
     assert!(fs::read(&one.origin).unwrap()[..32 * BLOCK] == expected);

@@ -26,6 +26,7 @@ const REPLY_UNSUPPORTED: u32 = 0x8000_0001;
 const READ: u16 = 0;
 const WRITE: u16 = 1;
 const DISCONNECT: u16 = 2;
+const ESHUTDOWN: u8 = 108;
 /// Has flags, has flush.
 const EXPORT_FLAGS: u16 = 5;
 
@@ -40,7 +41,9 @@ struct Shared {
     connections: Mutex<Vec<UnixStream>>,
     accepted: AtomicU64,
     is_mute: AtomicBool,
-    /// The server waits at this barrier before it answers a read of [`SAMPLED`].
+    /// Whether the next request gets the error of a server that shuts down.
+    is_shutting_down: AtomicBool,
+    /// The barrier at which the server waits for other servers before it answers a read of [`SAMPLED`].
     meeting: Mutex<Option<Arc<Barrier>>>,
 }
 
@@ -54,6 +57,7 @@ impl EvilServer {
             connections: Mutex::default(),
             accepted: AtomicU64::new(0),
             is_mute: AtomicBool::new(false),
+            is_shutting_down: AtomicBool::new(false),
             meeting: Mutex::default(),
         };
         let shared = Arc::new(shared);
@@ -76,6 +80,17 @@ impl EvilServer {
         self.shared.accepted.load(Ordering::Relaxed)
     }
 
+    /// Answers the next request as a server that shuts down; later connections are served.
+    pub(crate) fn shut_down(&self) {
+        self.shared.is_shutting_down.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether no request has come since [`EvilServer::shut_down`].
+    pub(crate) fn is_shutting_down(&self) -> bool {
+        self.shared.is_shutting_down.load(Ordering::Relaxed)
+    }
+
+    /// From now on the server accepts connections and does not respond.
     pub(crate) fn hang(&self) {
         self.shared.is_mute.store(true, Ordering::Relaxed);
     }
@@ -115,6 +130,7 @@ impl Shared {
             let offset = u64::from_be_bytes(request[16..24].try_into().unwrap());
             let length = u32::from_be_bytes(request[24..28].try_into().unwrap());
             let mut data = vec![0; if command == READ || command == WRITE { length as usize } else { 0 }];
+            let mut errno = 0;
             match command {
                 DISCONNECT => return Ok(()),
                 WRITE => stream.read_exact(&mut data)?,
@@ -134,10 +150,13 @@ impl Shared {
                 }
                 _ => {}
             }
+            if self.is_shutting_down.swap(false, Ordering::Relaxed) {
+                errno = ESHUTDOWN;
+            }
             let mut reply = 0x6744_6698_u32.to_be_bytes().to_vec();
-            reply.extend([0; 4]);
+            reply.extend([0, 0, 0, errno]);
             reply.extend(&request[8..16]);
-            if command == READ {
+            if command == READ && errno == 0 {
                 reply.extend(data);
             }
             stream.write_all(&reply)?;

@@ -551,3 +551,20 @@ fn requests_that_wait_during_membership_changes() {
     }
     daemon.stop();
 }
+
+#[test]
+fn reservations_above_the_capacity_are_refused() {
+    need_kickcache!();
+    let reloadable = Reloadable::new(&[("one", "room-min = \"8M\"")]);
+    let daemon = reloadable.start(&["one"]);
+    let said = refusal(&reloadable, &add(&reloadable, "two", &["--room-min", "6M"]), 1);
+    assert!(said.contains("can be reserved"), "{said}");
+    reloadable.write(&[("one", "room-min = \"8M\""), ("two", "room-min = \"6M\"")]);
+    let said = reloadable.refusal(&["reload"], 1);
+    assert!(said.contains("can be reserved"), "{said}");
+    assert!(volume_of(&daemon, "two").is_none());
+    reloadable.write(&[("one", "room-min = \"8M\""), ("two", "room-min = \"1M\"")]);
+    daemon.control(&["reload"]);
+    assert!(volume_of(&daemon, "two").is_some());
+    daemon.stop();
+}

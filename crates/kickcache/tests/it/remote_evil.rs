@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::client::{Client, READ, Request};
+use crate::client::{Client, READ, Request, WRITE};
 use crate::daemon::{Daemon, KICKCACHE, Spec, VOLUME, guarded};
 use crate::evil_server::{EvilServer, POISON, SAMPLED};
 use crate::need_kickcache;
@@ -59,6 +59,24 @@ fn a_request_that_kills_its_server_fails_in_time() {
     let lines = daemon.log().lines().filter(|line| line.contains("is lost")).count();
     assert!(lines <= 5, "{}", daemon.log());
     daemon.wait_for_log(&["1 request, each of which repeatedly ended with the loss of the server"]);
+    daemon.stop();
+}
+
+#[test]
+fn requests_outlive_a_server_that_shuts_down() {
+    need_kickcache!();
+    let scratch = Scratch::new();
+    let server = EvilServer::start(&scratch, "evil.sock", 64 * MIB);
+    let daemon = serve(&scratch, &server, "30s");
+    let mut client = daemon.connect();
+    for command in [READ, WRITE] {
+        server.shut_down();
+        let request = Request { command, flags: 0, offset: 16 * MIB, length: 4096 };
+        let payload = vec![0; if command == WRITE { 4096 } else { 0 }];
+        assert_eq!(client.call(request, &payload).unwrap().errno, 0);
+        assert!(!server.is_shutting_down(), "the request did not reach it");
+    }
+    daemon.wait_for_log(&["is lost"]);
     daemon.stop();
 }
 

@@ -23,11 +23,9 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
         found.ok().map(|found| found.epoch)
     };
     let found = [epoch(&copies[0]), epoch(&copies[1])];
-    let epochs = found.map(Option::unwrap_or_default);
-    let order = if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] };
-    superblock.epoch = epochs[0].max(epochs[1]) + 1;
+    superblock.epoch = found.into_iter().flatten().max().unwrap_or_default() + 1;
     let bytes = superblock.encode();
-    for copy in order {
+    for copy in older_first(found) {
         write(file, SUPERBLOCK_OFFSETS[copy], &bytes)
             .and_then(|()| file.file().sync_data())
             .map_err(|source| cache_io(file.path(), "write the superblock", source))?;
@@ -42,6 +40,12 @@ pub(crate) fn store_superblock(file: &BlockFile, superblock: &mut Superblock) ->
     Ok(())
 }
 
+/// The order in which copies with these epochs are overwritten; `None` is a damaged copy.
+fn older_first(epochs: [Option<u64>; 2]) -> [usize; 2] {
+    if epochs[0] <= epochs[1] { [0, 1] } else { [1, 0] }
+}
+
+/// The meaning of both copies.
 pub(super) fn decode(copies: &[Vec<u8>; 2], file: &BlockFile) -> Result<Superblock, Error> {
     Superblock::decode([&copies[0], &copies[1]], file.size())
 }
@@ -62,5 +66,75 @@ pub(crate) fn copies_by(read: impl FnMut(u64) -> io::Result<Vec<u8>>) -> io::Res
     match SUPERBLOCK_OFFSETS.map(read) {
         [Err(source), Err(_)] => Err(source),
         copies => Ok(copies.map(Result::unwrap_or_default)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::format::geometry::DEVICE_SIZE_MIN;
+    use kickcache_engine::format::mark::{MARK_BYTES, MARK_OFFSETS, ServiceMark};
+
+    use super::*;
+    use crate::driver::device::{AccessMode, Emptiness};
+
+    /// If the power fails during the first write, the other copy has the last state.
+    #[test]
+    fn the_damaged_or_older_copy_is_written_first() {
+        let cases = [
+            ([Some(4), Some(5)], [0, 1]),
+            ([Some(5), Some(4)], [1, 0]),
+            ([None, Some(0)], [0, 1]),
+            ([Some(0), None], [1, 0]),
+            ([Some(4), Some(4)], [0, 1]),
+            ([None, None], [0, 1]),
+        ];
+        for (epochs, order) in cases {
+            assert_eq!(older_first(epochs), order, "{epochs:?}");
+        }
+    }
+
+    #[test]
+    fn both_copies_get_an_epoch_above_the_last_one() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let path = directory.path().join("cache");
+        std::fs::File::create(&path).unwrap().set_len(DEVICE_SIZE_MIN).unwrap();
+        let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
+        let mut superblock = Superblock::new([1; 16], DEVICE_SIZE_MIN).unwrap();
+        store_superblock(&file, &mut superblock).unwrap();
+        for damaged in [None, Some(0), Some(1)] {
+            let before = superblock.epoch;
+            if let Some(copy) = damaged {
+                write(&file, SUPERBLOCK_OFFSETS[copy], &[0; 4096]).unwrap();
+            }
+            // The caller's epoch may be an old one.
+            superblock.epoch = 0;
+            store_superblock(&file, &mut superblock).unwrap();
+            let copies = read_copies(&file).unwrap();
+            let found = copies.map(|copy| Superblock::decode([&copy, &copy], file.size()).unwrap());
+            assert_eq!(found.map(|found| found.epoch), [before + 1; 2], "{damaged:?}");
+        }
+    }
+
+    /// The marks come first: a power cut between leaves a device of the old version.
+    #[test]
+    fn a_device_without_marks_gets_them_with_its_next_superblock() {
+        for version in [1, 2] {
+            let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+            let path = directory.path().join("cache");
+            std::fs::File::create(&path).unwrap().set_len(DEVICE_SIZE_MIN).unwrap();
+            let file = BlockFile::open(&path, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
+            let mut superblock = Superblock::new([1; 16], DEVICE_SIZE_MIN).unwrap();
+            superblock.version = version;
+            store_superblock(&file, &mut superblock).unwrap();
+            let stored = decode(&read_copies(&file).unwrap(), &file).unwrap();
+            assert!(stored.version >= 2);
+            let marks = MARK_OFFSETS.map(|offset| read(&file, offset, MARK_BYTES).unwrap());
+            let expected = if version == 1 {
+                ServiceMark::InService.encode([1; 16]).to_vec()
+            } else {
+                vec![0; MARK_BYTES]
+            };
+            assert!(marks.iter().all(|mark| *mark == expected), "{version}");
+        }
     }
 }

@@ -187,6 +187,26 @@ fn origins_are_recognised() {
 }
 
 #[test]
+fn an_extended_origin_is_taken_with_its_claim() {
+    let directory = directory();
+    let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();
+    device.attach(origin("a", 8192, "file:/a")).unwrap();
+    let larger = origin("a", 16_384, "file:/a");
+    let refused = device.attach(larger).unwrap_err().to_string();
+    assert!(refused.contains("16384 bytes, and had 8192") && refused.contains("--origin-grown"), "{refused}");
+    assert_eq!(device.superblock.volume("a").unwrap().origin_size, 8192);
+    let claims = OriginClaims { grown: true, ..OriginClaims::default() };
+    device.attach(OriginFacts { claims, ..larger }).unwrap();
+    assert_eq!(device.superblock.volume("a").unwrap().origin_size, 16_384);
+    let smaller = OriginFacts { claims, ..origin("a", 8192, "file:/a") };
+    let refused = device.attach(smaller).unwrap_err().to_string();
+    assert!(refused.contains("restore its size"), "{refused}");
+    // The claim of another extent does not extend it.
+    device.attach(OriginFacts { claims, ..larger }).unwrap();
+    assert_eq!(device.superblock.volume("a").unwrap().origin_size, 16_384);
+}
+
+#[test]
 fn origins_are_recognised_by_identities_of_older_versions() {
     let directory = directory();
     let mut device = CacheDevice::open(&path(&directory), SIZE).unwrap();

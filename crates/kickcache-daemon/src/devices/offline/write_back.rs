@@ -24,6 +24,8 @@ const STOP_MAX: Duration = Duration::from_secs(1);
 /// The longest time without progress, if the origin has failed an operation since the start.
 const PATIENCE: Duration = Duration::from_secs(15);
 
+/// The end of a drain.
+#[derive(PartialEq, Eq, Debug)]
 pub(super) enum End {
     Drained(u64),
     /// The remaining dirty blocks are damaged.
@@ -102,11 +104,8 @@ fn watch(
         let status = status(handle, record.id)?;
         let left = left(&status);
         progress((whole.saturating_sub(left)) * BLOCK_SIZE, whole * BLOCK_SIZE);
-        if left == 0 {
-            return Ok(End::Drained(whole * BLOCK_SIZE));
-        }
-        if left <= status.damaged_blocks {
-            return Ok(End::Damaged);
+        if let Some(end) = end(&status, whole) {
+            return Ok(end);
         }
         if left < least {
             (least, since) = (left, WatchedTime::begin());
@@ -135,6 +134,58 @@ fn status(handle: &ServerHandle, volume: VolumeId) -> Result<VolumeStatus, Serve
     found.ok_or(ServeError::Stopped)
 }
 
+/// The end of a drain of this many blocks, if no further block can be written back.
+fn end(status: &VolumeStatus, whole: u64) -> Option<End> {
+    match left(status) {
+        0 => Some(End::Drained(whole * BLOCK_SIZE)),
+        left if left <= status.damaged_blocks => Some(End::Damaged),
+        _ => None,
+    }
+}
+
+/// Blocks that are dirty, or written back and not flushed.
 fn left(status: &VolumeStatus) -> u64 {
     status.dirty_blocks + status.unflushed_blocks
+}
+
+#[cfg(test)]
+mod tests {
+    use kickcache_engine::config::Mode;
+    use kickcache_engine::stats::VolumeCounters;
+    use kickcache_engine::time::Instant;
+
+    use super::*;
+    use crate::plan::origin_source::OriginSource;
+    use crate::plan::volume_spec::VolumeSpec;
+
+    /// The end of a drain of 9 blocks with these blocks left.
+    fn end_with(dirty_blocks: u64, unflushed_blocks: u64, damaged_blocks: u64) -> Option<End> {
+        let status = VolumeStatus {
+            volume: VolumeId::new(0),
+            mode: Mode::WriteBack,
+            settings: VolumeSpec::new("v", OriginSource::Path("/origin".into())).settings(),
+            size: 1 << 20,
+            cached_blocks: 9,
+            dirty_blocks,
+            dirty_since: None,
+            damaged_blocks,
+            unflushed_blocks,
+            is_draining: true,
+            paused_until: Instant::ZERO,
+            fill_window: 4096,
+            requests_in_flight: 0,
+            is_incomplete: false,
+            counters: VolumeCounters::default(),
+        };
+        end(&status, 9)
+    }
+
+    #[test]
+    fn a_drain_ends_without_blocks_to_write_back() {
+        assert_eq!(end_with(0, 0, 0), Some(End::Drained(9 * BLOCK_SIZE)));
+        assert_eq!(end_with(3, 0, 3), Some(End::Damaged));
+        for (dirty, unflushed, damaged) in [(1, 0, 0), (0, 1, 0), (3, 0, 2), (3, 1, 3)] {
+            assert_eq!(end_with(dirty, unflushed, damaged), None, "{dirty} {unflushed} {damaged}");
+        }
+    }
 }

@@ -296,3 +296,107 @@ fn a_durable_write_has_durable_parts() {
     assert_eq!((fixture.end(1 | HEAD, Ok(())), fixture.end(1 | TAIL, Ok(()))), (vec![], vec![]));
     assert_eq!(fixture.in_flight()[1..], ["write 0+4096 Durable", "write 12288+4096 Durable"]);
 }
+
+/// The calls of a device, and what it reports of its extents.
+#[derive(Clone, Default)]
+struct Recorder(Arc<Mutex<Vec<String>>>);
+
+impl Recorder {
+    fn tell(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+}
+
+impl QueuedDevice for Recorder {
+    fn submit(&mut self, _now: Instant, _token: u64, _request: QueuedRequest<'_>) {}
+
+    fn poll(&mut self, _now: Instant) -> Option<QueuedEnd> {
+        None
+    }
+
+    fn take_restart(&mut self) -> bool {
+        self.tell("restart");
+        true
+    }
+
+    fn away(&self) -> Option<ServerOutage> {
+        let no_time = std::time::Duration::ZERO;
+        Some(ServerOutage { span: no_time, why: "away".into(), fails_in: no_time })
+    }
+
+    fn give_up(&mut self) {
+        self.tell("give up");
+    }
+
+    fn begin_compare(&mut self, samples: &[Sample]) {
+        self.tell(format!("compare {}", samples.len()));
+    }
+
+    fn end_compare(&mut self) -> Result<(), String> {
+        Err("it differs".into())
+    }
+
+    fn expect(&mut self, samples: Vec<Sample>) {
+        self.tell(format!("expect {}", samples.len()));
+    }
+
+    fn has_extents(&self) -> bool {
+        true
+    }
+
+    fn ask_extents(&mut self, token: u64, extent: ByteExtent) {
+        self.tell(format!("extents {token} {}+{}", extent.start, extent.length));
+    }
+
+    fn take_extents(&mut self) -> Option<ExtentsTold> {
+        let part = |length| DeviceExtent { length, is_hole: length < 4096, is_zero: false };
+        Some(ExtentsTold { token: 7, extents: vec![part(512), part(1024), part(8192)] })
+    }
+
+    fn take_read(&mut self, _token: u64, _extent: ByteExtent, _into: &mut [IoSliceMut<'_>]) {}
+
+    fn next_wakeup(&self) -> Option<Instant> {
+        Some(NOW)
+    }
+}
+
+#[test]
+fn other_calls_reach_the_device() {
+    let recorder = Recorder::default();
+    let mut device = AlignedDevice::over(Box::new(recorder.clone()), BLOCK);
+    let samples = [3, 4].map(|block| Sample {
+        block: kickcache_engine::units::BlockIndex::new(block),
+        checksum: kickcache_engine::units::Checksum::new(1),
+    });
+    device.begin_compare(&samples);
+    assert_eq!(device.end_compare(), Err("it differs".into()));
+    device.expect(samples[..1].to_vec());
+    device.give_up();
+    assert!(device.take_restart() && device.has_extents());
+    assert_eq!(device.away().unwrap().why, "away");
+    assert_eq!(device.next_wakeup(), Some(NOW));
+    assert_eq!(*recorder.0.lock().unwrap(), ["compare 2", "expect 1", "give up", "restart"]);
+}
+
+/// The device is asked about whole blocks, and the answer begins with the extent.
+#[test]
+fn extents_begin_where_the_question_does() {
+    for (start, lengths) in [
+        (4096, &[512, 1024, 8192][..]),
+        (4096 + 256, &[256, 1024, 8192]),
+        (4096 + 512, &[1024, 8192]),
+        (4096 + 1024, &[512, 8192]),
+        (4096 + 2048, &[7680]),
+    ] {
+        let recorder = Recorder::default();
+        let mut device = AlignedDevice::over(Box::new(recorder.clone()), BLOCK);
+        device.ask_extents(7, ByteExtent { start, length: 6000 });
+        let whole = BLOCK.widened(ByteExtent { start, length: 6000 });
+        let asked = format!("extents 7 {}+{}", whole.start, whole.length);
+        assert_eq!(*recorder.0.lock().unwrap(), [asked]);
+        let ExtentsTold { token, extents } = device.take_extents().unwrap();
+        assert_eq!(token, 7);
+        assert_eq!(extents.iter().map(|extent| extent.length).collect::<Vec<_>>(), lengths, "{start}");
+        assert!(!extents.last().unwrap().is_hole);
+    }
+}

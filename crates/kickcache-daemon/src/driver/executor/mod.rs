@@ -690,4 +690,6 @@ fn way(file: &BlockFile) -> Way {
 }
 
 #[cfg(test)]
+mod several_devices;
+#[cfg(test)]
 mod tests;

@@ -12,6 +12,7 @@ use rustix::net::Shutdown;
 
 use super::reader::Reader;
 use super::*;
+use crate::driver::budget::{Claim, Grant};
 use crate::driver::io_engine::IoEngine;
 use crate::driver::queued_device::{QueuedDevice, QueuedEnd, QueuedRequest};
 use crate::serve::frontend::listener::Listener;
@@ -251,4 +252,72 @@ fn a_failed_write_fails_for_the_guest() {
     for (result, status) in [(OK, 0), (EIO, 1), (Err(libc::ENOSPC), 1)] {
         assert_eq!(ends(GUEST_WRITE, &[7; 4096], &[result]), (status, 1));
     }
+}
+
+#[test]
+fn a_hidden_volume_has_no_guest() {
+    let mut scene = Scene::new();
+    let hide = |scene: &mut Scene| {
+        let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+        frontends.hide(core, 0);
+    };
+    let has_ended = |scene: &mut Scene| {
+        let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+        frontends.end_quiet(core, 0)
+    };
+    assert!(!has_ended(&mut scene));
+    hide(&mut scene);
+    let port = scene.port();
+    assert!(port.socket.is_none() && port.held.is_none() && port.device.outstanding() == 1);
+    assert!(!has_ended(&mut scene), "a read is in flight");
+    scene.turn_until(|scene| scene.port().device.outstanding() == 0);
+    assert!(has_ended(&mut scene));
+    // A turn offers the socket again, unless the volume is hidden; so does a connection that had come already.
+    scene.ready(LISTENER);
+    assert!(!scene.port().listening && scene.port().socket.is_none());
+    let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+    frontends.show(core, 0);
+    assert!(scene.port().listening);
+    hide(&mut scene);
+    assert!(!scene.port().listening);
+    assert_eq!(scene.guest.answered(), 0);
+}
+
+/// A loop whose memory others have, and the first read of the guest, which waits for it.
+fn without_memory() -> (Scene, Vec<Grant>) {
+    let mut scene = Scene::with(Reader::new(2));
+    scene.event_loop.give_memory(64 << 10);
+    let budget = &mut scene.event_loop.core.driver.buffers().budget;
+    let claim = || Claim { volume: 0, bytes: 4096, held: 0, key: 1 };
+    let grants: Vec<Grant> = std::iter::from_fn(|| budget.reserve(claim())).collect();
+    budget.cancel(1);
+    assert!(!grants.is_empty() && budget.waiting_count() == 0);
+    let EventLoop { core, frontends, .. } = &mut scene.event_loop;
+    frontends.take_requests(core);
+    assert_eq!((core.driver.budget().waiting_count(), scene.port().device.outstanding()), (1, 1));
+    (scene, grants)
+}
+
+#[test]
+fn a_guest_that_is_gone_leaves_the_line_for_memory() {
+    let (mut scene, grants) = without_memory();
+    scene.front.shutdown(std::net::Shutdown::Both).unwrap();
+    scene.ready(SOCKET);
+    assert_eq!(scene.event_loop.core.driver.budget().waiting_count(), 0);
+    let budget = &mut scene.event_loop.core.driver.buffers().budget;
+    grants.into_iter().for_each(|grant| budget.release(grant));
+    scene.turn_until(|scene| scene.port().listening);
+    let port = scene.port();
+    assert!(port.held.is_none() && port.device.outstanding() == 0);
+    assert_eq!(scene.event_loop.core.driver.budget().used(), 0);
+}
+
+#[test]
+fn a_guest_gets_its_turn_when_memory_is_free_again() {
+    let (mut scene, grants) = without_memory();
+    let budget = &mut scene.event_loop.core.driver.buffers().budget;
+    grants.into_iter().for_each(|grant| budget.release(grant));
+    scene.turn_until(|scene| scene.guest.answered() == 2);
+    let budget = scene.event_loop.core.driver.budget();
+    assert_eq!((budget.used(), budget.waiting_count()), (0, 0));
 }

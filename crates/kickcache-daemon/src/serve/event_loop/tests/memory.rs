@@ -1,36 +1,80 @@
 //! Clients that keep memory for payload.
 
+use std::num::NonZeroU64;
+use std::path::PathBuf;
+
+use kickcache_engine::rate::RateCap;
+
+use super::held_device::{HeldDevice, HeldRequests};
 use super::*;
+use crate::plan::client_cap::ClientCap;
 
-const MIB: u32 = 1 << 20;
-const READ: u16 = 0;
-const WRITE: u16 = 1;
+pub(super) const MIB: u32 = 1 << 20;
+pub(super) const READ: u16 = 0;
+pub(super) const WRITE: u16 = 1;
 
-/// A loop with 16 MiB for payload.
-struct Scene {
-    event_loop: EventLoop<PassThrough>,
+/// A loop with 16 MiB for payload; requests above 2 MiB share 12 MiB.
+pub(super) struct Scene {
+    pub(super) event_loop: EventLoop<PassThrough>,
     _control: Sender<Control>,
     directory: tempfile::TempDir,
 }
 
 impl Scene {
-    fn new() -> Scene {
+    pub(super) fn new() -> Scene {
+        Scene::with_limits(Limits::default())
+    }
+
+    pub(super) fn with_limits(limits: Limits) -> Scene {
         let directory = tempfile::tempdir_in("/var/tmp").unwrap();
         let (origin, path) = (directory.path().join("origin"), directory.path().join("s"));
         std::fs::File::create(&origin).unwrap().set_len(64 << 20).unwrap();
         let (control, receiver) = mpsc::channel();
         let wakeup = Arc::new(Wakeup::new().unwrap());
-        let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, Limits::default(), receiver, wakeup);
+        let mut event_loop = toy_loop(&origin, &path, IoEngine::Auto, limits, receiver, wakeup);
         event_loop.give_memory(16 << 20);
         event_loop.watch_all();
         Scene { event_loop, _control: control, directory }
     }
 
-    fn connect(&mut self) -> UnixStream {
-        let mut socket = UnixStream::connect(self.directory.path().join("s")).unwrap();
+    /// Replaces the origin by one whose requests end when the test ends them.
+    pub(super) fn hold_origin(&mut self) -> HeldRequests {
+        let (device, requests) = (Device::Origin(VolumeId::new(0)), HeldRequests::default());
+        drop(self.event_loop.core.driver.remove(device));
+        let medium = Medium::Queued(Box::new(HeldDevice(requests.clone())));
+        self.event_loop.core.driver.add(NamedMedium { device, medium });
+        requests
+    }
+
+    pub(super) fn path(&self) -> PathBuf {
+        self.directory.path().join("s")
+    }
+
+    /// The address that clients connect to.
+    pub(super) fn address(&self) -> NbdAddress {
+        NbdAddress::Unix(self.path())
+    }
+
+    /// A connection before its handshake.
+    pub(super) fn socket(&self) -> UnixStream {
+        let socket = UnixStream::connect(self.path()).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    }
+
+    /// A connection in the transmission phase; its volume may begin one request, and the next one an hour later.
+    pub(super) fn capped(&mut self) -> UnixStream {
+        let rate = RateCap { bytes: NonZeroU64::new(1), requests: None };
+        let cap = ClientCap { rate, burst: Duration::from_nanos(0) };
+        self.event_loop.core.throttles.set(VolumeId::new(0), cap);
+        self.connect()
+    }
+
+    /// A connection in the transmission phase.
+    pub(super) fn connect(&mut self) -> UnixStream {
+        let mut socket = self.socket();
         socket.write_all(&[0, 0, 0, 3]).unwrap();
         socket.write_all(b"IHAVEOPT\0\0\0\x01\0\0\0\x03toy").unwrap();
-        socket.set_nonblocking(true).unwrap();
         let before = self.event_loop.frontends.sessions(0).nbd;
         self.turn_until(|scene| scene.event_loop.frontends.sessions(0).nbd > before);
         // The greeting, and the size and flags of the export.
@@ -43,7 +87,7 @@ impl Scene {
         socket
     }
 
-    fn turn(&mut self) {
+    pub(super) fn turn(&mut self) {
         let now = self.event_loop.core.begin_turn();
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         frontends.take_requests(core);
@@ -55,7 +99,8 @@ impl Scene {
         self.event_loop.take_events();
     }
 
-    fn turn_until(&mut self, mut is_so: impl FnMut(&mut Scene) -> bool) {
+    /// Runs turns of the loop until a condition holds.
+    pub(super) fn turn_until(&mut self, mut is_so: impl FnMut(&mut Scene) -> bool) {
         for _ in 0..2000 {
             if is_so(self) {
                 return;
@@ -65,27 +110,28 @@ impl Scene {
         panic!("it never comes to this");
     }
 
-    fn pass(&mut self, seconds: u64) {
+    /// Lets time pass at once.
+    pub(super) fn pass(&mut self, seconds: u64) {
         let EventLoop { core, frontends, .. } = &mut self.event_loop;
         core.now = core.now.plus(Duration::from_millis(seconds * 1000));
         frontends.handle_timeout(core);
     }
 
-    fn waiting(&self) -> usize {
+    pub(super) fn waiting(&self) -> usize {
         self.event_loop.core.driver.budget().waiting_count()
     }
 
-    fn used(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         self.event_loop.core.driver.budget().used()
     }
 
-    fn connections(&self) -> usize {
+    pub(super) fn connections(&self) -> usize {
         self.event_loop.frontends.connection_count()
     }
 }
 
-/// A client that has sent `count` reads of 4 MiB.
-fn ask(scene: &mut Scene, count: u64) -> UnixStream {
+/// A client that has sent `count` reads of 4 MiB, and takes no reply.
+pub(super) fn ask(scene: &mut Scene, count: u64) -> UnixStream {
     let mut client = scene.connect();
     for cookie in 0..count {
         client.write_all(&request(READ, cookie, 0, 4 * MIB)).unwrap();
@@ -172,4 +218,35 @@ fn a_client_that_is_gone_leaves_the_line() {
     drop(greedy);
     scene.turn_until(|scene| scene.connections() == 0 && scene.used() == 0);
     assert_eq!(scene.waiting(), 0);
+}
+
+/// The requests wait for the cap of their volume, or for another engine.
+#[test]
+fn requests_of_a_client_that_is_gone_keep_no_memory() {
+    for what in ["cap", "engine"] {
+        let mut scene = Scene::new();
+        let mut client = match what {
+            "cap" => scene.capped(),
+            _ => scene.connect(),
+        };
+        if what == "engine" {
+            scene.event_loop.core.hold();
+        }
+        for cookie in 0..3 {
+            client.write_all(&request(WRITE, cookie, 0, MIB)).unwrap();
+            let mut left = vec![9; 1 << 20];
+            scene.turn_until(|_| {
+                let count = client.write(&left).unwrap_or(0);
+                left.drain(..count);
+                left.is_empty()
+            });
+        }
+        let held = if what == "cap" { 2 << 20 } else { 3 << 20 };
+        scene.turn_until(|scene| scene.used() == held && scene.event_loop.core.requests.is_empty());
+        drop(client);
+        scene.turn_until(|scene| scene.connections() == 0);
+        scene.turn();
+        assert_eq!(scene.used(), 0, "{what}");
+        scene.event_loop.core.let_go();
+    }
 }

@@ -1,8 +1,13 @@
 //! The loop with an engine without a cache.
 
+mod clients;
+mod ending;
 mod exchange;
 mod guests;
+mod held_device;
+mod membership;
 mod memory;
+mod quiescence;
 mod reader;
 mod superblock;
 mod take_over;
@@ -90,6 +95,19 @@ fn toy_loop(
     control: Receiver<Control>,
     wakeup: Arc<Wakeup>,
 ) -> EventLoop<PassThrough> {
+    loop_of(PassThrough::new(), origin, socket, io_engine, limits, control, wakeup)
+}
+
+#[expect(clippy::too_many_arguments, reason = "a fixture")]
+fn loop_of<E: CacheEngine>(
+    engine: E,
+    origin: &Path,
+    socket: &Path,
+    io_engine: IoEngine,
+    limits: Limits,
+    control: Receiver<Control>,
+    wakeup: Arc<Wakeup>,
+) -> EventLoop<E> {
     let file = BlockFile::open(origin, AccessMode::ReadWrite, Emptiness::Refused).unwrap();
     let id = VolumeId::new(0);
     let info = VolumeInfo {
@@ -120,7 +138,7 @@ fn toy_loop(
     )
     .unwrap();
     let driver = Driver::open(settings).unwrap();
-    let core = Core::new(Clock::start(), PassThrough::new(), driver, volumes(), limits);
+    let core = Core::new(Clock::start(), engine, driver, volumes(), limits);
     EventLoop {
         origins: Origins::Used,
         core,

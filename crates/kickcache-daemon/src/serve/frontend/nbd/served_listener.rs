@@ -137,3 +137,76 @@ pub(crate) fn open_listeners(
         .map(|(address, members)| ServedListener::open(address, members, volumes, exposure));
     opened.collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices::volume_identity::VolumeIdentity;
+    use crate::driver::device::ZeroSpeed;
+    use crate::serve::served_volumes::Volume;
+    use crate::serve::volume_info::VolumeInfo;
+    use kickcache_engine::units::VolumeId;
+
+    fn volumes() -> ServedVolumes {
+        let volume = |id: u8| {
+            let (name, origin) = (format!("v{id}"), format!("file:/v{id}"));
+            let identity = VolumeIdentity::of_origin(&name, &origin);
+            let info = VolumeInfo { name, id: VolumeId::new(id), size: 4096, origin, read_only: id == 1 };
+            Volume { info, identity, zeroes: ZeroSpeed::Slow, allowed: Vec::new(), _locks: Vec::new() }
+        };
+        ServedVolumes::new((0..3).map(volume).collect())
+    }
+
+    fn listener(members: Vec<usize>) -> ServedListener {
+        let place = Place::Address(NbdAddress::Tcp { host: "127.0.0.1".into(), port: 0 });
+        ServedListener::open(place, members, &volumes(), Exposure::LocalOnly).unwrap()
+    }
+
+    /// The exports, each with its volume and whether it is the default.
+    fn offered(served: &ServedListener) -> Vec<(&str, usize, bool)> {
+        let volumes = served.volumes.iter().copied();
+        let exports = served.exports.iter().zip(volumes);
+        exports.map(|(export, volume)| (export.name.as_str(), volume, export.is_default)).collect()
+    }
+
+    #[test]
+    fn a_hidden_volume_is_not_offered() {
+        let mut served = listener(vec![0, 1]);
+        assert_eq!(offered(&served), [("v0", 0, true), ("v1", 1, false)]);
+        assert!(!served.exports[0].read_only && served.exports[1].read_only);
+        served.hide(Some(1), &volumes());
+        assert_eq!(offered(&served), [("v0", 0, true)]);
+        served.join(2, &volumes());
+        assert_eq!(offered(&served), [("v0", 0, true), ("v2", 2, false)]);
+        served.hide(None, &volumes());
+        assert_eq!(offered(&served), [("v0", 0, true), ("v1", 1, false), ("v2", 2, false)]);
+    }
+
+    /// A client of the default export would write into another volume.
+    #[test]
+    fn no_volume_becomes_the_default_after_the_first_one() {
+        let mut served = listener(vec![0, 1]);
+        served.hide(Some(0), &volumes());
+        assert_eq!(offered(&served), [("v1", 1, false)]);
+        assert!(served.part(0, &volumes()) && !served.serves(0) && served.serves(1));
+        assert_eq!(offered(&served), [("v1", 1, false)]);
+        // Another volume at the index of the removed one.
+        served.join(0, &volumes());
+        assert_eq!(offered(&served), [("v1", 1, false), ("v0", 0, false)]);
+        assert!(served.part(1, &volumes()) && !served.part(0, &volumes()));
+        assert_eq!(offered(&served), []);
+    }
+
+    #[test]
+    fn places_of_one_address_share_its_listener() {
+        let directory = tempfile::tempdir_in("/var/tmp").unwrap();
+        let place = |name: &str, volume| {
+            let address = NbdAddress::Unix(directory.path().join(name));
+            VolumePlace { place: Place::Address(address), volume }
+        };
+        let places = vec![place("a", 0), place("b", 1), place("a", 2)];
+        let opened = open_listeners(places, &volumes(), Exposure::LocalOnly).unwrap();
+        let offered: Vec<_> = opened.iter().map(offered).collect();
+        assert_eq!(offered, [vec![("v0", 0, true), ("v2", 2, false)], vec![("v1", 1, true)]]);
+    }
+}

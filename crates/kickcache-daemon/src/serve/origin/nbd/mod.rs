@@ -285,3 +285,6 @@ impl Drop for NbdOrigin {
         self.exchange.end();
     }
 }
+
+#[cfg(test)]
+mod tests;
