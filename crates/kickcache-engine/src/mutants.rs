@@ -268,6 +268,8 @@ mod planted {
         GoneNotCounted,
         /// A write replaces a block in memory while writeback reads it.
         SweptAbsorbed,
+        /// The record that a block is clean precedes the batch of the block.
+        CleanBeforeItsBatch,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);
