@@ -47,6 +47,8 @@ impl State {
         self.submit_pending(location);
         if self.device.journal.has_room() {
             self.device.record(Fact::Clean(key));
+            let newest = self.device.order.newest();
+            self.volumes.find_mut(key.volume()).into_iter().for_each(|found| found.newest_clean = newest);
         } else {
             self.device.has_untold_clean = true;
         }
