@@ -79,7 +79,10 @@ impl CacheDevice {
     /// Whether a kill would make clean blocks dirty: the device is in service, and no record or finished checkpoint
     /// lists these blocks as clean.
     pub(crate) fn is_clean_untold(&self) -> bool {
-        let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
+        let is_on_its_way = self
+            .checkpoint
+            .as_ref()
+            .is_some_and(|checkpoint| checkpoint.tells_clean && !mutant!(DrainBeforeCheckpoint));
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
     }
 

@@ -49,7 +49,7 @@ impl State {
             self.device.record(Fact::Clean(key));
             let newest = self.device.order.newest();
             self.volumes.find_mut(key.volume()).into_iter().for_each(|found| found.newest_clean = newest);
-        } else {
+        } else if !mutant!(FullJournalCleanForgotten) {
             self.device.has_untold_clean = true;
         }
     }

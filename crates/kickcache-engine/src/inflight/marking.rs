@@ -28,7 +28,7 @@ impl Keeper {
     /// The write of the record has ended.
     pub(crate) fn end(&mut self, result: Result<(), DeviceError>) {
         let told = self.in_flight.take();
-        if result.is_ok() {
+        if result.is_ok() || mutant!(FailedMarkCounts) {
             self.keeps = told;
         }
         self.has_failed = result.is_err();

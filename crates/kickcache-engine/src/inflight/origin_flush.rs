@@ -289,7 +289,9 @@ impl OriginFlush {
         if !mutant!(FailedOriginFlushNotTold) {
             ended.waiters.append(&mut self.waiting);
         }
-        ended.blocks.append(&mut self.gathering);
+        if !mutant!(GatheredOutliveFailedFlush) {
+            ended.blocks.append(&mut self.gathering);
+        }
         self.unreported |= is_owed && ended.waiters.is_empty();
         ended
     }

@@ -109,13 +109,15 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     }
     match (result, found.settings.origin) {
         (Ok(()) | Err(DeviceError::Unsupported), _) => state.end_pending(slot),
-        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Remote) => {
+        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Remote)
+            if !mutant!(RefusedDiscardNotFlushed) =>
+        {
             // The origin may hold unflushed blocks of the extent, which the log has no more: a restart of the origin
             // would restore older data that later reads return.
             state.requests.get_mut(slot).fail(Errno::Io);
             found.flush.wait(slot);
         }
-        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Local) => {
+        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), _) => {
             state.end_pending_with(slot, Err(Errno::Io));
         }
     }

@@ -14,6 +14,7 @@ use kickcache_random::Random;
 
 use crate::content::{Block, Version};
 use crate::device::SimulatedDevice;
+use crate::drained::Drains;
 use crate::growing::Growing;
 use crate::host::{Devices, Host, Surroundings};
 use crate::oracle::book::Tick;
@@ -133,6 +134,7 @@ struct Simulation {
     /// The cache device, while an engine runs without it.
     aside: Option<SimulatedDevice>,
     watched: RunRecords,
+    drained: Drains,
     summary: Summary,
 }
 
@@ -188,6 +190,7 @@ impl Simulation {
             replacement_steps: 0,
             aside: None,
             watched: RunRecords::new(plan.volumes.len()),
+            drained: Drains::new(&plan.origin_sizes),
             summary: Summary::default(),
             plan,
         }
@@ -248,6 +251,7 @@ impl Simulation {
     fn begin_life<E: Subject>(&mut self, engine: E) -> Host<E> {
         self.queue = Queue::default();
         self.growing = None;
+        self.drained.stop();
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
         self.is_running = false;
@@ -425,6 +429,7 @@ impl Simulation {
             Operation::Flush | Operation::Promote => self.oracle.start(),
         };
         self.watch_discard(host, id, &ask);
+        self.drained.note_request(&ask);
         let number = u64::from(self.next_id);
         self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
             format!("request {number} tick {started} version {version}: {ask:?}")
@@ -439,6 +444,7 @@ impl Simulation {
         loop {
             let replies = host.pump(&mut self.around())?;
             self.note_health(host)?;
+            self.note_drains(host);
             self.poll_growth(host);
             self.poll_replacement(host)?;
             if replies.is_empty() {
@@ -452,7 +458,9 @@ impl Simulation {
 }
 
 mod causes;
+mod crashes;
 mod damage;
+mod drains;
 mod growth;
 mod leave_out;
 mod life;

@@ -186,7 +186,7 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
         found.flush.on_write(now);
         found.counters.origin_errors += 1;
         found.rest_after_origin_error(now);
-        if durability == Durability::Durable {
+        if durability == Durability::Durable && !mutant!(FailedDurableWritebackAlone) {
             // An origin reports an error once, and it may be an error of earlier unflushed writes: these are written
             // again.
             state.write_again(volume);
