@@ -274,8 +274,6 @@ mod planted {
         FullJournalCleanForgotten,
         /// The number of a removed volume is free before its removal is durable.
         PartingNotAwaited,
-        /// A refused discard of a remote origin ends before a flush.
-        RefusedDiscardNotFlushed,
         /// An error of the old device is forgiven if its successor, which does not respond, is abandoned.
         DesertedErrorForgiven,
         /// Reclaim drops unflushed blocks that it cannot move.
@@ -288,16 +286,12 @@ mod planted {
         FlushInFlightCounts,
         /// The record of a removed volume drops younger blocks.
         DroppedIgnoresOrder,
-        /// Sequence numbers of records are used again after recovery.
-        RecordNumbersUsedAgain,
         /// A service mark counts although its write failed.
         FailedMarkCounts,
         /// A drain ends before the checkpoint that lists its blocks as clean.
         DrainBeforeCheckpoint,
         /// After a failed durable writeback, earlier unflushed blocks are not written again.
         FailedDurableWritebackAlone,
-        /// A refused write ends before the records of its dropped blocks are durable.
-        UndoingNotAwaited,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -75,7 +75,7 @@ mod tests {
     /// Recovery would treat the block as dirty: the entry in its batch would have a higher number than the record, and
     /// after a drain the block could reach an origin that another program has written.
     #[test]
-    fn the_batch_of_a_block_precedes_the_record_that_it_is_clean() {
+    fn a_block_is_recorded_as_clean_after_its_batch() {
         let mut scene = Scene::new(Mode::WriteAround);
         scene.write(0, 4096).0.unwrap();
         scene.hold("origin flush");

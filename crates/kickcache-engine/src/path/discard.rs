@@ -109,15 +109,13 @@ pub(crate) fn on_origin(state: &mut State, slot: RequestSlot, result: Result<(),
     }
     match (result, found.settings.origin) {
         (Ok(()) | Err(DeviceError::Unsupported), _) => state.end_pending(slot),
-        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Remote)
-            if !mutant!(RefusedDiscardNotFlushed) =>
-        {
+        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Remote) => {
             // The origin may hold unflushed blocks of the extent, which the log has no more: a restart of the origin
             // would restore older data that later reads return.
             state.requests.get_mut(slot).fail(Errno::Io);
             found.flush.wait(slot);
         }
-        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), _) => {
+        (Err(DeviceError::Io | DeviceError::Gone | DeviceError::NoSpace), OriginKind::Local) => {
             state.end_pending_with(slot, Err(Errno::Io));
         }
     }

@@ -200,9 +200,7 @@ fn on_journal(state: &mut State, extent: ByteExtent, bytes: &[u8], unreadable: &
         if block.uuid == uuid {
             recovery.note_durable(block.durable);
             let newest = recovery.journal.take(block.ring, block.body);
-            if !mutant!(RecordNumbersUsedAgain) {
-                recovery.newest = recovery.newest.max(newest);
-            }
+            recovery.newest = recovery.newest.max(newest);
         }
     }
 }

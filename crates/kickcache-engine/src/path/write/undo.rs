@@ -8,7 +8,6 @@ use crate::order::DurableWaiter;
 use crate::path::write::finish;
 use crate::request::Errno;
 use crate::state::State;
-use crate::task::Task;
 
 /// The origin refused a write that is in the log. Its client will receive an error: the log must not fill with such
 /// blocks, and a restart must not restore them. Blocks that were dirty or unflushed before, or that a client has read,
@@ -39,10 +38,6 @@ pub(super) fn undo(state: &mut State, slot: RequestSlot) {
         if state.cache.is_alive(copy) && is_dirty || mutant!(UndoneForOthers) {
             state.forget_for(slot, copy.key, copy.location);
         }
-    }
-    if mutant!(UndoingNotAwaited) {
-        state.agenda.push_back(Task::Durable(DurableWaiter::Around(slot)));
-        return;
     }
     state.wait_gone(DurableWaiter::Around(slot));
 }

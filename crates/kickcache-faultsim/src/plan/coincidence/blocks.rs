@@ -7,7 +7,7 @@ use kickcache_engine::units::BLOCK_SIZE;
 use kickcache_random::Random;
 
 use crate::plan::aim::Aim;
-use crate::plan::coincidence::hurry;
+use crate::plan::coincidence::pressure::hurry;
 use crate::plan::faults::Faults;
 use crate::plan::pick::pick;
 use crate::plan::{Plan, focus, restarts, superseding};

@@ -7,7 +7,7 @@ use kickcache_random::Random;
 
 use crate::plan::Plan;
 use crate::plan::aim::Aim;
-use crate::plan::coincidence::{hurry, slow};
+use crate::plan::coincidence::pressure::{hurry, slow};
 use crate::plan::faults::{Faults, LongTrouble, Trouble};
 use crate::plan::focus;
 use crate::plan::mode::draw_mode;

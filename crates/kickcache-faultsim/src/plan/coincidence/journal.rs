@@ -5,7 +5,7 @@ use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
 use crate::plan::aim::Aim;
-use crate::plan::coincidence::{discard_and_flush, hurry, slow};
+use crate::plan::coincidence::pressure::{discard_and_flush, hurry, slow};
 use crate::plan::faults::Faults;
 use crate::plan::growth::Growth;
 use crate::plan::pick::pick;
