@@ -41,9 +41,11 @@ impl Simulation {
     }
 
     /// Checks after recovery that no block is dirty that was clean at the end of a drain, and that no request has
-    /// changed since. A cache device out of service, or one that loses or changes data, promises less.
+    /// changed since. A cache device that fails writes, or loses or changes data, promises less: a failed batch is
+    /// written again after the record that its blocks are clean, and calls them dirty.
     pub(super) fn check_dirty<E: Subject>(&self, host: &Host<E>) -> Result<(), String> {
-        if self.watched.was_out || self.plan.faults.may_deceive() {
+        let faults = &self.plan.faults;
+        if self.watched.was_out || !faults.are_of_origins() || faults.may_deceive() {
             return Ok(());
         }
         for number in 0..self.volumes.len() {
