@@ -70,6 +70,18 @@ impl State {
         }
     }
 
+    /// Submits the batch of a block before the record that the block is clean: recovery treats the block as dirty if the
+    /// batch has the higher number.
+    pub(crate) fn submit_pending(&mut self, location: Location) {
+        let segment = self.cache.segment_of(location);
+        let is_open = self.cache.segments().get(segment).state == SegmentState::Open;
+        if is_open && self.device.log.pending_kind(location).is_some() && !mutant!(CleanBeforeItsBatch) {
+            self.write_all_batches();
+        }
+    }
+
+    /// Drops a block, if it is cached: all its copies on the cache device are void once its record is durable. Out of
+    /// service, there is no record.
     pub(crate) fn forget(&mut self, key: BlockKey) {
         let Some(location) = self.cache.find(key) else { return };
         self.submit_or_void(location);

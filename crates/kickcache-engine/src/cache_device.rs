@@ -72,7 +72,10 @@ impl CacheDevice {
 
     /// Whether, in service, only a checkpoint can make it durable that some blocks are clean.
     pub(crate) fn is_clean_untold(&self) -> bool {
-        let is_on_its_way = self.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.tells_clean);
+        let is_on_its_way = self
+            .checkpoint
+            .as_ref()
+            .is_some_and(|checkpoint| checkpoint.tells_clean && !mutant!(DrainBeforeCheckpoint));
         (self.has_untold_clean || is_on_its_way) && !self.is_out_of_service()
     }
 

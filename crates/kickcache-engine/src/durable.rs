@@ -44,7 +44,19 @@ impl State {
         }
     }
 
+    /// Whether a volume has a *clean* record that a kill could lose.
+    fn is_clean_volatile(&self, volume: VolumeId) -> bool {
+        let found = self.volumes.find(volume).filter(|_| !self.device.is_out_of_service());
+        found.is_some_and(|found| !self.device.order.is_durable(found.newest_clean))
+    }
+
+    /// The data that a drain waited for is durable, or cannot be made durable: the drain ends, unless a block is not
+    /// clean again, or a block became clean without a record. If a block became clean meanwhile, the drain waits for
+    /// its record.
     pub(crate) fn end_drain(&mut self, volume: VolumeId) {
+        if self.is_clean_volatile(volume) {
+            return self.end_drain_when_durable(volume);
+        }
         if self.cache.volume(volume).not_clean() == 0 && !self.device.is_clean_untold() {
             // A removed volume has no drain.
             if let Some(found) = self.volumes.find_mut(volume) {
@@ -105,6 +117,7 @@ impl State {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cache::slots::SlotState;
     use crate::config::Mode;
     use crate::scene::Scene;
 
@@ -119,5 +132,21 @@ mod tests {
         state.device.has_untold_clean = false;
         state.end_drain(volume);
         assert!(!state.volumes.get(volume).draining);
+    }
+
+    #[test]
+    fn a_drain_lasts_until_later_records_are_durable() {
+        let mut scene = Scene::new(Mode::WriteBack);
+        scene.write(0, 4096).0.unwrap();
+        let location = scene.location(0);
+        let (state, volume) = (&mut scene.engine.state, VolumeId::new(0));
+        state.volumes.get_mut(volume).draining = true;
+        let copy = state.cache.copy_at(state.cache.slots().key(location), location);
+        state.record_state(copy, SlotState::Clean);
+        state.end_drain(volume);
+        assert!(state.volumes.get(volume).draining, "an earlier record was awaited");
+        scene.engine.handle_timeout(scene.now);
+        assert_eq!(scene.run(), ["cache log 0", "cache flush"]);
+        assert!(!scene.engine.state.volumes.get(volume).draining);
     }
 }

@@ -117,6 +117,9 @@ impl Engine {
             self.state.device.record(Fact::Dropped(volume));
         }
         self.state.device.note_gone();
+        if mutant!(PartingNotAwaited) {
+            self.state.end_forgetting(volume);
+        }
         self.state.agenda.push_back(Task::Barrier(DurableWaiter::Forgotten(volume)));
     }
 

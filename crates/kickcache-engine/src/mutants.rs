@@ -294,6 +294,30 @@ mod planted {
         GoneNotCounted,
         /// In a batch, a write replaces the block of an unfinished write through the log.
         SweptAbsorbed,
+        /// The record that a block is clean precedes the batch of the block.
+        CleanBeforeItsBatch,
+        /// Blocks that become clean while the journal is full are not recorded as clean later.
+        FullJournalCleanForgotten,
+        /// The number of a removed volume is free before its removal is durable.
+        PartingNotAwaited,
+        /// An error of the old device is forgiven if its successor, which does not respond, is abandoned.
+        DesertedErrorForgiven,
+        /// Reclaim drops unflushed blocks that it cannot move.
+        UnreadableUnflushedDropped,
+        /// A write that the log has taken only partly passes older dirty copies of its blocks.
+        OlderDirtyPassedBy,
+        /// After a failed flush, the next flush makes blocks clean that were written during the failed one.
+        GatheredOutliveFailedFlush,
+        /// A flush of the cache device counts while it is in flight.
+        FlushInFlightCounts,
+        /// The record of a removed volume drops younger blocks.
+        DroppedIgnoresOrder,
+        /// A service mark counts although its write failed.
+        FailedMarkCounts,
+        /// A drain ends before the checkpoint that lists its blocks as clean.
+        DrainBeforeCheckpoint,
+        /// After a failed durable writeback, earlier unflushed blocks are not written again.
+        FailedDurableWritebackAlone,
     }
 
     static PLANTED: AtomicUsize = AtomicUsize::new(usize::MAX);

@@ -19,7 +19,7 @@ use crate::policy::window::FillWindow;
 use crate::request::Durability;
 use crate::stats::VolumeCounters;
 use crate::time::Instant;
-use crate::units::{ByteExtent, VolumeId};
+use crate::units::{ByteExtent, Sequence, VolumeId};
 
 #[derive(Debug)]
 pub(crate) struct Volume {
@@ -50,7 +50,9 @@ pub(crate) struct Volume {
     /// All dirty data must be written back now.
     pub(crate) draining: bool,
     pub(crate) drain_end: DrainEnd,
-    /// The record that the volume has no blocks is durable, or cannot become durable.
+    /// The newest *clean* record of a block, or a newer number; 0 if there is none.
+    pub(crate) newest_clean: Sequence,
+    /// It is durable that the volume has no blocks, or the cache device is out of service: the volume may be removed.
     pub(crate) is_forgotten: bool,
     /// Reclaim waits for dirty data to be written back.
     pub(crate) writeback_wanted: bool,
@@ -129,6 +131,7 @@ impl Volume {
             dirty_since: now,
             foreground_total: 0,
             draining: false,
+            newest_clean: Sequence::new(0),
             drain_end: DrainEnd::default(),
             is_forgotten: false,
             writeback_wanted: false,

@@ -16,6 +16,7 @@
 
 pub mod content;
 pub mod device;
+mod drained;
 mod growing;
 pub mod host;
 mod index;

@@ -27,7 +27,7 @@ impl Keeper {
 
     pub(crate) fn end(&mut self, result: Result<(), DeviceError>) {
         let told = self.in_flight.take();
-        if result.is_ok() {
+        if result.is_ok() || mutant!(FailedMarkCounts) {
             self.keeps = told;
         }
         self.has_failed = result.is_err();

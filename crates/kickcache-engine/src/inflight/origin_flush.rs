@@ -263,7 +263,9 @@ impl OriginFlush {
         if !mutant!(FailedOriginFlushNotTold) {
             ended.waiters.append(&mut self.waiting);
         }
-        ended.blocks.append(&mut self.gathering);
+        if !mutant!(GatheredOutliveFailedFlush) {
+            ended.blocks.append(&mut self.gathering);
+        }
         self.unreported |= is_owed && ended.waiters.is_empty();
         ended
     }
@@ -288,6 +290,12 @@ impl OriginFlush {
         let is_left = |copy: &BlockCopy| !block_extent(copy.key.block()).overlaps(extent);
         self.gathering.retain(is_left);
         self.flushing.retain(is_left);
+    }
+
+    /// A durable write failed. An origin reports an error once, and this may be the error of acknowledged writes that no
+    /// flush has covered.
+    pub(crate) fn on_durable_error(&mut self) {
+        self.unreported |= self.owes_clients();
     }
 
     /// Acknowledged data is lost: the next flush request fails.

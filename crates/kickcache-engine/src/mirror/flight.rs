@@ -87,7 +87,9 @@ impl Flights {
                 flight.on_new = Progress::Over;
                 released.twins.push(*id);
                 if flight.on_old == Progress::Over {
-                    released.endings.push(Ending::Ended(*id, flight.result));
+                    let is_forgiven = flight.result.is_err() && mutant!(DesertedErrorForgiven);
+                    let result = if is_forgiven { Ok(()) } else { flight.result };
+                    released.endings.push(Ending::Ended(*id, result));
                 }
             }
         }

@@ -170,6 +170,34 @@ mod tests {
     use crate::scene::Scene;
     use crate::time::Duration;
 
+    /// The origin may have reported the error of the volatile write.
+    #[test]
+    fn a_failed_durable_write_fails_the_next_flush() {
+        for is_writeback in [true, false] {
+            let mut scene = Scene::new(Mode::WriteBack);
+            scene.write(0, 4096).0.unwrap();
+            scene.flush().0.unwrap();
+            let volume = VolumeId::new(0);
+            scene.settings(volume).mode = Mode::WriteAround;
+            scene.write(1 << 20, 4096).0.unwrap();
+            scene.fail_times(
+                1,
+                if is_writeback { "origin write 0+4096" } else { "origin write 2097152" },
+                DeviceError::Io,
+            );
+            if is_writeback {
+                scene.settings(volume).idle_after = Duration::from_millis(1);
+                let seen = scene.pass(Duration::from_millis(50));
+                assert!(seen.iter().any(|line| line == "origin write 0+4096, durable"), "{seen:?}");
+            } else {
+                let write = Operation::Write(crate::request::Durability::Durable);
+                assert_eq!(scene.ask(write, 2 << 20, 4096).0, Err(Errno::Io));
+            }
+            assert_eq!(scene.flush().0, Err(Errno::Io), "{is_writeback}");
+            assert_eq!(scene.flush().0, Ok(()), "{is_writeback}");
+        }
+    }
+
     #[test]
     fn a_flush_goes_to_the_devices_with_written_data() {
         let cases: [(Mode, &[&str]); 3] = [

@@ -105,10 +105,12 @@ fn append_again(state: &mut State, batch: &Batch, entry: &Entry, location: Locat
     let Some(key) = entry.key.filter(|_| !state.device.is_out_of_service()) else { return false };
     let slots = state.cache.slots();
     let (hits, slot_state) = (slots.hits(location), slots.state(location));
+    // The block may have become clean since its batch was submitted.
+    let entry = Entry { dirty: entry.dirty && slot_state.is_not_clean(), ..*entry };
     let block = NewBlock {
         claim: Claim::Any,
         queue: batch.queue,
-        entry: *entry,
+        entry,
         state: slot_state,
         waiter: None,
         durability: batch.durability,
@@ -212,6 +214,22 @@ mod tests {
     use crate::request::Operation;
     use crate::scene::Scene;
     use crate::stats::CacheHealth;
+
+    /// Otherwise a restart would write it over newer data of the origin.
+    #[test]
+    fn a_clean_block_of_a_failed_batch_stays_clean() {
+        let mut scene = Scene::new(Mode::WriteAround);
+        scene.write(1 << 20, 4096).0.unwrap();
+        scene.hold("cache log");
+        scene.begin(Operation::Read, 0, 4096);
+        assert_eq!((scene.take_reply(), scene.not_clean()), (Some(Ok(())), (0, 1)));
+        scene.begin(Operation::Flush, 0, 0);
+        scene.pass(crate::time::Duration::from_millis(500));
+        assert_eq!(scene.not_clean(), (0, 0));
+        scene.fail_held(DeviceError::Io);
+        let kind = scene.engine.state.device.log.pending_kind(scene.location(0));
+        assert_eq!(kind, Some(crate::log::PendingKind::Clean));
+    }
 
     #[test]
     fn blocks_of_a_failed_batch_are_written_in_another_segment() {

@@ -11,6 +11,7 @@ use crate::host::{Devices, Host, Surroundings};
 use crate::index::index;
 use crate::operation::{durability_of, metadata_part};
 use crate::payload::Payload;
+use crate::plan::aim::Aim;
 use crate::subject::Subject;
 
 fn reads(operation: &DeviceOperation) -> bool {
@@ -77,7 +78,7 @@ impl<E: Subject> Host<E> {
             }
         };
         if let Some(data) = self.data_of(&flight.operation)?
-            && error != DeviceError::Gone
+            && !matches!(error, DeviceError::Gone | DeviceError::Unsupported)
         {
             device.write_torn(flight.extent.start, &data, durability, &mut self.random);
         }
@@ -92,6 +93,7 @@ impl<E: Subject> Host<E> {
             }
         }
         around.injected.errors += 1;
+        self.aimed += u64::from(self.aim == Aim::Failure);
         self.takeover.on_failed(flight);
         flight.progress = Progress::Failed(error);
         Ok(())

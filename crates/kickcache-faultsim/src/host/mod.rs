@@ -37,7 +37,7 @@ use crate::payload::Payload;
 use crate::plan::Plan;
 use crate::plan::aim::Aim;
 use crate::plan::faults::{Faults, Outage, Trouble};
-use crate::plan::latency::Latency;
+use crate::plan::latency::{Latency, SlowPart};
 use crate::queue::{Event, Queue};
 use crate::report::Injected;
 use crate::subject::Subject;
@@ -93,6 +93,7 @@ pub struct Host<E> {
     claims: Vec<Claim>,
     random: Random,
     cache_latency: Latency,
+    slow_part: Option<SlowPart>,
     origin_latency: Latency,
     faults: Faults,
     plan_faults: Faults,
@@ -135,6 +136,7 @@ impl<E: Subject> Host<E> {
             outages: plan.faults.draw_outages(now, volumes, &mut random),
             random,
             cache_latency: plan.cache_latency,
+            slow_part: plan.slow_part,
             origin_latency: plan.origin_latency,
             faults: plan.faults,
             plan_faults: plan.faults,
@@ -150,8 +152,8 @@ impl<E: Subject> Host<E> {
         }
     }
 
-    /// The number of submissions so far of the kind that crashes wait for; always 0 for [`Aim::Anything`] and
-    /// [`Aim::Complete`].
+    /// The number of submissions so far of the kind that crashes wait for; always 0 for [`Aim::Anything`],
+    /// [`Aim::Complete`] and [`Aim::Drained`].
     pub fn aimed(&self) -> u64 {
         self.aimed
     }
@@ -298,7 +300,10 @@ impl<E: Subject> Host<E> {
             self.forgotten.on_submit(flight.id, &flight.operation, &self.geometry);
             return;
         }
-        let is_aimed = metadata_part(&flight.operation, &self.geometry) == Some(self.aim);
+        let is_aimed = match self.aim {
+            Aim::OriginFlush => flight.is_flush && matches!(flight.device, Device::Origin(_)),
+            aim => metadata_part(&flight.operation, &self.geometry) == Some(aim),
+        };
         self.aimed += u64::from(is_aimed);
     }
 
@@ -354,7 +359,8 @@ impl<E: Subject> Host<E> {
     fn schedule(&mut self, flight: &InFlight, around: &mut Surroundings<'_>) {
         let (latency, hang) = match flight.device {
             Device::Cache if flight.is_note() => (self.origin_latency, 0),
-            Device::Cache | Device::Successor => (self.cache_latency, self.faults.cache.hang),
+            Device::Cache => (self.cache_latency, self.faults.cache.hang),
+            Device::Successor => (self.cache_latency, self.faults.cache.hang.max(self.faults.successor.hang)),
             Device::Origin(_) | Device::RedoJournal => (self.origin_latency, self.faults.origin.hang),
         };
         let mut time = latency.draw(&mut self.random, flight.extent.length);
@@ -367,6 +373,11 @@ impl<E: Subject> Host<E> {
             if outage.device == flight.device && outage.is_at(around.now) && !flight.is_note() {
                 time = time.max(outage.until.since(around.now));
             }
+        }
+        if let Some(slow) = self.slow_part
+            && metadata_part(&flight.operation, &self.geometry) == Some(slow.part)
+        {
+            time = Duration::from_nanos(time.as_nanos() + slow.draw(&mut self.random).as_nanos());
         }
         let applied = Duration::from_nanos(self.random.within(0, time.as_nanos()));
         around.queue.push(around.now.plus(applied), Event::Apply(flight.id));
@@ -440,7 +451,13 @@ impl<E: Subject> Host<E> {
                 if lies { device.lie_about(*ticket) } else { device.complete_flush(*ticket) }
             }
             Progress::Done => {}
-            Progress::Failed(error) => return Ok(Err(*error)),
+            Progress::Failed(error) => {
+                let is_durable = durability_of(&flight.operation) == Durability::Durable;
+                if self.faults.tells_once && is_durable && matches!(flight.device, Device::Origin(_)) {
+                    device.fail_flush_of_all();
+                }
+                return Ok(Err(*error));
+            }
             Progress::Submitted => {
                 return Err(format!("submission {:#x} ended before it took effect", flight.id));
             }

@@ -13,4 +13,10 @@ pub enum Aim {
     Marks,
     /// A mark, or the host's record, that declares some of the volumes complete.
     Complete,
+    /// A flush of an origin.
+    OriginFlush,
+    /// A submission that fails.
+    Failure,
+    /// The end of a drain.
+    Drained,
 }

@@ -16,8 +16,9 @@ use crate::plan::latency::Latency;
 use crate::plan::load::{Shape, Weights};
 use crate::plan::pick::{draw_mode, pick, swarm};
 use crate::plan::{
-    Plan, PlanKind, abandonments, checkpoints, failed_batches, focus, focused, hard_starts, loops,
-    overtaking, point_in_time, refusals, refused_supersedes, restarts, stretches, superseding, takeovers,
+    Plan, PlanKind, abandonments, checkpoints, coincidence, failed_batches, focus, focused, hard_starts,
+    loops, overtaking, point_in_time, refusals, refused_supersedes, restarts, stretches, superseding,
+    takeovers,
 };
 
 impl Plan {
@@ -36,6 +37,7 @@ impl Plan {
             settings: draw_settings(random),
             volumes,
             mode_changes: random.chance(400),
+            setting_changes: false,
             drains: random.chance(300),
             clients: pick(random, &[1, 2, 4, 8, 16]),
             pause: Duration::from_micros(pick(random, &[0, 10, 200, 5_000])),
@@ -48,6 +50,7 @@ impl Plan {
             weights: draw_weights(random),
             shape: draw_shape(random),
             cache_latency: draw_latency(random, 200),
+            slow_part: None,
             origin_latency: draw_latency(random, 8_000),
             faults,
             ends,
@@ -134,6 +137,9 @@ fn rot_alone(plan: &mut Plan, random: &mut Random) {
     }
 }
 
+/// Plans with a coincidence of two rare events, in 1/1000.
+const COINCIDENCE_PERMILLE: u64 = 250;
+
 /// Plans that focus on one subject, in 1/1000 of the plans of [`PlanKind::Any`].
 const FOCUSED_PERMILLE: u64 = 200;
 
@@ -152,10 +158,17 @@ fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
     if aside.chance(SCARCE_PERMILLE) {
         SCARCE[aside.index(SCARCE.len())](plan, &mut aside);
     }
+    // Another generator, so that plans without a coincidence stay the same.
+    let mut others = Random::new(aside.clone().next_u64());
+    if others.chance(COINCIDENCE_PERMILLE) {
+        coincidence::draw(plan, &mut others);
+    }
     if aside.chance(FOCUSED_PERMILLE) || kind == PlanKind::Focused {
         focused::draw(plan, &mut aside);
     }
-    if aside.chance(125) {
+    coincidence::add(plan, &mut others);
+    // The engine does not report writes past the log as lost after an error of another write.
+    if aside.chance(125) && !plan.faults.tells_once {
         plan.settings.origin_offload = OriginOffload::Forced;
     }
     if aside.chance(200) {
@@ -169,6 +182,12 @@ fn draw_rare(plan: &mut Plan, kind: PlanKind, random: &Random) {
 
 fn millis(random: &mut Random, choices: &[u64]) -> Duration {
     Duration::from_millis(pick(random, choices))
+}
+
+/// Other settings of a volume, with the same mode and origin.
+pub(crate) fn redraw_volume(settings: &VolumeSettings, random: &mut Random) -> VolumeSettings {
+    let VolumeSettings { volume, mode, origin, .. } = *settings;
+    VolumeSettings { mode, origin, ..draw_volume(random, volume) }
 }
 
 fn draw_volume(random: &mut Random, volume: VolumeId) -> VolumeSettings {

@@ -12,9 +12,12 @@ use crate::operation::is_write;
 pub struct Rates {
     pub read: u64,
     pub write: u64,
+    /// Discards and write-zeroes, in addition to the rate of writes: half of these errors say that the device cannot do
+    /// that.
+    pub unmap: u64,
+    /// Flushes.
     pub flush: u64,
-    /// Submissions to a device that take half a minute; the rate of the cache device is also that of its
-    /// successor.
+    /// Submissions of any kind that take half a minute; the rate of the cache device is also a rate of its successor.
     pub hang: u64,
     /// Flushes that report success without doing anything.
     pub lie: u64,
@@ -107,6 +110,8 @@ pub struct Faults {
     pub unreadable_permille: u64,
     /// Whether the newest data becomes unreadable, or any part of the log.
     pub unreadable_newest: bool,
+    /// Whether a failed durable write of an origin drops all its unflushed writes: a file system reports an error once.
+    pub tells_once: bool,
     /// Writes that fail because a device is full, in 1/1000 of the failing ones.
     pub full_permille: u64,
     /// Probability in 1/1000 that a write of several blocks to the cache device adds a [bad
@@ -137,8 +142,8 @@ impl Faults {
 
     /// Whether all errors are of writes, discards and write-zeroes of the origins.
     pub fn are_of_writes_to_origins(&self) -> bool {
-        let Faults { origin: Rates { write, .. }, full_permille, .. } = *self;
-        let origin = Rates { write, ..Rates::default() };
+        let Faults { origin: Rates { write, unmap, .. }, full_permille, .. } = *self;
+        let origin = Rates { write, unmap, ..Rates::default() };
         *self == Faults { origin, full_permille, ..Faults::default() }
     }
 
@@ -193,6 +198,9 @@ impl Faults {
         random: &mut Random,
     ) -> Option<DeviceError> {
         let rates = self.rates(device);
+        if unmaps(operation) && rates.unmap > 0 && random.below(10_000) < rates.unmap {
+            return Some([DeviceError::Io, DeviceError::Unsupported][random.index(2)]);
+        }
         let (permyriad, writes) = match operation {
             DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. } => (rates.read, false),
             DeviceOperation::Write { .. }
@@ -272,6 +280,10 @@ impl Outage {
     }
 }
 
+fn unmaps(operation: &DeviceOperation) -> bool {
+    matches!(operation, DeviceOperation::Discard { .. } | DeviceOperation::WriteZeroes { .. })
+}
+
 fn is_read(operation: &DeviceOperation) -> bool {
     matches!(operation, DeviceOperation::Read { .. } | DeviceOperation::ReadMetadata { .. })
 }
@@ -281,6 +293,7 @@ fn draw_rates(random: &mut Random) -> Rates {
     Rates {
         read: rate(100),
         write: rate(100),
+        unmap: 0,
         flush: rate(200),
         hang: rate(20),
         lie: 0,

@@ -76,14 +76,18 @@ pub(super) fn go_out_of_service(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.verify) = (400, 400, 1_000);
 }
 
-/// For any plan: in most lives one origin refuses writes, is full, or is silent for a while. The volumes of
-/// the other origins must not be affected.
-pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
+fn need_two_volumes(plan: &mut Plan) {
     while plan.origin_sizes.len() < 2 {
         plan.origin_sizes.push(plan.origin_sizes[0]);
         let volume = VolumeId::new(u8::try_from(plan.volumes.len()).expect("few volumes"));
         plan.volumes.push(VolumeSettings { volume, ..plan.volumes[0] });
     }
+}
+
+/// For any plan: in nine of ten lives one origin soon refuses writes, is full, or is silent, for a second or longer.
+/// The volumes of the other origins must not be affected.
+pub(super) fn trouble_a_neighbour(plan: &mut Plan, random: &mut Random) {
+    need_two_volumes(plan);
     for volume in &mut plan.volumes {
         let least = if random.chance(500) { 300 } else { 700 };
         let limit = u16::try_from(random.within(least, 850)).expect("small");
@@ -192,8 +196,8 @@ fn fail_flushes_past_the_log(plan: &mut Plan, random: &mut Random) {
     (plan.ends.power_cut, plan.ends.kill, plan.ends.kill_then_cut, plan.ends.verify) = (900, 0, 0, 1_000);
 }
 
-/// Aims at moves by reclaim of blocks that wait for a flush of the origin.
-fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
+/// Through the whole log, reclaim moves blocks that were written to the origin, and that the origin has not flushed.
+pub(super) fn carry_what_waits_for_a_flush(plan: &mut Plan, random: &mut Random) {
     keep_dirty(plan);
     for volume in &mut plan.volumes {
         (volume.dirty_low, volume.dirty_high) = (10, 50);
@@ -432,7 +436,9 @@ pub(super) fn leave_out_cache(plan: &mut Plan, random: &mut Random) {
     go_round(plan, random);
 }
 
+/// In many lives a volume is removed and added again.
 pub(super) fn part_volumes(plan: &mut Plan, random: &mut Random) {
+    need_two_volumes(plan);
     leave_out_cache(plan, random);
     (plan.parting_permille, plan.leaving_permille) = (plan.leaving_permille, 0);
 }

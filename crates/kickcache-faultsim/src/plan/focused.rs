@@ -50,12 +50,12 @@ pub(super) fn draw(plan: &mut Plan, random: &mut Random) {
 /// All volumes are written back in cuts.
 pub(super) fn draw_point_in_time(plan: &mut Plan, random: &mut Random) {
     plan.forbid_changes();
-    (plan.mode_changes, plan.absent_permille) = (false, 0);
+    (plan.mode_changes, plan.setting_changes, plan.absent_permille) = (false, false, 0);
     let before = plan.faults;
     plan.faults = Faults::default();
     if random.chance(500) {
         // A cache device out of service ends all writes: no further life goes on without an order of the user.
-        plan.faults.origin = Rates { lie: 0, ..before.origin };
+        plan.faults.origin = Rates { lie: 0, unmap: 0, ..before.origin };
         plan.faults.cache.read = before.cache.read;
         (plan.faults.origin.write, plan.faults.origin.flush) =
             pick(random, &[(0, 200), (100, 0), (300, 300)]);

@@ -3,6 +3,9 @@
 use kickcache_engine::time::Duration;
 use kickcache_random::Random;
 
+use crate::plan::aim::Aim;
+
+/// The latency of submissions to a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Latency {
     /// The shortest latency of a submission without data.
@@ -11,6 +14,22 @@ pub struct Latency {
     pub mean: Duration,
     /// Probability in 1/1000 of a stall: the random part then has 100 times the mean.
     pub stall_permille: u64,
+}
+
+/// Structures on the cache device whose writes take longer than other writes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SlowPart {
+    /// The structures.
+    pub part: Aim,
+    /// A write takes up to this much longer.
+    pub span: Duration,
+}
+
+impl SlowPart {
+    /// The additional time of one write.
+    pub fn draw(&self, random: &mut Random) -> Duration {
+        Duration::from_nanos(random.below(self.span.as_nanos() + 1))
+    }
 }
 
 impl Latency {

@@ -3,7 +3,8 @@
 mod abandonments;
 pub mod aim;
 mod checkpoints;
-mod draw;
+mod coincidence;
+pub(crate) mod draw;
 pub mod ends;
 mod failed_batches;
 pub mod faults;
@@ -31,7 +32,7 @@ use kickcache_engine::time::Duration;
 use crate::plan::ends::Ends;
 use crate::plan::faults::Faults;
 use crate::plan::growth::Growth;
-use crate::plan::latency::Latency;
+use crate::plan::latency::{Latency, SlowPart};
 use crate::plan::load::{Shape, Weights};
 use crate::plan::point_in_time::PointInTime;
 use crate::plan::replacement::Replacement;
@@ -67,6 +68,9 @@ pub struct Plan {
     pub settings: EngineSettings,
     pub volumes: Vec<VolumeSettings>,
     pub mode_changes: bool,
+    /// Whether the other settings of volumes change while they are served.
+    pub setting_changes: bool,
+    /// Whether the operator requests drains.
     pub drains: bool,
     pub clients: usize,
     /// Mean pause of a client between requests, apart from long pauses.
@@ -81,6 +85,9 @@ pub struct Plan {
     pub weights: Weights,
     pub shape: Shape,
     pub cache_latency: Latency,
+    /// Structures on the cache device that are slow to write, if any.
+    pub slow_part: Option<SlowPart>,
+    /// Latency of the origins.
     pub origin_latency: Latency,
     pub faults: Faults,
     pub ends: Ends,

@@ -12,7 +12,6 @@ use crate::device::{Loss, SimulatedDevice};
 use crate::host::Host;
 use crate::index::index;
 use crate::oracle::Crash;
-use crate::plan::aim::Aim;
 use crate::plan::faults::SealedRates;
 use crate::queue::Event;
 use crate::run::{End, PATIENCE, Simulation, volume_id};
@@ -23,12 +22,8 @@ use crate::workload::Ask;
 /// After this simulated time, a drain may end with dirty blocks left if faults may have caused a loss.
 const PATIENCE_EXCUSED: Duration = Duration::from_millis(5_000);
 
-/// Crashes during the clients' work that wait for an event of the plan, in 1/1000.
-const AIMED_PERMILLE: u64 = 900;
-/// Fewer events than this happen between an awaited submission and the crash.
-const AIMED_EVENTS: u64 = 24;
+/// All data that recovery found is read and durable within about this many events.
 const VERIFY_EVENTS: u64 = 60;
-const REPLACEMENT_STEPS: u64 = 48;
 
 impl Simulation {
     pub(super) fn draw_end(&mut self) -> End {
@@ -152,6 +147,9 @@ impl Simulation {
         if host.engine.phase() == Phase::Running && !self.plan.faults.may_deceive() {
             self.compare_clean(host)?;
         }
+        if host.engine.phase() == Phase::Running {
+            self.check_dirty(host)?;
+        }
         Ok(host.engine.phase())
     }
 
@@ -209,83 +207,9 @@ impl Simulation {
             self.schedule_replacement();
             self.schedule_abandonment();
         }
-        if self.plan.mode_changes || self.plan.drains {
+        if self.plan.mode_changes || self.plan.setting_changes || self.plan.drains {
             self.queue.push(self.now.plus(Duration::from_millis(5)), Event::Operator);
         }
-    }
-
-    pub(super) fn work_and_crash<E: Subject>(
-        &mut self,
-        mut host: Host<E>,
-        crash: Crash,
-    ) -> Result<(), String> {
-        let requests = self.random.within(1, self.plan.requests);
-        if self.plan.replacement.is_some() && self.random.chance(AIMED_PERMILLE) {
-            return self.work_and_crash_replacing(host, crash);
-        }
-        if self.plan.ends.aim != Aim::Anything && self.random.chance(AIMED_PERMILLE) {
-            return self.work_and_crash_aiming(host, crash, requests);
-        }
-        self.start_clients::<E>(requests);
-        self.run(&mut host, None, |life, _| life.budget == 0)?;
-        let events = self.random.below(200);
-        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
-        self.crash(host, crash)
-    }
-
-    /// The crash happens after some steps of a replacement, or at the end of the work.
-    fn work_and_crash_replacing<E: Subject>(
-        &mut self,
-        mut host: Host<E>,
-        crash: Crash,
-    ) -> Result<(), String> {
-        self.start_clients::<E>(self.plan.requests);
-        let steps = self.replacement_steps + self.random.within(1, REPLACEMENT_STEPS);
-        self.run(&mut host, None, |life, _| life.budget == 0 || life.replacement_steps >= steps)?;
-        let events = self.random.below(AIMED_EVENTS);
-        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
-        self.crash(host, crash)
-    }
-
-    /// The crash happens soon after a submission of the kind that the plan aims at, or at the end of the work.
-    fn work_and_crash_aiming<E: Subject>(
-        &mut self,
-        mut host: Host<E>,
-        crash: Crash,
-        requests: u64,
-    ) -> Result<(), String> {
-        self.start_clients::<E>(self.plan.requests);
-        if self.plan.ends.aim == Aim::Complete {
-            return self.work_and_crash_once_complete(host, crash);
-        }
-        if matches!(self.plan.ends.aim, Aim::Records | Aim::Forgotten)
-            || self.plan.ends.aim == Aim::Marks && self.random.chance(500)
-        {
-            let left = self.plan.requests - requests;
-            self.run(&mut host, None, |life, _| life.budget <= left)?;
-        }
-        let skipped = if self.plan.ends.aim == Aim::Marks { self.random.below(6) } else { 0 };
-        let before = host.aimed() + skipped;
-        self.run(&mut host, None, |life, host| life.budget == 0 || host.aimed() > before)?;
-        let events = self.random.below(if self.plan.ends.aim == Aim::Forgotten { 2 } else { AIMED_EVENTS });
-        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
-        self.crash(host, crash)
-    }
-
-    /// The crash happens soon after the record of a cache device out of service declares some number of
-    /// volumes complete, or at the end of the work.
-    fn work_and_crash_once_complete<E: Subject>(
-        &mut self,
-        mut host: Host<E>,
-        crash: Crash,
-    ) -> Result<(), String> {
-        let least = 1 + self.random.index(self.volumes.len());
-        self.run(&mut host, None, |life, host| {
-            life.budget == 0 || life.recorded_complete::<E>(host).is_some_and(|count| count >= least)
-        })?;
-        let events = self.random.below(2);
-        self.run(&mut host, Some(events), |life, _| life.outstanding.is_empty())?;
-        self.crash(host, crash)
     }
 
     pub(super) fn work_and_stop<E: Subject>(&mut self, mut host: Host<E>) -> Result<(), String> {
@@ -423,6 +347,7 @@ impl Simulation {
         self.faulty = false;
         self.verify(&mut host, None)?;
         host.engine.check();
+        self.await_drains(&mut host)?;
         self.drain(&mut host)?;
         self.check_bad_spots(&mut host)?;
         let excused = self.is_excused(&host);
@@ -466,6 +391,7 @@ impl Simulation {
         for settings in &self.volumes {
             debug_assert!(self.served.iter().all(|served| *served), "the last life serves all volumes");
             host.engine.drain(self.now, settings.volume);
+            self.drained.note_asked(settings.volume);
         }
         self.pump(host)?;
         let (deadline, early) = (self.now.plus(PATIENCE), self.now.plus(PATIENCE_EXCUSED));

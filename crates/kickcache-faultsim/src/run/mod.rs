@@ -14,6 +14,7 @@ use kickcache_random::Random;
 
 use crate::content::{Block, Version};
 use crate::device::SimulatedDevice;
+use crate::drained::Drains;
 use crate::growing::Growing;
 use crate::host::{Devices, Host, Surroundings};
 use crate::oracle::book::Tick;
@@ -124,6 +125,7 @@ struct Simulation {
     /// The cache device, while an engine runs without it.
     aside: Option<SimulatedDevice>,
     watched: RunRecords,
+    drained: Drains,
     redo: Option<GroupHistory>,
     summary: Summary,
 }
@@ -181,6 +183,7 @@ impl Simulation {
             replacement_steps: 0,
             aside: None,
             watched: RunRecords::new(plan.volumes.len()),
+            drained: Drains::new(&plan.origin_sizes),
             summary: Summary::default(),
             plan,
         }
@@ -243,6 +246,7 @@ impl Simulation {
     fn begin_life<E: Subject>(&mut self, engine: E) -> Host<E> {
         self.queue = Queue::default();
         self.growing = None;
+        self.drained.stop();
         self.summary.lives += 1;
         self.note(|| "a new life".to_owned());
         self.is_running = false;
@@ -420,6 +424,7 @@ impl Simulation {
         };
         self.note_tick(started);
         self.watch_discard(host, id, &ask);
+        self.drained.note_request(&ask);
         let number = u64::from(self.next_id);
         self.trace.record(self.now, &[number, extent.start, extent.length, version], || {
             format!("request {number} tick {started} version {version}: {ask:?}")
@@ -434,6 +439,7 @@ impl Simulation {
         loop {
             let replies = host.pump(&mut self.around())?;
             self.note_health(host)?;
+            self.note_drains(host);
             self.watch_redo(host)?;
             self.poll_growth(host);
             self.poll_replacement(host)?;
@@ -448,7 +454,9 @@ impl Simulation {
 }
 
 mod causes;
+mod crashes;
 mod damage;
+mod drains;
 mod group_history;
 mod growth;
 mod leave_out;

@@ -28,6 +28,9 @@ use crate::superblock::{any_superblock, each_superblock};
 /// 1/1000.
 const SILENT_PERMILLE: u64 = 400;
 
+/// The same at another step of the copy, in 1/1000, if operations of the successor hang.
+const SILENT_AT_STEP_PERMILLE: u64 = 250;
+
 impl Simulation {
     pub(super) fn schedule_replacement(&mut self) {
         if let Some(replacement) = self.plan.replacement
@@ -43,8 +46,8 @@ impl Simulation {
         let Some(replacing) = self.replacing.take() else { return self.begin_replacement(host) };
         let Replacing { step, mut left } = replacing;
         let step = match step {
-            Step::Copying
-                if mirror(host)?.waits_for_new().is_some() && self.random.chance(SILENT_PERMILLE) =>
+            Step::Copying | Step::Read(..) | Step::Written(_) | Step::Flushing(_)
+                if mirror(host)?.waits_for_new().is_some() && self.is_silent(&step) =>
             {
                 self.desert(host)
             }
@@ -92,6 +95,18 @@ impl Simulation {
             self.schedule_replacement_step();
         }
         Ok(())
+    }
+
+    /// Whether the operator abandons the successor at this step because an operation of it does not end.
+    fn is_silent(&mut self, step: &Step) -> bool {
+        let permille = if matches!(step, Step::Copying) {
+            SILENT_PERMILLE
+        } else if self.plan.faults.successor.hang > 0 {
+            SILENT_AT_STEP_PERMILLE
+        } else {
+            0
+        };
+        self.random.chance(permille)
     }
 
     fn schedule_replacement_step(&mut self) {

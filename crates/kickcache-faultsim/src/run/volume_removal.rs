@@ -1,10 +1,13 @@
 //! A volume is removed while others are served, and added again: the steps of the operator and of the daemon.
 
+use kickcache_engine::request::Durability;
 use kickcache_engine::stats::CacheHealth;
-use kickcache_engine::units::{Location, VolumeId};
+use kickcache_engine::units::{BLOCK_SIZE, Location, VolumeId};
 
 use crate::host::Host;
 use crate::oracle::Crash;
+use crate::oracle::write_content::WriteContent;
+use crate::payload::Payload;
 use crate::plan::pick::draw_mode;
 use crate::run::life::is_drained;
 use crate::run::{End, Simulation, volume_id};
@@ -12,6 +15,8 @@ use crate::subject::Subject;
 
 /// How often, in 1/1000, a life that ends in a crash does so at each step of the removal.
 const CRASH_PERMILLE: u64 = 200;
+/// Blocks that another program writes while a volume is removed, in 1/1000.
+const OUTSIDE_PERMILLE: u64 = 300;
 /// Fewer events than this happen between two steps.
 const EVENTS: u64 = 12;
 
@@ -46,10 +51,16 @@ impl Simulation {
         if let Some(crash) = self.draw_crash(end, CRASH_PERMILLE) {
             return self.crash_soon(host, crash);
         }
-        self.await_peace(&mut host, |host| host.engine.is_forgotten(volume))?;
+        self.run(&mut host, None, |_, host| {
+            host.engine.is_forgotten(volume) && host.engine.has_ended(volume)
+        })?;
         host.engine.remove_volume(volume);
         self.served[number] = false;
         self.summary.parted_volumes += 1;
+        self.write_outside(volume);
+        if let Some(crash) = self.draw_crash(end, CRASH_PERMILLE) {
+            return self.crash_soon(host, crash);
+        }
         let has_others = self.clients.iter().any(|client| client.volume() != volume);
         if has_others && self.random.chance(500) {
             self.work_in_peace(&mut host)?;
@@ -63,6 +74,23 @@ impl Simulation {
             return self.crash_soon(host, crash);
         }
         self.end_life(host, end)
+    }
+
+    /// Another program writes some blocks of the origin of a volume that was removed: no older cached copy of these may
+    /// return.
+    fn write_outside(&mut self, volume: VolumeId) {
+        let touched = self.oracle.touched(volume, BLOCK_SIZE);
+        for extent in touched {
+            if !self.random.chance(OUTSIDE_PERMILLE) {
+                continue;
+            }
+            let write = self.oracle.start_write(volume, extent, WriteContent::Stamps);
+            let origin = &mut self.devices.origins[usize::from(volume.get())];
+            let ticket = origin.write(extent.start, Payload::stamped(volume, extent, write.version));
+            origin.complete_write(ticket, Durability::Durable);
+            self.oracle.end_write(write.version, extent, Durability::Durable);
+        }
+        self.note(|| format!("another program wrote blocks of volume {}", volume.get()));
     }
 
     /// Drops the blocks of a volume; returns the crash that interrupts it, if there is one.

@@ -64,7 +64,7 @@ pub(crate) fn plan(mode: Mode, seed: u64) -> Plan {
         origin_flush_after: Duration::from_millis(50),
         ..EngineSettings::default()
     };
-    (plan.cache_latency, plan.origin_latency) = (LATENCY, LATENCY);
+    (plan.cache_latency, plan.origin_latency, plan.slow_part) = (LATENCY, LATENCY, None);
     plan.faults = Faults::default();
     plan.checks_every = 64;
     plan

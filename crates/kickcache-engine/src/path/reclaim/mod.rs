@@ -336,6 +336,7 @@ fn leave_behind(state: &mut State, location: Location, next: NextRead) {
     match slot_state {
         SlotState::Dead => {}
         SlotState::Clean => state.forget(key),
+        SlotState::Unflushed if mutant!(UnreadableUnflushedDropped) => state.forget(key),
         SlotState::Unflushed => state.reclaim.postponed.push(location),
         SlotState::Dirty if next == NextRead::MayEndWell => state.reclaim.postponed.push(location),
         SlotState::Dirty => state.mark_damaged(key, location),

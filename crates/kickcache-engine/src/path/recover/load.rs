@@ -100,7 +100,8 @@ pub(crate) fn apply_record(state: &mut State, sequences: &[Sequence], record: &R
             let all = (0..state.cache.slots().count()).map(Location::new);
             let dropped: Vec<_> = all
                 .filter(|location| {
-                    state.cache.slots().state(*location) != SlotState::Dead && is_older(*location)
+                    state.cache.slots().state(*location) != SlotState::Dead
+                        && (is_older(*location) || mutant!(DroppedIgnoresOrder))
                 })
                 .map(|location| state.cache.slots().key(location))
                 .filter(|key| key.volume() == volume)

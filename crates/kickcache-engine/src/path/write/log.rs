@@ -229,7 +229,7 @@ fn may_go_on(state: &mut State, slot: RequestSlot) -> bool {
         let found = state.cache.find(key).filter(|location| !is_own(location));
         found.is_some_and(|location| state.cache.slots().state(location) == SlotState::Dirty)
     };
-    state.device.is_out_of_service() && !keys.any(is_others)
+    state.device.is_out_of_service() && (!keys.any(is_others) || mutant!(OlderDirtyPassedBy))
 }
 
 /// The log has taken only a part: the write begins again, so that the other bytes of its partial blocks are read again.

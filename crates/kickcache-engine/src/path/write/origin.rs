@@ -232,7 +232,12 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
                 found.flush.on_write(now);
             }
         }
-        (Err(_), _) => note_error(state, volume),
+        (Err(_), durability) => {
+            if durability == Durability::Durable {
+                found.flush.on_durable_error();
+            }
+            note_error(state, volume);
+        }
     }
     end_origin_part(state, slot, result.map_err(errno_of));
 }

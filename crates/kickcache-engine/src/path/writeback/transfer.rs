@@ -183,9 +183,10 @@ pub(crate) fn on_written(state: &mut State, slot: WritebackSlot, result: Result<
         found.flush.on_write(now);
         found.counters.origin_errors += 1;
         found.rest_after_origin_error(now);
-        if durability == Durability::Durable {
+        if durability == Durability::Durable && !mutant!(FailedDurableWritebackAlone) {
             // An origin reports an error once, and it may be an error of earlier unflushed writes: these are written
-            // again.
+            // again, and the next flush request reports the error of those that only the origin has.
+            found.flush.on_durable_error();
             state.write_again(volume);
         }
         finish(state, slot);
