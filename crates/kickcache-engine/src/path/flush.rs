@@ -175,23 +175,21 @@ mod tests {
     fn a_failed_durable_write_fails_the_next_flush() {
         for is_writeback in [true, false] {
             let mut scene = Scene::new(Mode::WriteBack);
-            scene.write(0, 4096).0.unwrap();
+            (0..40).for_each(|number| scene.write(number * 100 * 4096, 4096).0.unwrap());
             scene.flush().0.unwrap();
             let volume = VolumeId::new(0);
             scene.settings(volume).mode = Mode::WriteAround;
-            scene.write(1 << 20, 4096).0.unwrap();
-            scene.fail_times(
-                1,
-                if is_writeback { "origin write 0+4096" } else { "origin write 2097152" },
-                DeviceError::Io,
-            );
+            scene.write(4096, 4096).0.unwrap();
             if is_writeback {
+                scene.hold("origin flush");
+                scene.fail_times(1, "origin write 2867200", DeviceError::Io);
                 scene.settings(volume).idle_after = Duration::from_millis(1);
-                let seen = scene.pass(Duration::from_millis(50));
-                assert!(seen.iter().any(|line| line == "origin write 0+4096, durable"), "{seen:?}");
+                let seen = scene.pass(Duration::from_millis(10));
+                assert!(seen.contains(&"origin write 2867200+4096, durable".into()), "{seen:?}");
+                scene.end_held();
             } else {
-                let write = Operation::Write(crate::request::Durability::Durable);
-                assert_eq!(scene.ask(write, 2 << 20, 4096).0, Err(Errno::Io));
+                scene.fail_times(1, "origin write", DeviceError::Io);
+                assert_eq!(scene.ask(Operation::Write(Durability::Durable), 8192, 4096).0, Err(Errno::Io));
             }
             assert_eq!(scene.flush().0, Err(Errno::Io), "{is_writeback}");
             assert_eq!(scene.flush().0, Ok(()), "{is_writeback}");
