@@ -480,14 +480,6 @@ impl Log {
         open.summary.get(offset as usize)?.map(|entry| entry.sequence)
     }
 
-    /// Whether the log lists a submitted block of an open segment as dirty.
-    #[cfg(test)]
-    pub(crate) fn lists_as_dirty(&self, segment: SegmentIndex, location: Location) -> Option<bool> {
-        let open = self.open.iter().find(|open| open.segment == segment)?;
-        let offset = location.get() - self.geometry.first_location(segment).get();
-        open.summary[offset as usize].as_ref().map(|entry| entry.dirty)
-    }
-
     /// Whether [`Log::take_finished`] has still to return a segment.
     pub(crate) fn is_open(&self, segment: SegmentIndex) -> bool {
         self.open.iter().any(|open| open.segment == segment)
