@@ -2,9 +2,9 @@
 //!
 //! * [`servers`]: the steps in order; [`rehearsal`]: checks without a change.
 //! * [`refusal`], [`missing_origin`], [`skipped_volumes`], [`unserved_volumes`]: errors, and volumes that are
-//! not served.
+//!   not served.
 //! * [`service_decision`]: whether a cache device is used; [`no_cache_check`], [`stale_cache_check`]: its
-//! parts.
+//!   parts.
 //! * [`socket_activation`]: sockets of a service manager; [`folders`]: folders of sockets and of the state.
 
 pub(crate) mod folders;

@@ -17,6 +17,13 @@ struct PlacedWrite {
     content: WriteContent,
 }
 
+/// A stretch of a volume that each of its writes covers.
+struct Place<'a> {
+    writes: Vec<&'a PlacedWrite>,
+    /// The version before the run.
+    first: Version,
+}
+
 /// The writes of a run, by place, and the times of its ticks.
 #[derive(Clone, Debug, Default)]
 pub struct Instants {
@@ -97,10 +104,11 @@ impl Instants {
             for start in (start..start + BLOCK_SIZE).step_by(usize::try_from(length).expect("a block")) {
                 let units = start / UNIT_SIZE..(start + length) / UNIT_SIZE;
                 let version = whole.map_or_else(|| found.version_of_units(*volume, units), Ok)?;
-                let here = writes
-                    .iter()
-                    .filter(|write| write.extent.start <= start && start + length <= write.extent.end());
-                if !self.allows(book, point, here, first, version) {
+                let covers = |write: &&PlacedWrite| {
+                    write.extent.start <= start && start + length <= write.extent.end()
+                };
+                let place = Place { writes: writes.iter().filter(covers).collect(), first };
+                if !self.allows(book, point, &place, version) {
                     let known: Vec<String> =
                         writes.iter().map(|write| book.describe(write.version)).collect();
                     return Err(format!(
@@ -117,29 +125,18 @@ impl Instants {
 
     /// Whether a place may have a version at a point: its write was issued, and no later write that had ended replaced
     /// it.
-    fn allows<'a>(
-        &self,
-        book: &Book,
-        point: Tick,
-        writes: impl Iterator<Item = &'a PlacedWrite> + Clone,
-        first: Version,
-        version: Version,
-    ) -> bool {
-        let ended = |write: &PlacedWrite| {
-            let record = book.get(write.version).expect("a version of ours");
-            let is_certain = record.acknowledged <= point && !self.optional.contains(&write.version);
-            (record.issued, is_certain)
-        };
+    fn allows(&self, book: &Book, point: Tick, place: &Place<'_>, version: Version) -> bool {
         let is_replaced = |acknowledged: Tick| {
             acknowledged != NEVER
-                && writes.clone().any(|write| {
-                    let (issued, is_certain) = ended(write);
-                    is_certain && issued > acknowledged
+                && place.writes.iter().any(|write| {
+                    let record = book.get(write.version).expect("a version of ours");
+                    let is_certain = record.acknowledged <= point && !self.optional.contains(&write.version);
+                    is_certain && record.issued > acknowledged
                 })
         };
-        let is_first = version == first && !is_replaced(0);
+        let is_first = version == place.first && !is_replaced(0);
         is_first
-            || writes.clone().any(|write| {
+            || place.writes.iter().any(|write| {
                 let record = book.get(write.version).expect("a version of ours");
                 let content = match write.content {
                     WriteContent::Stamps => write.version,
