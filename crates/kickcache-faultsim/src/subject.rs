@@ -24,7 +24,8 @@ pub trait Subject: CacheEngine + Sized {
     /// Whether this kind of engine survives origins that lose unflushed data.
     const OUTLIVES_RESTARTS: bool;
 
-    /// Whether this engine's cache device has a superblock, and can grow, be replaced and be left out.
+    /// Whether this engine's cache device has a superblock, can grow, be replaced and be left out, and whether its volumes
+    /// can be written back in cuts.
     const GROWS: bool;
 
     /// Formats a cache device for volumes of these sizes.

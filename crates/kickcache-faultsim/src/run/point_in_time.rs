@@ -28,6 +28,10 @@ impl Simulation {
 
     /// Hands the journal to an engine that was just opened, durable as a driver makes it first.
     pub(super) fn attach_redo<E: Subject>(&mut self, engine: &mut E) -> Result<(), String> {
+        if !E::GROWS {
+            self.redo = None;
+            return Ok(());
+        }
         let (Some(plan), Some(journal)) = (self.plan.point_in_time, &mut self.devices.redo) else {
             return Ok(());
         };
