@@ -12,4 +12,4 @@ pub struct PointInTime {
 }
 
 /// Probability in 1/1000 of plans of this kind.
-pub(super) const PERMILLE: u64 = 80;
+pub(super) const PERMILLE: u64 = 30;
