@@ -48,8 +48,6 @@ mod planted {
         CutHasLater,
         /// A cut examines its segments at two instants.
         CutAtTwoInstants,
-        /// The segments of a cut may be opened before they are examined.
-        CutSegmentReused,
         /// A group is committed although its blocks are not durable on the cache device.
         CutNotDurable,
         /// A group is committed before its data is durable on the journal.

@@ -2,7 +2,7 @@
 //!
 //! A cut begins without a look at the blocks: each segment is examined later, in slices. A location belongs to the cut if
 //! it was in its segment at the instant, and is dirty and in no group when its segment is examined, or was so when it
-//! died before that. A segment is not opened again before it was examined.
+//! died before that. Each member pins its segment.
 
 use alloc::vec::Vec;
 
@@ -76,11 +76,6 @@ impl Cache {
     /// pins.
     pub(crate) fn end_cut(&mut self) -> Vec<CutMember> {
         self.cut.take().map_or_else(Vec::new, |cut| cut.died)
-    }
-
-    /// Whether a segment may have members of a cut that were not found yet: it must not be opened.
-    pub(crate) fn is_held_by_cut(&self, segment: SegmentIndex) -> bool {
-        self.cut.as_ref().is_some_and(|cut| cut.holds(segment)) && !mutant!(CutSegmentReused)
     }
 
     /// Whether a block is dirty, and no group has it.
@@ -171,7 +166,6 @@ mod tests {
         cache.remove(key(0, 1));
         let third = geometry.first_location(SegmentIndex::new(2)).get();
         put(&mut cache, key(0, 10), third);
-        assert!(cache.is_held_by_cut(SegmentIndex::new(1)));
         let found = search(&mut cache);
         let wanted = [
             member(key(0, 1), second),
@@ -180,7 +174,6 @@ mod tests {
             member(key(1, 7), 2),
         ];
         assert_eq!(found, wanted);
-        assert!(!cache.is_held_by_cut(SegmentIndex::new(1)));
         let pins = |segment| cache.segments().get(SegmentIndex::new(segment)).pins;
         assert_eq!((pins(0), pins(1), pins(2)), (2, 2, 0), "one for each member");
     }

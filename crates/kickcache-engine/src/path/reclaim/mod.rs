@@ -358,8 +358,7 @@ fn finish_emptied(state: &mut State) {
 fn is_done(state: &State, emptying: &Emptying) -> bool {
     let found = state.cache.segments().get(emptying.segment);
     let is_pinned = found.pins > 0 && !mutant!(ReuseUnderReader);
-    let is_held = state.cache.is_held_by_cut(emptying.segment);
-    emptying.reads_in_flight == 0 && !is_pinned && !is_held && found.live == 0
+    emptying.reads_in_flight == 0 && !is_pinned && found.live == 0
 }
 
 fn take_emptying(state: &mut State, holds: impl Fn(&State, &Emptying) -> bool) -> Vec<SegmentIndex> {

@@ -99,8 +99,6 @@ fn search(state: &mut State) {
             CutSlice::End(died) => {
                 cut.add(died);
                 cut.is_searched = true;
-                // Segments that the search held may be opened now.
-                state.agenda.push_back(Task::Reclaim);
                 return;
             }
             CutSlice::Nothing => return,
