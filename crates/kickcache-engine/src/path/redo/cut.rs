@@ -13,8 +13,6 @@ use crate::task::Task;
 use crate::time::{Duration, Instant};
 use crate::units::Location;
 
-/// Slots that one slice of the search examines.
-const SLICE_STEPS: u32 = 16_384;
 /// A cut is abandoned if the journal completes no operation for this long: its members hold space in the log.
 const PATIENCE: Duration = Duration::from_millis(5_000);
 
@@ -90,7 +88,7 @@ pub(crate) fn go_on(state: &mut State) {
 }
 
 fn search(state: &mut State) {
-    let mut steps = SLICE_STEPS;
+    let mut steps = state.settings.search_steps;
     loop {
         let found = state.cache.search_cut(&mut steps);
         let cut = state.redo().cut.as_mut().expect("its members are searched");
