@@ -180,8 +180,8 @@ pub struct ReplacementOrder {
     #[serde(default)]
     pub device: Option<String>,
     pub with: PathBuf,
-    /// The size in bytes of a file that must be made for the copy; if missing, the bytes that the cache
-    /// device uses.
+    /// The size in bytes of a file that must be made. Without it, the file has the bytes that the cache device uses; after
+    /// a `leave-out`, the order is refused.
     #[serde(default)]
     pub size_bytes: Option<u64>,
     /// Whether the present data on the new device may be lost.

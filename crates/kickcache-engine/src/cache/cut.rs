@@ -10,7 +10,7 @@ use crate::cache::Cache;
 use crate::cache::cut_search::{CutMember, CutSearch, SegmentEnd};
 use crate::cache::segments::SegmentState;
 use crate::cache::slots::SlotState;
-use crate::units::{Location, SegmentIndex, VolumeSet};
+use crate::units::{Location, VolumeSet};
 
 /// The result of a slice of a search for the members of a cut.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -109,7 +109,7 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::format::geometry::Geometry;
-    use crate::units::{BlockIndex, BlockKey, Checksum, VolumeId};
+    use crate::units::{BlockIndex, BlockKey, Checksum, SegmentIndex, VolumeId};
 
     fn key(volume: u8, block: u64) -> BlockKey {
         BlockKey::new(VolumeId::new(volume), BlockIndex::new(block))

@@ -70,8 +70,7 @@ impl Plan {
         // them in a failed flush, and the power fails, a cached copy then differs from the origin.
         plan.faults.origin.forgets &= plan.ends.kill == 0;
         draw_rare(&mut plan, kind, random);
-        // If an origin restarts before it can complete an operation, its flushes never end, and dirty blocks stay
-        // dirty.
+        // If an origin restarts during each of its flushes, no flush makes a block clean.
         let Latency { base, mean, .. } = plan.origin_latency;
         let slowest = Duration::from_nanos(base.as_nanos() + mean.as_nanos());
         plan.restart_after = plan.restart_after.map(|after| after.max(slowest));

@@ -26,7 +26,8 @@ use crate::cli::trace::format_name::parse_format;
 const FIO_COST: Duration = Duration::from_micros(12);
 /// Virtual seconds after which a job file is stopped, unless the user gives a time.
 const SECONDS_MAX: u64 = 3_600;
-/// A replay may run longer than its trace by a second and one part in this many, without a note.
+/// A replay at the times of its trace may last longer than expected by a second and one part in this many, without a
+/// note.
 const BEHIND: u64 = 20;
 
 /// The source of the accesses.

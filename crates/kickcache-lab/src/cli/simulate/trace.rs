@@ -206,7 +206,7 @@ impl TraceArgs {
         })
     }
 
-    /// Refuses sizes that no cache can have, or that need more memory than there is.
+    /// Refuses sizes that are too large for any cache device, or that need more memory than there is.
     fn check(&self, size: CacheSize, blocks: u64, name: &str) -> Result<(), Failure> {
         let most = blocks_max(Scale(self.scale));
         if blocks > most {
