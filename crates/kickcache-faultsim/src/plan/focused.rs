@@ -56,7 +56,7 @@ pub(super) fn draw_point_in_time(plan: &mut Plan, random: &mut Random) {
     if random.chance(500) {
         // A cache device out of service ends all writes: no further life goes on without an order of the user.
         plan.faults.origin = Rates { lie: 0, unmap: 0, ..before.origin };
-        plan.faults.cache.read = before.cache.read;
+        plan.faults.cache.read = before.cache.read.min(100);
         (plan.faults.origin.write, plan.faults.origin.flush) =
             pick(random, &[(0, 200), (100, 0), (300, 300)]);
     }

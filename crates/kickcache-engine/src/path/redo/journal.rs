@@ -18,7 +18,7 @@ use crate::task::Task;
 use crate::units::{Checksum, Location, PageIndex};
 
 /// Most reads of a chunk that are repeated after an error, block by block.
-const REPEATED_MAX: u32 = 16;
+const REPEATED_MAX: u32 = 64;
 /// Chunks of a cut in flight.
 const CHUNKS_MAX: u32 = 4;
 
