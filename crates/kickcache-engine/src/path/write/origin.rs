@@ -234,7 +234,9 @@ fn on_one(state: &mut State, slot: RequestSlot, result: Result<(), DeviceError>)
         }
         (Err(_), durability) => {
             if durability == Durability::Durable {
+                // As after a failed durable writeback.
                 found.flush.on_durable_error();
+                state.write_again(volume);
             }
             note_error(state, volume);
         }
